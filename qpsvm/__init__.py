@@ -1,0 +1,45 @@
+"""qpsvm: quadratic programs of support vector machines, solved with a certified duality gap."""
+
+from __future__ import annotations
+
+from qpsvm.api import methods, solve
+from qpsvm.errors import InputError, MethodMismatchError
+from qpsvm.formulations import HingeDual, HingePrimal, L2SVMDual, MEBDual, PolytopeDistanceDual
+from qpsvm.gram import (
+    RBF,
+    Cached,
+    CustomKernel,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    Sigmoid,
+)
+from qpsvm.result import Certificate, History, Progress, Result, Status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "RBF",
+    "Cached",
+    "Certificate",
+    "CustomKernel",
+    "HingeDual",
+    "HingePrimal",
+    "History",
+    "InputError",
+    "L2SVMDual",
+    "Laplacian",
+    "Linear",
+    "MEBDual",
+    "MethodMismatchError",
+    "PolytopeDistanceDual",
+    "Polynomial",
+    "Precomputed",
+    "Progress",
+    "Result",
+    "Sigmoid",
+    "Status",
+    "methods",
+    "solve",
+]

@@ -1,0 +1,161 @@
+"""solve(): find the method, compile, run, certify, recover."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from qpsvm.errors import InputError, MethodMismatchError, check_number
+from qpsvm.formulations import Formulation
+from qpsvm.forms import QP
+from qpsvm.gram.psd import is_psd
+from qpsvm.result import Progress, Result
+
+
+def solve(
+    problem: Formulation,
+    method: str = "auto",
+    *,
+    x0: Any = None,
+    tol: float = 1e-3,
+    max_iter: int | None = None,
+    time_limit: float | None = None,
+    callback: Callable[[Progress], Any] | None = None,
+    verbose: bool | str = False,
+    seed: int = 0,
+    memory_limit: int | None = None,
+    **options: Any,
+) -> Result:
+    """Solve a declared problem and return a certified answer.
+
+    Parameters
+    ----------
+    problem : Formulation
+        For example ``MEBDual(RBF(X, gamma=0.1))``.
+    method : str
+        A name from `methods`, or ``"auto"``.
+    x0 : array_like or Result, optional
+        Starting point in the declared variable; it is moved to the nearest feasible point.
+    tol : float
+        Certified relative gap to reach: gap <= tol * max(|upper|, |lower|).
+    max_iter : int, optional
+        Most iterations; by default a finite number that grows with the problem.
+    time_limit : float, optional
+        Seconds for the iterations; the closing certificate comes on top and is never skipped.
+    callback : callable, optional
+        ``callback(progress)`` at each check; True or StopIteration stops.
+    verbose : bool or "table"
+        True for a progress bar, ``"table"`` for a line at each check.
+    seed : int
+        Seed of all that is drawn at random.
+    memory_limit : int, optional
+        Bytes for held kernel columns; by default a quarter of the machine's memory.
+    **options
+        Settings of the method, such as ``start="ball"``.
+
+    Returns
+    -------
+    Result
+        Whatever happened: a limit, an interrupt or a callback's stop returns the best answer seen,
+        certified, with a status that says so.
+
+    Raises
+    ------
+    InputError
+        If an argument or option is malformed.
+    MethodMismatchError
+        If the method does not fit the problem; the message names those that do.
+    """
+    if not isinstance(problem, Formulation):
+        raise InputError(
+            f"problem must be a formulation, such as MEBDual(K); got {type(problem).__name__}"
+        )
+    check_number("tol", tol, low=0.0, open_low=True, high=1.0)
+    check_number("seed", seed, low=0, integer=True)
+    if max_iter is not None:
+        check_number("max_iter", max_iter, low=0, integer=True)
+    if time_limit is not None:
+        check_number("time_limit", time_limit, low=0.0)
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback must be callable as callback(progress); got {callback!r}")
+    if memory_limit is not None:
+        check_number("memory_limit", memory_limit, low=1, integer=True)
+
+    from qpsvm.display import shown
+    from qpsvm.loop import Limits, run
+
+    begun = time.perf_counter()
+    qp = problem.as_qp()
+    name, solver = _find(problem, qp, method, options)
+    start = None if x0 is None else problem.start(qp, x0)
+    qp = replace(qp, convex=is_psd(qp.gram.kernel))
+    budget = solver.default_max_iter(qp) if max_iter is None else max_iter
+    limit = default_memory_limit() if memory_limit is None else memory_limit
+    with shown(verbose, callback, name) as watch, qp.gram.kernel.hold(limit) as store:
+        qp = replace(qp, store=store)
+        outcome = run(qp, solver, start, Limits(tol, budget, time_limit, watch), seed)
+    x, dual, model = problem.recover(qp, outcome.certified)
+    total = time.perf_counter() - begun
+    setup = total - outcome.timings["iterate"] - outcome.timings["certify"]
+    return Result(
+        x=x,
+        dual=dual,
+        status=outcome.status,
+        certificate=outcome.certified.certificate,
+        model=model,
+        support=problem.support(outcome.certified.x),
+        n_iter=outcome.n_iter,
+        history=outcome.history,
+        timings=dict(outcome.timings, setup=setup, total=total),
+        method=name,
+        counters=outcome.counters,
+    )
+
+
+def methods(problem: Formulation) -> list[str]:
+    """Return the names of the methods that fit a problem, in the order of METHODS."""
+    if not isinstance(problem, Formulation):
+        raise InputError(
+            f"problem must be a formulation, such as MEBDual(K); got {type(problem).__name__}"
+        )
+    return _fitting(problem.as_qp())
+
+
+def default_memory_limit() -> int:
+    """Return a quarter of the machine's memory, in bytes: the same on every call."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+
+
+def _fitting(qp: QP) -> list[str]:
+    from qpsvm.solvers import METHODS
+
+    return [name for name, entry in METHODS.items() if entry.solver().fits(qp)]
+
+
+def _find(problem: Formulation, qp: QP, method: str, options: dict[str, Any]) -> Any:
+    """Return the name and the solver, or say what would fit."""
+    from qpsvm.solvers import METHODS
+
+    name = AUTO if method == "auto" else method
+    if name not in METHODS:
+        known = ", ".join(repr(key) for key in ("auto", *METHODS))
+        raise InputError(f"method must be one of {known}; got {method!r}")
+    try:
+        solver = METHODS[name].solver(**options)
+    except TypeError:
+        settings = [f for f in getattr(METHODS[name].solver(), "__dataclass_fields__", {})]
+        raise InputError(
+            f"options of method {name!r} are {settings}; got {sorted(options)}"
+        ) from None
+    if not solver.fits(qp):
+        what = type(problem).__name__
+        fitting = ", ".join(repr(key) for key in _fitting(qp))
+        raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")
+    return name, solver
+
+
+AUTO = "smo"
+"""What ``method="auto"`` picks: see docs/decisions."""

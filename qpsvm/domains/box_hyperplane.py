@@ -1,0 +1,112 @@
+"""The box cut by a hyperplane: the domain of the hinge dual with a free bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.domains.base import Domain
+
+
+@dataclass(frozen=True, eq=False)
+class BoxHyperplane(Domain):
+    """{0 <= x <= upper, y'x = 0}.
+
+    Parameters
+    ----------
+    upper : ndarray, shape (m,)
+        Positive; infinite for every coordinate (a cone) or for none.
+    y : ndarray, shape (m,)
+        -1 or +1.
+    """
+
+    upper: NDArray[np.float64]
+    y: NDArray[np.float64]
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Dimension of the variable."""
+        return len(self.y)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the upper bounds are finite."""
+        return bool(np.isfinite(self.upper[0]))
+
+    def best_multiplier(self, g: NDArray[np.float64]) -> float:
+        """Return b that minimises sum upper_i max(0, -(g_i + b y_i)): the exact best bias.
+
+        The function is convex and piecewise linear with breakpoints -y_i g_i; passing one raises
+        its slope by upper_i. The answer is the first breakpoint after which the slope is >= 0.
+        """
+        breakpoints = -self.y * g
+        order = np.argsort(breakpoints)
+        slope = np.cumsum(self.upper[order]) - float(np.sum(self.upper[self.y > 0]))
+        enough = slope >= -1e-12 * slope[-1] if slope[-1] > 0 else slope >= slope[-1]
+        return float(breakpoints[order[np.argmax(enough)]])
+
+    def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a minimiser of g'v: bounds by the sign of g + b y, ties filled to balance y'v."""
+        b = self.best_multiplier(g)
+        slack = g + b * self.y
+        v = np.where(slack < 0, self.upper, 0.0)
+        imbalance = float(self.y @ v)
+        for i in np.flatnonzero(slack == 0):
+            # raise ties of the lacking sign until the hyperplane is met
+            if imbalance * self.y[i] < 0:
+                v[i] = min(self.upper[i], abs(imbalance))
+                imbalance += self.y[i] * v[i]
+        return v
+
+    def separable_gap(
+        self, x: NDArray[np.float64], g: NDArray[np.float64], d: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Return sum (upper - x) max(0, -s) + x max(0, s), s = g + b y, and b, for d = 0."""
+        b = self.best_multiplier(g)
+        slack = g + b * self.y
+        gap = (self.upper - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0)
+        return float(gap), np.array([b])
+
+    def cone_multiplier(self, h: NDArray[np.float64]) -> tuple[float, float]:
+        """Return (lo, b) with the largest lo such that h_i + b y_i >= lo for every i.
+
+        For both classes present: b = (min over y=-1 of h - min over y=+1 of h) / 2.
+        """
+        plus, minus = self.y > 0, self.y < 0
+        if not plus.any() or not minus.any():
+            return np.inf, np.inf if plus.any() else -np.inf
+        p, q = float(h[plus].min()), float(h[minus].min())
+        return 0.5 * (p + q), 0.5 * (q - p)
+
+    def violation(self, x: NDArray[np.float64]) -> float:
+        """Return the largest of -x_i, x_i - upper_i and |y'x|."""
+        return float(max(0.0, -x.min(), np.max(x - self.upper), abs(self.y @ x)))
+
+    def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Project on the set: clip(x - t y, 0, upper) with t by bisection to adjacent floats."""
+
+        def at(t: float) -> NDArray[np.float64]:
+            return np.clip(x - t * self.y, 0.0, self.upper)
+
+        def excess(t: float) -> float:
+            return float(self.y @ at(t))
+
+        if abs(excess(0.0)) <= 4 * np.finfo(float).eps * float(np.sum(np.abs(x))):
+            return at(0.0)
+        finite = self.upper[np.isfinite(self.upper)]
+        reach = float(np.max(np.abs(x))) + (float(finite.max()) if len(finite) else 0.0)
+        low, high = -reach, reach  # excess does not increase with t: excess(low) >= 0 >= excess(high)
+        while True:
+            middle = 0.5 * (low + high)
+            if middle in (low, high):
+                return at(low if abs(excess(low)) < abs(excess(high)) else high)
+            if excess(middle) > 0:
+                low = middle
+            else:
+                high = middle
+
+    def take(self, rows: NDArray[np.int64]) -> BoxHyperplane:
+        """Return the same constraints on the coordinates `rows`."""
+        return BoxHyperplane(self.upper[rows], self.y[rows])

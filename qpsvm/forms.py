@@ -1,0 +1,127 @@
+"""Canonical forms: what a formulation compiles to and a method works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.domains import BoxHyperplane, Domain
+from qpsvm.gram import SignedGram
+from qpsvm.gram.columns import Columns, ColumnStore
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Bounds(NamedTuple):
+    """Upper and lower bound of the declared value, their gap, and the domain's multipliers."""
+
+    upper: float
+    lower: float
+    gap: float
+    multipliers: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class QP:
+    """Minimise 1/2 x'(G + D)x + c'x over a domain, D = diag(ridge) >= 0.
+
+    Attributes
+    ----------
+    gram : SignedGram
+        G and its ridge.
+    linear : ndarray, shape (m,)
+        c.
+    domain : Domain
+    negated : bool
+        Whether the declared problem minimises the negative of this value (it is a primal whose
+        dual is solved here).
+    vanishing : bool
+        Whether the optimal value may be 0, so that a relative test alone might never pass.
+    least : float
+        A lower bound known beforehand: 0 where c = 0.
+    convex : bool
+        Whether G is positive semidefinite; without it there is no lower bound.
+    store : ColumnStore or None
+        Held columns, lent for the time of one solve.
+    """
+
+    gram: SignedGram
+    linear: NDArray[np.float64]
+    domain: Domain
+    negated: bool = False
+    vanishing: bool = False
+    least: float = -np.inf
+    convex: bool = True
+    store: ColumnStore | None = None
+
+    @property
+    def m(self) -> int:
+        """Number of variables."""
+        return self.gram.m
+
+    @cached_property
+    def scale(self) -> float:
+        """Largest diagonal entry of G: the size of the data, whatever the starting point."""
+        return float(np.max(self.gram.diag()))
+
+    def columns(self) -> Columns:
+        """Return what compiled steps read."""
+        assert self.store is not None, "a solve lends the store"
+        return self.gram.columns(self.store)
+
+    def floor(self, tol: float) -> float:
+        """Return the size below which a value counts as zero; 0 where the optimum is positive."""
+        return tol * max(tol, 1e-7) * self.scale if self.vanishing else 0.0
+
+    def roundoff(self, x: NDArray[np.float64]) -> float:
+        """Return a bound on the rounding error of the gap from fresh float64 products."""
+        return 4.0 * EPS * self.scale * float(np.sum(np.abs(x))) ** 2
+
+    def bounds(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> Bounds:
+        """Return the bounds at a feasible x, given `product` = G x.
+
+        upper = 1/2 x'Gx + 1/2 x'Dx + c'x, and
+        lower = -1/2 x'Gx + min over a in the domain of (Gx + c)'a + 1/2 a'Da:
+        the ridge is minimised exactly, which is far sharper than the Frank-Wolfe gap.
+        """
+        ridge = self.gram.ridge
+        quadratic = float(x @ product)
+        upper = 0.5 * quadratic + 0.5 * float(ridge @ (x * x)) + float(self.linear @ x)
+        if isinstance(self.domain, BoxHyperplane) and not self.domain.bounded:
+            least_margin, bias = self.domain.cone_multiplier(product)
+            blow_up = 1.0 / least_margin if least_margin > 0 else np.inf
+            lower = -0.5 * blow_up * blow_up * quadratic if blow_up else 0.0
+            gap, multipliers = upper - lower, np.array([bias * blow_up if blow_up else bias])
+        else:
+            gap, multipliers = self.domain.separable_gap(x, product + self.linear, ridge)
+        gap = max(gap, 0.0) + self.roundoff(x)
+        if upper - gap < self.least:
+            gap = max(upper - self.least, 0.0)
+        lower = upper - gap
+        if self.negated:
+            upper, lower = -lower, -upper
+        return Bounds(upper, lower, gap, multipliers)
+
+    def feasible(
+        self, x: NDArray[np.float64], product: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return x and G x moved along their ray to the best value where the domain is a cone."""
+        if isinstance(self.domain, BoxHyperplane) and not self.domain.bounded:
+            quadratic, slope = float(x @ product), -float(self.linear @ x)
+            if quadratic > 0 and slope > 0:
+                return x * (slope / quadratic), product * (slope / quadratic)
+        return x, product
+
+    def take(self, rows: NDArray[np.int64]) -> QP:
+        """Return the same problem over the coordinates `rows` alone."""
+        return replace(
+            self,
+            gram=self.gram.take(rows),
+            linear=self.linear[rows],
+            domain=self.domain.take(rows),
+            store=None,
+        )

@@ -1,0 +1,167 @@
+"""The L1-hinge SVM with a free bias: its dual and its primal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.certificate import Certified
+from qpsvm.domains import BoxHyperplane
+from qpsvm.errors import InputError, check_labels, check_penalty, check_points
+from qpsvm.formulations.base import Formulation, Recovery, WeightedFormulation
+from qpsvm.forms import QP
+from qpsvm.gram import Gram, Linear, SignedGram, as_gram
+from qpsvm.gram.kernels import times
+from qpsvm.models import Expansion, Hyperplane
+from qpsvm.result import Result
+
+
+def _check_uniform(C: NDArray[np.float64]) -> NDArray[np.float64]:
+    positive = C[C > 0]
+    if np.isinf(positive).any() and not np.isinf(positive).all():
+        raise InputError("C must be infinite for every point or for none; got a mixture")
+    return C
+
+
+@dataclass(frozen=True, eq=False)
+class HingeDual(WeightedFormulation):
+    r"""Minimize :math:`\tfrac12 a'Qa - \sum_i a_i`, :math:`0 \le a_i \le C_i`, :math:`y'a = 0`.
+
+    .. math:: Q_{ij} = y_i y_j k_{ij}
+
+    It is the dual of: minimize 1/2 |w|^2 + sum_i C_i max(0, 1 - y_i (w'phi(x_i) + b)), whose
+    optimal value is the negative of this one.
+
+    Parameters
+    ----------
+    K : Gram or array_like of shape (m, m)
+    y : array_like of shape (m,)
+        Labels -1 and +1. With one class alone a = 0 is the answer.
+    C : float or array_like of shape (m,)
+        Penalty, > 0; infinite for every point (hard margin) or for none. Per point, 0 leaves the
+        point out.
+
+    Raises
+    ------
+    InputError
+        If an argument is malformed; the message names it.
+    """
+
+    K: Any
+    y: Any
+    C: Any = 1.0
+
+    def __post_init__(self) -> None:
+        """Validate at the door."""
+        K = as_gram(self.K)
+        object.__setattr__(self, "K", K)
+        object.__setattr__(self, "y", check_labels("y", self.y, K.m))
+        object.__setattr__(self, "C", _check_uniform(check_penalty("C", self.C, K.m)))
+
+    @property
+    def n_points(self) -> int:
+        """Number of points given."""
+        return len(self.y)
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """Points with a positive penalty."""
+        return np.flatnonzero(self.C > 0)
+
+    def as_qp(self) -> QP:
+        """Return the QP on the box with a hyperplane; linear points are centered first."""
+        rows = self.kept
+        gram: Gram = self.K.centered()
+        gram = gram if len(rows) == gram.m else gram.take(rows)
+        return QP(
+            SignedGram(gram, self.y[rows], np.zeros(len(rows))),
+            -np.ones(len(rows)),
+            BoxHyperplane(self.C[rows], self.y[rows]),
+        )
+
+    def hyperplane(self, qp: QP, certified: Certified) -> Hyperplane:
+        """Return w = sum a_i y_i phi(x_i) with its exact best bias.
+
+        With infinite C the pair is scaled up until every margin is at least 1.
+        """
+        signed = self.spread(qp.gram.sign * certified.x)
+        quadratic = float(certified.x @ certified.product)
+        separable = True
+        if np.isinf(self.C[self.kept[0]]) and quadratic > 0:
+            bounds = certified.certificate
+            primal = bounds.upper if qp.negated else -bounds.lower
+            separable = bool(np.isfinite(primal))
+            signed = signed * np.sqrt(2.0 * primal / quadratic) if separable else signed
+        expansion = Expansion.of(self.K, signed)
+        bias = float(certified.multipliers[0]) + expansion.offset()
+        return Hyperplane(bias, expansion, expansion.vector, separable)
+
+    def recover(self, qp: QP, certified: Certified) -> Recovery:
+        """Return the weights, the bias and the hyperplane."""
+        model = self.hyperplane(qp, certified)
+        return Recovery(self.spread(certified.x), np.array([model.b]), model)
+
+
+@dataclass(frozen=True, eq=False)
+class HingePrimal(Formulation):
+    r"""Minimize :math:`\tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - y_i (x_i'w + b))` over w and b.
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix, shape (m, d)
+        Points, float32 or float64; kept by reference and never written.
+    y : array_like of shape (m,)
+        Labels -1 and +1.
+    C : float or array_like of shape (m,)
+        Penalty, as in `HingeDual`.
+
+    Raises
+    ------
+    InputError
+        If an argument is malformed; the message names it.
+
+    Notes
+    -----
+    The variable x of the answer is w followed by b, shape (d + 1,); its dual holds the weights a,
+    shape (m,), with w = sum a_i y_i x_i.
+    """
+
+    X: Any
+    y: Any
+    C: Any = 1.0
+
+    def __post_init__(self) -> None:
+        """Validate at the door."""
+        X = check_points("X", self.X)
+        dual = HingeDual(Linear(X), self.y, self.C)
+        for name, value in (("X", X), ("y", dual.y), ("C", dual.C), ("_dual", dual)):
+            object.__setattr__(self, name, value)
+
+    def as_qp(self) -> QP:
+        """Return the dual QP, its value negated."""
+        return replace(self._dual.as_qp(), negated=True)  # type: ignore[attr-defined]
+
+    def start(self, qp: QP, x0: Any) -> NDArray[np.float64]:
+        """Return dual weights from an earlier result, or from (w, b): C_i where the margin is < 1."""
+        dual: HingeDual = self._dual  # type: ignore[attr-defined]
+        if isinstance(x0, Result):
+            return dual.start(qp, x0.dual)
+        x = np.array(x0, dtype=np.float64)
+        if x.shape != (self.X.shape[1] + 1,):
+            raise InputError(f"x0 must have shape ({self.X.shape[1] + 1},), w then b; got {x.shape}")
+        margin = dual.y * (times(self.X, x[:-1]) + x[-1])
+        return dual.start(qp, np.where(margin < 1, np.where(np.isinf(dual.C), 1.0, dual.C), 0.0))
+
+    def support(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the indices of the support vectors."""
+        return self._dual.support(x)  # type: ignore[attr-defined,no-any-return]
+
+    def recover(self, qp: QP, certified: Certified) -> Recovery:
+        """Return (w, b), the dual weights and the hyperplane."""
+        dual: HingeDual = self._dual  # type: ignore[attr-defined]
+        model = dual.hyperplane(qp, certified)
+        assert model.w is not None
+        return Recovery(np.append(model.w, model.b), dual.spread(certified.x), model)

@@ -1,0 +1,91 @@
+"""The L2-SVM with a penalized bias, as a QP on the simplex (Frandi et al., section 2; CVM)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.certificate import Certified
+from qpsvm.domains import simplex
+from qpsvm.errors import check_labels, check_penalty
+from qpsvm.formulations.base import Recovery, WeightedFormulation
+from qpsvm.forms import EPS, QP
+from qpsvm.gram import Gram, SignedGram, as_gram
+from qpsvm.models import Expansion, Hyperplane
+
+
+@dataclass(frozen=True, eq=False)
+class L2SVMDual(WeightedFormulation):
+    r"""Minimize :math:`\tfrac12 a'Qa` over the simplex.
+
+    .. math:: Q_{ij} = y_i y_j (k_{ij} + 1) + \delta_{ij} / C_i
+
+    It is the dual of: minimize 1/2 (|w|^2 + b^2 + sum_i C_i xi_i^2) - rho subject to
+    y_i (w'phi(x_i) + b) >= rho - xi_i. The model is scaled to margins of 1, that is the minimizer
+    of 1/2 (|w|^2 + b^2) + 1/2 sum_i C_i max(0, 1 - y_i f(x_i))^2; LIBLINEAR's C is half of this C.
+
+    Parameters
+    ----------
+    K : Gram or array_like of shape (m, m)
+    y : array_like of shape (m,)
+        Labels -1 and +1; one class alone is legal, since the bias is penalized.
+    C : float or array_like of shape (m,)
+        Penalty, > 0 and possibly infinite (hard margin). Per point, 0 leaves the point out.
+
+    Raises
+    ------
+    InputError
+        If an argument is malformed; the message names it.
+
+    References
+    ----------
+    Frandi, Nanculef, Gasparo, Lodi, Sartori, "Training support vector machines using Frank-Wolfe
+    optimization methods", equations (8)-(12); there (11) and (12) lack the factor 1/2.
+    """
+
+    K: Any
+    y: Any
+    C: Any = 1.0
+
+    def __post_init__(self) -> None:
+        """Validate at the door."""
+        K = as_gram(self.K)
+        object.__setattr__(self, "K", K)
+        object.__setattr__(self, "y", check_labels("y", self.y, K.m))
+        object.__setattr__(self, "C", check_penalty("C", self.C, K.m))
+
+    @property
+    def n_points(self) -> int:
+        """Number of points given."""
+        return len(self.y)
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """Points with a positive penalty."""
+        return np.flatnonzero(self.C > 0)
+
+    def as_qp(self) -> QP:
+        """Return the QP on the simplex."""
+        rows = self.kept
+        gram: Gram = self.K if len(rows) == self.K.m else self.K.take(rows)
+        ridge = 1.0 / self.C[rows]
+        return QP(
+            SignedGram(gram, self.y[rows], ridge, shift=1.0),
+            np.zeros(len(rows)),
+            simplex(len(rows)),
+            vanishing=bool(np.min(ridge) == 0),
+            least=0.0,
+        )
+
+    def recover(self, qp: QP, certified: Certified) -> Recovery:
+        """Return the weights and the hyperplane with w = sum a_i y_i phi(x_i) / R."""
+        a = certified.x
+        R = float(a @ certified.product + qp.gram.ridge @ (a * a))
+        separable = R > 8 * EPS * qp.scale and certified.certificate.test != "absolute"
+        signed = self.spread(qp.gram.sign * a) / (R if separable else 1.0)
+        expansion = Expansion.of(self.K, signed)
+        model = Hyperplane(float(np.sum(signed)), expansion, expansion.vector, separable)
+        return Recovery(self.spread(a), certified.multipliers, model)

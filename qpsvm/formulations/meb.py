@@ -1,0 +1,64 @@
+"""The minimum enclosing ball (Frandi et al., section 2.6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qpsvm.certificate import Certified
+from qpsvm.domains import simplex
+from qpsvm.formulations.base import Formulation, Recovery
+from qpsvm.forms import QP
+from qpsvm.gram import SignedGram, as_gram
+from qpsvm.models import Ball, Expansion
+
+
+@dataclass(frozen=True, eq=False)
+class MEBDual(Formulation):
+    r"""Minimize :math:`a'Ka - \mathrm{diag}(K)'a` over the simplex; the value is -radius^2.
+
+    It is the dual of: minimize r^2 subject to |phi(x_i) - c|^2 <= r^2, with c = sum a_i phi(x_i).
+
+    Parameters
+    ----------
+    K : Gram or array_like of shape (m, m)
+
+    Raises
+    ------
+    InputError
+        If `K` is malformed.
+
+    References
+    ----------
+    Frandi et al., equations (14)-(16); the last member of (16) has lost its linear term there.
+    """
+
+    K: Any
+
+    def __post_init__(self) -> None:
+        """Validate at the door."""
+        object.__setattr__(self, "K", as_gram(self.K))
+
+    def as_qp(self) -> QP:
+        """Return the QP on the simplex; points of a linear kernel are centered first."""
+        gram = self.K.centered()
+        m = gram.m
+        signed = SignedGram(gram, np.ones(m), np.zeros(m), scale=2.0)
+        return QP(signed, -gram.diag(), simplex(m), vanishing=True)
+
+    def recover(self, qp: QP, certified: Certified) -> Recovery:
+        """Return the weights and the ball about sum a_i phi(x_i) that holds every point."""
+        bounds = certified.certificate
+        expansion = Expansion.of(self.K, certified.x)
+        center = expansion.vector
+        square = float(certified.x @ self.K.dot(certified.x)) if center is None else np.nan
+        ball = Ball(
+            radius=float(np.sqrt(max(-bounds.lower, 0.0))),
+            radius_lower=float(np.sqrt(max(-bounds.upper, 0.0))),
+            expansion=expansion,
+            center_square=square,
+            center=center,
+        )
+        return Recovery(certified.x, certified.multipliers, ball)

@@ -1,0 +1,123 @@
+"""The distance of two polytopes (Kumar and Yildirim)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from qpsvm.certificate import Certified
+from qpsvm.domains import SimplexProduct
+from qpsvm.errors import InputError, check_labels, check_number, check_points
+from qpsvm.formulations.base import Formulation, Recovery
+from qpsvm.forms import EPS, QP
+from qpsvm.gram import Gram, Linear, SignedGram, as_gram
+from qpsvm.models import ClosestPoints, Expansion
+
+
+@dataclass(frozen=True, eq=False)
+class PolytopeDistanceDual(Formulation):
+    r"""Minimize :math:`\tfrac12 |Pu - Qv|^2 + (|u|^2 + |v|^2) / (2\chi)`, u and v on simplices.
+
+    P holds the points with y = +1, Q those with y = -1; the variable x holds u and v in the order
+    of the points. It is the dual of: maximize alpha - beta - 1/2 |w|^2 - chi/2 (|xi|^2 + |psi|^2)
+    subject to w'p_i >= alpha - xi_i and w'q_j <= beta + psi_j.
+
+    Parameters
+    ----------
+    K : Gram or array_like of shape (m, m)
+    y : array_like of shape (m,)
+        Labels -1 and +1; both must occur.
+    chi : float or None
+        Penalty of the slacks for hulls that may intersect; None or infinity for none.
+
+    Raises
+    ------
+    InputError
+        If an argument is malformed or a class is empty.
+
+    References
+    ----------
+    Kumar and Yildirim, "A linearly convergent linear-time first-order algorithm for support vector
+    classification with a core set result", problems (1) and (2), section 5 for `chi`.
+    """
+
+    K: Any
+    y: Any
+    chi: float | None = None
+
+    def __post_init__(self) -> None:
+        """Validate at the door."""
+        K = as_gram(self.K)
+        y = check_labels("y", self.y, K.m)
+        if np.all(y == y[0]):
+            raise InputError(f"y must hold both labels, -1 and +1; got only {y[0]:+.0f}")
+        if self.chi is not None:
+            check_number("chi", self.chi, low=0.0, open_low=True)
+        object.__setattr__(self, "K", K)
+        object.__setattr__(self, "y", y)
+
+    @classmethod
+    def from_points(
+        cls, P: Any, Q: Any, chi: float | None = None, kernel: Callable[[Any], Gram] = Linear
+    ) -> PolytopeDistanceDual:
+        """Declare the distance of the hulls of the rows of `P` and of `Q`.
+
+        Parameters
+        ----------
+        P, Q : array_like or sparse matrix, shapes (p, d) and (q, d)
+        chi : float or None
+        kernel : callable
+            Makes a Gram of the stacked points, rows of `P` first; `Linear` by default.
+        """
+        P, Q = check_points("P", P), check_points("Q", Q)
+        if P.shape[1] != Q.shape[1]:
+            raise InputError(
+                f"Q must have as many features as P, {P.shape[1]}; got shape {Q.shape}"
+            )
+        stack = sp.vstack([P, Q], format="csr") if sp.issparse(P) or sp.issparse(Q) else None
+        X = np.vstack([P, Q]) if stack is None else stack
+        return cls(kernel(X), np.repeat([1.0, -1.0], [P.shape[0], Q.shape[0]]), chi)
+
+    def as_qp(self) -> QP:
+        """Return the QP on the product of two simplices; linear points are centered first."""
+        gram = self.K.centered()
+        ridge = 0.0 if self.chi is None else 1.0 / self.chi
+        return QP(
+            SignedGram(gram, self.y, np.full(gram.m, ridge)),
+            np.zeros(gram.m),
+            SimplexProduct((self.y < 0).astype(np.int64)),
+            vanishing=ridge == 0,
+            least=0.0,
+        )
+
+    def recover(self, qp: QP, certified: Certified) -> Recovery:
+        """Return the weights, the witness points and the hyperplane half-way between them.
+
+        The water levels of the two simplices are alpha and -beta, the best offsets for this w.
+        """
+        x, (alpha, minus_beta) = certified.x, certified.multipliers
+        square = max(float(x @ certified.product), 0.0)
+        u = Expansion.of(self.K, np.where(self.y > 0, x, 0.0))
+        v = Expansion.of(self.K, np.where(self.y < 0, x, 0.0))
+        p, q = u.vector, v.vector
+        w = None if p is None or q is None else p - q
+        distance = float(np.sqrt(square))
+        width = max(float(alpha + minus_beta), 0.0)
+        b = -0.5 * float(alpha - minus_beta) + u.offset() - v.offset()
+        absolute = certified.certificate.test == "absolute"
+        model = ClosestPoints(
+            distance=distance,
+            margin=width / distance if distance > 0 else 0.0,
+            b=b,
+            u=u,
+            v=v,
+            p=p,
+            q=q,
+            w=w,
+            hulls_intersect=qp.vanishing and (absolute or square <= 16 * EPS * qp.scale),
+        )
+        return Recovery(x, certified.multipliers, model)

@@ -1,0 +1,96 @@
+"""The Gram: the operator behind K, described once and evaluated on demand."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.gram.columns import ColumnStore
+
+BLOCK_ENTRIES = 1 << 22
+"""Kernel entries evaluated at a time by fresh products: 32 MB in float64."""
+
+
+class Gram(ABC):
+    """Positive semidefinite matrix K of m points; immutable and picklable.
+
+    Attributes
+    ----------
+    m : int
+        Number of points.
+    dtype : dtype
+        float32 or float64: the precision in which columns are held for the compiled steps.
+        Certificates are computed in float64 whatever it is.
+    psd : str
+        ``"fact"`` if the kernel is known to be positive semidefinite, ``"check"`` if this has to
+        be checked before a lower bound is believed, ``"assume"`` if the user vouches for it.
+    """
+
+    m: int
+    dtype: np.dtype[Any]
+    psd: str = "fact"
+
+    @abstractmethod
+    def diag(self) -> NDArray[np.float64]:
+        """Return the diagonal, shape (m,)."""
+
+    @abstractmethod
+    def block(
+        self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
+    ) -> NDArray[np.floating]:
+        """Return k(columns, rows), shape (len(columns), len(rows)), C-ordered.
+
+        `rows` is an index array or slice, all rows by default; `dtype` is `self.dtype` by default.
+        """
+
+    @abstractmethod
+    def take(self, rows: NDArray[np.int64]) -> Gram:
+        """Return the Gram of the points `rows`."""
+
+    @abstractmethod
+    def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return k(points, columns) in float64 for new points, shape (n, len(columns))."""
+
+    def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
+        """Return K x, or its entries `rows`, computed afresh in float64 block by block."""
+        support = np.flatnonzero(x)
+        wanted = np.arange(self.m) if rows is None else np.asarray(rows)
+        out = np.zeros(len(wanted))
+        for part in _blocks(support, 512):
+            for at in _slices(len(wanted), max(1, BLOCK_ENTRIES // len(part))):
+                which = at if rows is None else wanted[at]
+                out[at] += x[part] @ self.block(part, which, np.float64)
+        return out
+
+    def factor(self) -> Any:
+        """Return X with K = X X', or None where no factor is at hand."""
+        return None
+
+    @property
+    def origin(self) -> NDArray[np.float64] | None:
+        """The point that `centered` moves to zero, shape (d,), or None where it moves nothing."""
+        return None
+
+    def centered(self) -> Gram:
+        """Return the Gram of the points minus `origin`: fewer digits are lost far from zero."""
+        return self
+
+    @contextmanager
+    def hold(self, memory_limit: int) -> Iterator[ColumnStore]:
+        """Lend a store of held columns of at most `memory_limit` bytes to one solve."""
+        yield ColumnStore(self, memory_limit)
+
+
+def _blocks(indices: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
+    for start in range(0, len(indices), size):
+        yield indices[start : start + size]
+
+
+def _slices(length: int, size: int) -> Iterator[slice]:
+    for start in range(0, length, size):
+        yield slice(start, min(start + size, length))

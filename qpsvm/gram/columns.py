@@ -1,0 +1,100 @@
+"""Held columns: what compiled steps read, and the one service that fills them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.errors import InputError
+
+if TYPE_CHECKING:
+    from qpsvm.gram.base import Gram
+
+FEWEST_COLUMNS = 8
+"""No step needs more columns at once."""
+
+
+class Columns(NamedTuple):
+    """Signed Gram as compiled steps see it: g_ij = scale s_i s_j (k_ij + shift), Q = G + ridge.
+
+    Row ``store[slot[i]]`` is column i of K; ``slot[i]`` is -1 while it is not held. `stamp` holds
+    the last use of each slot and `clock` counts the uses. `diag` is rounded to the store's
+    precision, so that a step formula never mixes two roundings of the same kernel.
+    """
+
+    store: NDArray[np.floating]  # (n_slots, m), read-only
+    slot: NDArray[np.int64]  # (m,)
+    stamp: NDArray[np.int64]  # (n_slots,)
+    clock: NDArray[np.int64]  # (1,)
+    diag: NDArray[np.float64]  # (m,)
+    sign: NDArray[np.float64]  # (m,)
+    ridge: NDArray[np.float64]  # (m,)
+    shift: float
+    scale: float
+
+
+class ColumnStore:
+    """Columns of a Gram held under a memory limit, the least recently used leaving first.
+
+    Parameters
+    ----------
+    gram : Gram
+    memory_limit : int
+        Bytes for the columns; at least eight columns must fit.
+
+    Attributes
+    ----------
+    n_computed : int
+        Columns evaluated so far (0 for a precomputed Gram).
+    """
+
+    def __init__(self, gram: Gram, memory_limit: int) -> None:
+        width = gram.m * gram.dtype.itemsize
+        n_slots = min(gram.m, memory_limit // width)
+        if n_slots < min(gram.m, FEWEST_COLUMNS):
+            raise InputError(
+                f"memory_limit must allow {FEWEST_COLUMNS} columns of {width:,} bytes; "
+                f"got {memory_limit:,} bytes"
+            )
+        self._gram = gram
+        self._base = np.empty((n_slots, gram.m), gram.dtype)
+        self._owner = np.full(n_slots, -1, np.int64)
+        self._open(gram, self._base, np.full(gram.m, -1, np.int64))
+
+    @classmethod
+    def of_matrix(cls, gram: Gram, matrix: NDArray[np.floating]) -> ColumnStore:
+        """Return a store in which every column of a precomputed matrix is held, without a copy."""
+        self = cls.__new__(cls)
+        self._open(gram, matrix, np.arange(gram.m))
+        return self
+
+    def _open(
+        self, gram: Gram, base: NDArray[np.floating], slot: NDArray[np.int64]
+    ) -> None:
+        self.store = base.view()
+        self.store.flags.writeable = False
+        self.slot = slot
+        self.stamp = np.zeros(len(base), np.int64)
+        self.clock = np.zeros(1, np.int64)
+        self.diag = gram.diag().astype(gram.dtype).astype(np.float64)
+        self.n_computed = 0
+
+    def ensure(self, indices: NDArray[np.int64]) -> None:
+        """Make the columns `indices` held, evaluating the missing ones in one block."""
+        self.clock[0] += 1
+        held = self.slot[indices]
+        self.stamp[held[held >= 0]] = self.clock[0]
+        missing = np.unique(indices[held < 0])
+        if len(missing) == 0:
+            return
+        oldest = np.argpartition(self.stamp, len(missing) - 1)[: len(missing)]
+        slots = np.sort(oldest)
+        evicted = self._owner[slots]
+        self.slot[evicted[evicted >= 0]] = -1
+        self._base[slots] = self._gram.block(missing)
+        self._owner[slots] = missing
+        self.slot[missing] = slots
+        self.stamp[slots] = self.clock[0]
+        self.n_computed += len(missing)

@@ -1,0 +1,98 @@
+"""A Gram matrix that the user has already formed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.errors import InputError, check_choice, check_points
+from qpsvm.gram.base import Gram
+from qpsvm.gram.columns import ColumnStore
+
+
+@dataclass(frozen=True, eq=False)
+class Precomputed(Gram):
+    """Gram matrix given as an array.
+
+    Parameters
+    ----------
+    K : array_like, shape (m, m)
+        Square, symmetric, finite; float32 or float64. It is read, never written, and not copied
+        where it is contiguous.
+    psd : {"check", "assume"}
+        Whether positive semidefiniteness is checked before a lower bound is believed.
+
+    Raises
+    ------
+    InputError
+        If `K` is not a square, symmetric, finite matrix of real numbers.
+    """
+
+    K: NDArray[np.floating]
+    psd: str = "check"
+
+    def __post_init__(self) -> None:
+        """Check `K` and keep a C-ordered read-only view of it."""
+        check_choice("psd", self.psd, ("check", "assume"))
+        K = check_points("K", self.K)
+        K = K if isinstance(K, np.ndarray) else K.toarray()
+        if K.shape[0] != K.shape[1]:
+            raise InputError(f"K must be square, shape (m, m); got {K.shape}")
+        K = np.ascontiguousarray(K.T if K.flags.f_contiguous else K)
+        _check_symmetric(K)
+        view = K.view()
+        view.flags.writeable = False
+        object.__setattr__(self, "K", view)
+        object.__setattr__(self, "m", K.shape[0])
+        object.__setattr__(self, "dtype", K.dtype)
+
+    def diag(self) -> NDArray[np.float64]:
+        """Return the diagonal, shape (m,)."""
+        return np.array(np.diagonal(self.K), dtype=np.float64)
+
+    def block(
+        self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
+    ) -> NDArray[np.floating]:
+        """Return K[columns, rows]."""
+        part = self.K[columns] if rows is None else self.K[columns][:, rows]
+        return np.ascontiguousarray(part, dtype=dtype)
+
+    def take(self, rows: NDArray[np.int64]) -> Precomputed:
+        """Return the principal submatrix of `rows`."""
+        return Precomputed(self.K[np.ix_(rows, rows)], self.psd)
+
+    def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the columns asked for of the kernel matrix `points`, shape (n, m)."""
+        values = check_points("points", points)
+        if values.shape[1] != self.m:
+            raise InputError(
+                f"points must be the kernel matrix k(new, training) with {self.m} columns, since "
+                f"K was precomputed; got shape {values.shape}"
+            )
+        part = values[:, columns]
+        return np.asarray(part if isinstance(part, np.ndarray) else part.toarray(), np.float64)
+
+    @contextmanager
+    def hold(self, memory_limit: int) -> Iterator[ColumnStore]:
+        """Lend the matrix itself: every column is held already."""
+        yield ColumnStore.of_matrix(self, self.K)
+
+
+def _check_symmetric(K: NDArray[np.floating]) -> None:
+    """Compare K with its transpose, block by block, to the rounding of its precision."""
+    allowed = 64 * np.finfo(K.dtype).eps * float(np.max(np.abs(K)))
+    size = 1024
+    for i in range(0, len(K), size):
+        for j in range(0, i + 1, size):
+            gap = np.abs(K[i : i + size, j : j + size] - K[j : j + size, i : i + size].T)
+            if float(gap.max()) > allowed:
+                a, b = np.unravel_index(int(gap.argmax()), gap.shape)
+                raise InputError(
+                    f"K must be symmetric; K[{i + a}, {j + b}] and K[{j + b}, {i + a}] differ by "
+                    f"{float(gap.max()):.3g} (symmetrize with (K + K.T) / 2)"
+                )

@@ -1,0 +1,78 @@
+"""The one signed Gram that serves every SVM dual."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.gram.base import Gram
+from qpsvm.gram.columns import Columns, ColumnStore
+
+
+@dataclass(frozen=True, eq=False)
+class SignedGram:
+    """Q = G + D with g_ij = scale s_i s_j (k_ij + shift) and D = diag(ridge), by sample index.
+
+    Parameters
+    ----------
+    kernel : Gram
+    sign : ndarray, shape (m,)
+        -1 or +1.
+    ridge : ndarray, shape (m,)
+        Nonnegative; not part of products, since certificates treat it apart.
+    shift, scale : float
+        Both nonnegative, so that G stays positive semidefinite.
+    """
+
+    kernel: Gram
+    sign: NDArray[np.float64]
+    ridge: NDArray[np.float64]
+    shift: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def m(self) -> int:
+        """Number of points."""
+        return self.kernel.m
+
+    def diag(self) -> NDArray[np.float64]:
+        """Return the diagonal of G, shape (m,), without the ridge."""
+        return self.scale * (self.kernel.diag() + self.shift)
+
+    def column(self, i: int) -> NDArray[np.float64]:
+        """Return column i of G afresh in float64, without the ridge."""
+        k = self.kernel.block(np.array([i]), None, np.float64)[0]
+        return self.scale * self.sign[i] * self.sign * (k + self.shift)
+
+    def product(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return G x afresh in float64."""
+        signed = self.sign * x
+        total = self.kernel.dot(signed)
+        if self.shift:
+            total += self.shift * float(np.sum(signed))
+        total *= self.sign
+        if self.scale != 1.0:
+            total *= self.scale
+        return total
+
+    def take(self, rows: NDArray[np.int64]) -> SignedGram:
+        """Return the signed Gram of the points `rows`."""
+        return SignedGram(
+            self.kernel.take(rows), self.sign[rows], self.ridge[rows], self.shift, self.scale
+        )
+
+    def columns(self, store: ColumnStore) -> Columns:
+        """Return what compiled steps read, on top of a store of the kernel's columns."""
+        return Columns(
+            store.store,
+            store.slot,
+            store.stamp,
+            store.clock,
+            store.diag,
+            self.sign,
+            self.ridge,
+            float(self.shift),
+            float(self.scale),
+        )

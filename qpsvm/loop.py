@@ -1,0 +1,235 @@
+"""The only iteration loop: clock, history, callback, interrupt, stopping, status."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.certificate import Certified, certify
+from qpsvm.forms import QP, Bounds
+from qpsvm.result import History, Progress, Status, passed_test
+from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Solver, Stop
+
+log = logging.getLogger("qpsvm")
+
+IDLE_CHECKS = 20  # checks without progress after which the products are computed afresh
+STRIKES = 3  # fresh products without progress after which the method is called stalled
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop."""
+
+    tol: float
+    max_iter: int
+    time_limit: float | None = None
+    callback: Callable[[Progress], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the loop hands back."""
+
+    certified: Certified
+    status: Status
+    n_iter: int
+    history: History
+    timings: dict[str, float]
+    counters: dict[str, int]
+
+
+def run(
+    problem: QP, solver: Solver, x0: NDArray[np.float64] | None, limits: Limits, seed: int
+) -> Outcome:
+    """Iterate until a certificate passes or a limit is met; return the best certified answer."""
+    begun = time.perf_counter()
+    state = solver.init(problem, x0, np.random.default_rng(seed))
+    trace = _Trace(problem, limits, state.x.copy(), time.perf_counter())
+    with _interrupt_flag() as interrupted:
+        status, certified = _iterate(problem, solver, state, limits, interrupted, trace)
+    stopped = time.perf_counter()
+    if certified is None:
+        honest = replace(problem, convex=problem.convex and status is not Status.NONCONVEX)
+        certified = certify(honest, trace.best, limits.tol)
+    if certified.certificate.passed:
+        status = Status.OPTIMAL
+    ended = time.perf_counter()
+    timings = {
+        "setup": trace.started - begun,
+        "iterate": stopped - trace.started - trace.certify_time,
+        "certify": ended - stopped + trace.certify_time,
+        "total": ended - begun,
+    }
+    counters = dict(state.counters, columns=problem.store.n_computed if problem.store else 0)
+    log.debug("%s after %d iterations", status.name, trace.n_iter)
+    return Outcome(certified, status, trace.n_iter, trace.history(), timings, counters)
+
+
+def solve_subset(problem: QP, solver: Solver, tol: float, max_iter: int) -> NDArray[np.float64]:
+    """Return the answer of a small problem that a solver poses to itself."""
+    with problem.gram.kernel.hold(1 << 40) as store:
+        outcome = run(replace(problem, store=store), solver, None, Limits(tol, max_iter), seed=0)
+    return outcome.certified.x
+
+
+def _iterate(
+    problem: QP,
+    solver: Solver,
+    state: Any,
+    limits: Limits,
+    interrupted: threading.Event,
+    trace: _Trace,
+) -> tuple[Status, Certified | None]:
+    """Return why it ended, and the certificate where it ended with a fresh one."""
+    period = solver.period(problem)
+    chunk = max(1, int(WORK_BETWEEN_POLLS / problem.m))
+    stop = Stop.BUDGET
+    while True:
+        bounds = problem.bounds(*problem.feasible(state.x, state.product))
+        if not np.isfinite(bounds.upper + bounds.gap) and not np.isfinite(state.x).all():
+            return Status.NUMERICAL_ERROR, None
+        trace.record(bounds, state.x)
+        if trace.wants_stop(state):
+            return Status.CALLBACK_STOP, None
+        near = trace.near(bounds)
+        if near and not problem.convex:
+            return Status.NONCONVEX, None
+        if near or trace.idle() or stop is not Stop.BUDGET:
+            # it looks done, or nothing moves: look afresh
+            certified = trace.certify(state.x)
+            if certified.certificate.passed:
+                return Status.OPTIMAL, certified
+            if stop is Stop.NONCONVEX:
+                return Status.NONCONVEX, None
+            if trace.strikes >= STRIKES:
+                numerical = stop is Stop.NUMERICAL
+                return Status.NUMERICAL_ERROR if numerical else Status.STALLED, None
+            state.x[:] = certified.x
+            solver.refresh(problem, state, certified.product)
+        reached = trace.limit(interrupted)
+        if reached is not None:
+            return reached, None
+        target = min(_next_check(trace.n_iter, period), limits.max_iter)
+        stop = Stop.BUDGET
+        while trace.n_iter < target and stop is Stop.BUDGET and not trace.limit(interrupted):
+            reply = solver.advance(problem, state, min(chunk, target - trace.n_iter))
+            trace.n_iter += reply.steps
+            stop = reply.stop
+
+
+def _next_check(n_iter: int, period: int) -> int:
+    """Return the number of the next check: 1, 2, 4, ... up to the period, then its multiples."""
+    return max(1, min(2 * n_iter, period)) if n_iter < period else (n_iter // period + 1) * period
+
+
+@dataclass
+class _Trace:
+    """What the loop remembers: the best point, the checks, the clock, the signs of a stall."""
+
+    problem: QP
+    limits: Limits
+    best: NDArray[np.float64]
+    started: float
+    n_iter: int = 0
+    certify_time: float = 0.0
+    strikes: int = 0
+    best_gap: float = np.inf
+    rows: list[tuple[int, float, float, float, float]] = field(default_factory=list)
+    _seen: tuple[float, float] = (np.inf, np.inf)  # least gap and value at a sign of progress
+    _seen_afresh: tuple[float, float] = (np.inf, np.inf)  # the same from fresh products
+    _quiet: int = 0
+
+    def clock(self) -> float:
+        """Return the seconds since the iterations began."""
+        return time.perf_counter() - self.started
+
+    def record(self, bounds: Bounds, x: NDArray[np.float64]) -> None:
+        """Note a check, keep the point if its gap is the smallest so far."""
+        self.rows.append((self.n_iter, self.clock(), bounds.upper, bounds.lower, bounds.gap))
+        if bounds.gap < self.best_gap:
+            self.best[:], self.best_gap = x, bounds.gap
+        self._seen, moved = self._progress(self._seen, bounds.upper, bounds.lower, bounds.gap)
+        self._quiet = 0 if moved else self._quiet + 1
+
+    def _progress(
+        self, seen: tuple[float, float], upper: float, lower: float, gap: float
+    ) -> tuple[tuple[float, float], bool]:
+        """Return the least gap and value so far, and whether one of them became smaller."""
+        value = -lower if self.problem.negated else upper
+        moved = gap < 0.99 * seen[0] or value < seen[1] - 1e-13 * abs(seen[1])
+        return (min(gap, seen[0]), min(value, seen[1])) if moved else seen, bool(moved)
+
+    def idle(self) -> bool:
+        """Return whether a number of checks passed without progress."""
+        return self._quiet > 0 and self._quiet % IDLE_CHECKS == 0
+
+    def near(self, bounds: Bounds) -> bool:
+        """Return whether the running gap is below half of the tolerance."""
+        half = 0.5 * self.limits.tol
+        floor = 0.5 * self.problem.floor(self.limits.tol)
+        return passed_test(bounds.gap, bounds.upper, bounds.lower, half, floor) != "none"
+
+    def certify(self, x: NDArray[np.float64]) -> Certified:
+        """Look afresh; count a strike where the fresh bounds are no better than the last ones."""
+        before = time.perf_counter()
+        certified = certify(self.problem, x, self.limits.tol)
+        c = certified.certificate
+        self._seen_afresh, moved = self._progress(self._seen_afresh, c.upper, c.lower, c.gap)
+        self.strikes = 0 if moved else self.strikes + 1
+        if c.gap < self.best_gap:
+            self.best[:], self.best_gap = certified.x, c.gap
+        self.certify_time += time.perf_counter() - before
+        return certified
+
+    def wants_stop(self, state: Any) -> bool:
+        """Call back; True or StopIteration stops, other exceptions propagate."""
+        if self.limits.callback is None:
+            return False
+        progress = Progress(*self.rows[-1], self.limits.tol, lambda: np.array(state.x))
+        try:
+            return bool(self.limits.callback(progress))
+        except StopIteration:
+            return True
+
+    def limit(self, interrupted: threading.Event) -> Status | None:
+        """Return the limit that is met, if any."""
+        if interrupted.is_set():
+            return Status.INTERRUPTED
+        if self.limits.time_limit is not None and self.clock() >= self.limits.time_limit:
+            return Status.TIME_LIMIT
+        return Status.MAX_ITER if self.n_iter >= self.limits.max_iter else None
+
+    def history(self) -> History:
+        """Return the checks as arrays."""
+        table = np.array(self.rows).T
+        return History(table[0].astype(np.int64), *table[1:])
+
+
+@contextmanager
+def _interrupt_flag() -> Iterator[threading.Event]:
+    """Turn the first Ctrl-C into a flag, in the main thread only; a second one raises."""
+    flag = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def note(signum: int, frame: Any) -> None:
+        if flag.is_set():
+            raise KeyboardInterrupt
+        flag.set()
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield flag
+    finally:
+        signal.signal(signal.SIGINT, previous)

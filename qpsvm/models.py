@@ -1,0 +1,176 @@
+"""What an answer means: a ball, a hyperplane, two closest points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.errors import InputError
+from qpsvm.gram import Gram
+from qpsvm.gram.base import BLOCK_ENTRIES
+from qpsvm.gram.kernels import PointGram, transposed_times
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """The vector sum_i coef_i phi(x_i) in feature space, as a function of new points."""
+
+    gram: Gram = field(repr=False)
+    indices: NDArray[np.int64]
+    coef: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, gram: Gram, weights: NDArray[np.float64]) -> Expansion:
+        """Keep the nonzero weights."""
+        indices = np.flatnonzero(weights)
+        return cls(gram, indices, weights[indices])
+
+    def __call__(self, points: Any) -> NDArray[np.float64]:
+        """Return the inner products with the features of `points`, shape (n,), block by block."""
+        n = np.shape(points)[0] if np.ndim(points) or hasattr(points, "shape") else 0
+        size = max(1, BLOCK_ENTRIES // max(1, len(self.indices)))
+        if n <= size:
+            return self.gram.cross(points, self.indices) @ self.coef
+        parts = [points[i : i + size] for i in range(0, n, size)]
+        return np.concatenate([self.gram.cross(part, self.indices) @ self.coef for part in parts])
+
+    @property
+    def vector(self) -> NDArray[np.float64] | None:
+        """The vector itself, shape (d,), where the kernel is linear; None otherwise."""
+        X = self.gram.factor()
+        return None if X is None else transposed_times(X[self.indices], self.coef)
+
+    def offset(self) -> float:
+        """Return what a solve on centered points adds to the bias: -w'origin."""
+        origin, w = self.gram.origin, self.vector
+        return 0.0 if origin is None or w is None else -float(w @ origin)
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """Smallest ball that holds the points, in feature space.
+
+    Attributes
+    ----------
+    radius : float
+        The ball about this center with this radius contains every point.
+    radius_lower : float
+        No ball with a smaller radius does: the certified lower bound.
+    center : ndarray of shape (d,) or None
+        The center, where the kernel is linear.
+    expansion : Expansion
+        The center as a combination of the points.
+    """
+
+    radius: float
+    radius_lower: float
+    expansion: Expansion
+    center_square: float
+    center: NDArray[np.float64] | None
+
+    def distance(self, points: Any) -> NDArray[np.float64]:
+        """Return the distances of new points from the center, shape (n,)."""
+        if self.center is not None:
+            return np.asarray(np.linalg.norm(np.asarray(points, float) - self.center, axis=1))
+        gram = self.expansion.gram
+        while not isinstance(gram, PointGram):
+            if not hasattr(gram, "gram"):
+                raise InputError(
+                    "points cannot be judged by a ball of a precomputed K, which does not say "
+                    "k(x, x) of a new point; give a kernel such as RBF(X) instead"
+                )
+            gram = gram.gram
+        square = gram.norms(points) - 2.0 * self.expansion(points) + self.center_square
+        return np.asarray(np.sqrt(np.maximum(square, 0.0)))
+
+    def contains(self, points: Any, slack: float = 1e-9) -> NDArray[np.bool_]:
+        """Return which points lie in the ball, up to a relative `slack` of the radius."""
+        return self.distance(points) <= self.radius * (1.0 + slack)
+
+    def __str__(self) -> str:
+        """Say the radius with its bounds."""
+        return f"Ball of radius {self.radius:.10g} (at least {self.radius_lower:.10g})."
+
+
+@dataclass(frozen=True, eq=False)
+class Hyperplane:
+    """Separating hyperplane {x: w'phi(x) + b = 0}, scaled so that margins are +-1.
+
+    Attributes
+    ----------
+    b : float
+    w : ndarray of shape (d,) or None
+        The normal, where the kernel is linear.
+    expansion : Expansion
+        w as a combination of the points.
+    separable : bool
+        False where C is infinite and no hyperplane separates the classes: w then is only the
+        direction that was reached, not scaled.
+    """
+
+    b: float
+    expansion: Expansion
+    w: NDArray[np.float64] | None
+    separable: bool = True
+
+    def decision_function(self, points: Any) -> NDArray[np.float64]:
+        """Return w'phi(x) + b for new points, shape (n,)."""
+        return self.expansion(points) + self.b
+
+    def predict(self, points: Any) -> NDArray[np.float64]:
+        """Return the labels -1 or +1 of new points, shape (n,); a tie is +1."""
+        return np.where(self.decision_function(points) >= 0, 1.0, -1.0)
+
+    def __str__(self) -> str:
+        """Say how many points it rests on."""
+        kind = "Hyperplane" if self.separable else "Not separable: direction"
+        return f"{kind} on {len(self.expansion.indices)} points, b = {self.b:.6g}."
+
+
+@dataclass(frozen=True, eq=False)
+class ClosestPoints:
+    """Closest points of two hulls, and the hyperplane half-way between them.
+
+    Attributes
+    ----------
+    distance : float
+        |p - q| in feature space.
+    margin : float
+        Certified: no two points of the hulls are closer than this (without `chi`); with `chi` the
+        width of the soft margin.
+    p, q : ndarray of shape (d,) or None
+        Witness points, where the kernel is linear.
+    w, b : ndarray of shape (d,) or None, and float
+        Hyperplane {x: w'phi(x) + b = 0} with w = p - q.
+    u, v : Expansion
+        The witness points as combinations of the points.
+    hulls_intersect : bool
+        The distance is zero to working precision: there is no separating hyperplane.
+    """
+
+    distance: float
+    margin: float
+    b: float
+    u: Expansion
+    v: Expansion
+    p: NDArray[np.float64] | None
+    q: NDArray[np.float64] | None
+    w: NDArray[np.float64] | None
+    hulls_intersect: bool
+
+    def decision_function(self, points: Any) -> NDArray[np.float64]:
+        """Return w'phi(x) + b for new points, shape (n,)."""
+        return self.u(points) - self.v(points) + self.b
+
+    def predict(self, points: Any) -> NDArray[np.float64]:
+        """Return +1 on the side of p and -1 on the side of q, shape (n,)."""
+        return np.where(self.decision_function(points) >= 0, 1.0, -1.0)
+
+    def __str__(self) -> str:
+        """Say the distance and its bound."""
+        if self.hulls_intersect:
+            return "The hulls intersect to working precision."
+        return f"Closest points at distance {self.distance:.10g} (at least {self.margin:.10g})."

@@ -1,0 +1,213 @@
+"""What a solve returns: status, certificate, history, and the words that explain them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Status(Enum):
+    """Why a solve ended; the value is the sentence shown to the user."""
+
+    OPTIMAL = "optimal: the certified duality gap is within the tolerance"
+    MAX_ITER = "stopped at max_iter: the gap shown is what was certified by then"
+    TIME_LIMIT = "stopped at time_limit: the gap shown is what was certified by then"
+    INTERRUPTED = "interrupted from the keyboard: the best certified answer so far is returned"
+    CALLBACK_STOP = "stopped by the callback: the best certified answer so far is returned"
+    STALLED = "stalled: the method cannot reduce the gap further on this problem"
+    NONCONVEX = "not convex: the Gram matrix has a negative eigenvalue, so no lower bound exists"
+    NUMERICAL_ERROR = "numerical error: a non-finite number arose; the best earlier answer is kept"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Bounds on the optimal value, computed afresh in float64 from the answer alone.
+
+    Attributes
+    ----------
+    upper, lower : float
+        Bounds of the minimised value of the declared problem; `upper` is attained by `Result.x`.
+    gap : float
+        ``upper - lower`` summed without cancellation, `roundoff` included.
+    violation : float
+        Largest violation of a constraint by `Result.x`, in units of the variable.
+    roundoff : float
+        Bound on the rounding error of the fresh products, already part of `gap`.
+    floor : float
+        Size below which the value counts as zero (0 where a ridge keeps it positive).
+    tol : float
+        The tolerance asked for.
+    test : str
+        ``"relative"`` (gap <= tol * max(|upper|, |lower|)), ``"absolute"`` (value and gap are
+        below `floor`), or ``"none"`` when neither test passed.
+    """
+
+    upper: float
+    lower: float
+    gap: float
+    violation: float
+    roundoff: float
+    floor: float
+    tol: float
+    test: str
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap divided by max(|upper|, |lower|); 0 if the gap is 0."""
+        return relative(self.gap, self.upper, self.lower)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gap is within the tolerance by one of the two tests."""
+        return self.test != "none"
+
+
+def relative(gap: float, upper: float, lower: float) -> float:
+    """Return gap / max(|upper|, |lower|), with 0/0 = 0 and infinity where there is no bound."""
+    if gap == 0.0:
+        return 0.0
+    size = max(abs(upper), abs(lower))
+    return gap / size if 0.0 < size < np.inf else np.inf
+
+
+def passed_test(gap: float, upper: float, lower: float, tol: float, floor: float) -> str:
+    """Return which test of the design's one meaning of `tol` the bounds pass."""
+    if gap <= tol * max(abs(upper), abs(lower)) < np.inf:
+        return "relative"
+    if gap <= floor and min(abs(upper), abs(lower)) <= floor:
+        return "absolute"
+    return "none"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A point of the canonical form: `primal` is the QP's variable x, shape (m,)."""
+
+    primal: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees at a check.
+
+    Attributes
+    ----------
+    iteration : int
+    time : float
+        Seconds since the iterations began.
+    upper, lower, gap : float
+        Running bounds, from maintained products; the certificate recomputes them.
+    tol : float
+        The relative gap asked for.
+    """
+
+    iteration: int
+    time: float
+    upper: float
+    lower: float
+    gap: float
+    tol: float
+    _read: Callable[[], NDArray[np.float64]] = field(repr=False, compare=False)
+
+    @property
+    def relative_gap(self) -> float:
+        """Running gap divided by max(|upper|, |lower|)."""
+        return relative(self.gap, self.upper, self.lower)
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """A copy of the current point of the canonical form."""
+        return self._read()
+
+
+@dataclass(frozen=True)
+class History:
+    """The bounds at each check: arrays of equal length, in the order of the checks."""
+
+    iteration: NDArray[np.int64]
+    time: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    gap: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """Return the number of checks."""
+        return len(self.iteration)
+
+    @property
+    def relative_gap(self) -> NDArray[np.float64]:
+        """Gap divided by max(|upper|, |lower|) at each check."""
+        rows = zip(self.gap, self.upper, self.lower, strict=True)
+        return np.array([relative(*row) for row in rows])
+
+
+@dataclass(frozen=True)
+class Result:
+    """A certified answer.
+
+    Attributes
+    ----------
+    x : ndarray
+        The variable of the declared formulation.
+    dual : ndarray or None
+        The other variable: for a primal formulation the dual weights, for a dual one the
+        multipliers of its equality constraints.
+    status : Status
+        Why the solve ended.
+    certificate : Certificate
+        Bounds recomputed from `x` alone.
+    model : Ball, Hyperplane or ClosestPoints
+        What the answer means; knows how to judge new points.
+    support : ndarray of int
+        Indices of the points with a positive weight (the core set).
+    n_iter : int
+        Iterations made.
+    history : History
+        Bounds at each check.
+    timings : dict
+        Seconds: ``"setup"``, ``"iterate"``, ``"certify"``, ``"total"``.
+    method : str
+        The method that was used.
+    counters : dict
+        Numbers of steps by kind, and ``"columns"``: kernel columns computed.
+    """
+
+    x: NDArray[np.float64]
+    dual: NDArray[np.float64] | None
+    status: Status
+    certificate: Certificate
+    model: Any
+    support: NDArray[np.int64]
+    n_iter: int
+    history: History
+    timings: dict[str, float]
+    method: str
+    counters: dict[str, int]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the status is OPTIMAL."""
+        return self.status is Status.OPTIMAL
+
+    @property
+    def value(self) -> float:
+        """Value of the declared problem at `x`: the certificate's upper bound."""
+        return self.certificate.upper
+
+    def __str__(self) -> str:
+        """Say in two sentences what was found and how sure it is."""
+        c = self.certificate
+        said = self.status.value
+        if c.test == "absolute":
+            said = f"optimal: value and gap are zero at the data's scale (below {c.floor:.2g})"
+        return (
+            f"{self.method}: {said}.\n"
+            f"Value {c.upper:.10g}, at least {c.lower:.10g} (relative gap {c.relative_gap:.2g}, "
+            f"tol {c.tol:g}); {len(self.support)} points in the support, "
+            f"{self.n_iter:,} iterations, {self.timings['total']:.3g} s.\n{self.model}"
+        )

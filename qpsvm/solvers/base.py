@@ -1,0 +1,90 @@
+"""The solver: settings, a state, and compiled steps that advance it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.domains import Domain
+from qpsvm.forms import QP
+
+WORK_BETWEEN_POLLS = 2e7
+"""Entries touched between two looks at the clock: about 20 ms."""
+
+
+class Stop(Enum):
+    """Why `advance` came back."""
+
+    BUDGET = 0  # the steps asked for are done, or a part of them after a service of columns
+    STALLED = 1  # no step decreases the value: roundoff or an optimal point
+    NONCONVEX = 2  # a direction of negative curvature was met
+    NUMERICAL = 3  # a non-finite number arose
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Steps done and why the solver came back."""
+
+    steps: int
+    stop: Stop
+
+
+class Solver(ABC):
+    """Frozen settings of a method; all that changes lives in the state it makes."""
+
+    domains: ClassVar[tuple[type[Domain], ...]]
+    """Domains it can work on."""
+
+    @abstractmethod
+    def init(self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator) -> Any:
+        """Return the state at the starting point."""
+
+    @abstractmethod
+    def advance(self, problem: QP, state: Any, n_steps: int) -> Reply:
+        """Make at most `n_steps` iterations in place; at least one unless it must stop."""
+
+    @abstractmethod
+    def refresh(self, problem: QP, state: Any, product: NDArray[np.float64]) -> None:
+        """Take over a fresh G x."""
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether this solver can work on the problem."""
+        return isinstance(problem.domain, self.domains)
+
+    def period(self, problem: QP) -> int:
+        """Return the number of iterations between two checks, fixed by the problem's size."""
+        return int(np.clip(WORK_BETWEEN_POLLS / problem.m, 1, 5000))
+
+    def default_max_iter(self, problem: QP) -> int:
+        """Return a finite budget for those who give none."""
+        return max(1_000_000, 100 * problem.m)
+
+
+@dataclass(frozen=True)
+class Method:
+    """An entry of METHODS: a solver family with its settings, and what it promises.
+
+    Attributes
+    ----------
+    solver : callable
+        Makes the solver from keyword options.
+    summary : str
+    source : str
+        Paper, algorithm, equation.
+    gap : float
+        Relative gap that every conformance instance reaches (ill-conditioned ones apart)...
+    budget : int
+        ... within this many iterations.
+    """
+
+    solver: Callable[..., Solver]
+    summary: str
+    source: str
+    gap: float
+    budget: int
