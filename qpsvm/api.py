@@ -132,7 +132,7 @@ def default_memory_limit() -> int:
 def _fitting(qp: QP) -> list[str]:
     from qpsvm.solvers import METHODS
 
-    return [name for name, entry in METHODS.items() if entry.solver().fits(qp)]
+    return [name for name, entry in METHODS.items() if entry.fits(qp)]
 
 
 def _find(problem: Formulation, qp: QP, method: str, options: dict[str, Any]) -> Any:
@@ -150,7 +150,7 @@ def _find(problem: Formulation, qp: QP, method: str, options: dict[str, Any]) ->
         raise InputError(
             f"options of method {name!r} are {settings}; got {sorted(options)}"
         ) from None
-    if not solver.fits(qp):
+    if not METHODS[name].fits(qp):
         what = type(problem).__name__
         fitting = ", ".join(repr(key) for key in _fitting(qp))
         raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")

@@ -227,14 +227,36 @@ class RBF(PointGram):
             return self.X
         return (self.X - _mean(self.X)).astype(self.X.dtype)
 
-    def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
-        K = _products(A, B)
-        K *= 2.0
-        K -= _squares(A)[:, None]
-        K -= _squares(B)[None, :]
+    @cached_property
+    def _norms(self) -> NDArray[np.float64]:
+        """Squared norms of the multiplied points, shape (m,)."""
+        return np.asarray(_squares(self._points.astype(np.float64, copy=False)))
+
+    def block(
+        self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
+    ) -> NDArray[np.floating]:
+        """Return k(columns, rows), one BLAS product and one sweep; norms are computed once."""
+        dtype = self.dtype if dtype is None else dtype
+        some = self._points if rows is None else self._points[rows]
+        few = self._points[columns]
+        few = few.toarray() if sp.issparse(few) else few
+        K = _products(few.astype(dtype, copy=False), some.astype(dtype, copy=False))
+        norms = self._norms if rows is None else self._norms[rows]
+        return self._gaussian(K, self._norms[columns], norms)
+
+    def _gaussian(
+        self, K: NDArray[np.floating], a: NDArray[np.floating], b: NDArray[np.floating]
+    ) -> NDArray[np.floating]:
+        """Turn inner products into kernel values in place, given the squared norms."""
+        gamma = K.dtype.type(self.gamma)
+        K *= 2 * gamma
+        K -= (gamma * a).astype(K.dtype)[:, None]
+        K -= (gamma * b).astype(K.dtype)[None, :]
         np.minimum(K, 0.0, out=K)
-        K *= K.dtype.type(self.gamma)
         return np.exp(K, out=K)
+
+    def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
+        return self._gaussian(_products(A, B), _squares(A), _squares(B))
 
     def _shifted(
         self, few: NDArray[np.float64], new: NDArray[np.float64]

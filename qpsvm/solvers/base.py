@@ -81,6 +81,8 @@ class Method:
         Relative gap that every conformance instance reaches (ill-conditioned ones apart)...
     budget : int
         ... within this many iterations.
+    least_groups : int
+        Fewest simplices of the domain: 2 for the methods of the polytope distance.
     """
 
     solver: Callable[..., Solver]
@@ -88,3 +90,9 @@ class Method:
     source: str
     gap: float
     budget: int
+    least_groups: int = 1
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether the method can work on the problem."""
+        n_groups = getattr(problem.domain, "n_groups", 1)
+        return n_groups >= self.least_groups and self.solver().fits(problem)

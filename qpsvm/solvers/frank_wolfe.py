@@ -1,11 +1,22 @@
 """Frank-Wolfe on the simplex and on products of simplices, on held columns.
 
 Problem: minimize h(x) = 1/2 x'(G + D)x + c'x, x in a product of simplices. A vertex of the domain
-is one coordinate of each simplex; f = (G + D)x + c is the gradient.
+is one coordinate of each simplex; f = (G + D)x + c is the gradient. In each step the candidates are
+the vertex with the least gradient (toward), the one with the greatest gradient on the support
+(away), and moving weight from the second to the first within one simplex (pair).
 
-- ``fw``: Frandi et al., Algorithm 2; on two simplices it is Gilbert's algorithm.
-- ``mfw``: Frandi et al., Algorithm 3 (away steps), and Kumar and Yildirim, Algorithm 1, on two
-  simplices.
+========  ==========================================================================================
+toward    Frandi et al., Algorithm 2; on two simplices it is Gilbert's algorithm
+away      Frandi et al., Algorithm 3; on two simplices Kumar and Yildirim, Algorithm 1
+pairwise  Lacoste-Julien and Jaggi (2015); on two simplices the method of Mitchell, Demyanov and
+          Malozemov, in the simplex where the pair is steeper
+blended   Tsuji, Tanaka and Pokutta (2022): pairs inside the support while they are steep enough,
+          which needs no new column, and toward steps otherwise
+swap      Allende, Frandi, Nanculef and Sartori (2013): toward step or pair, whichever decreases
+          the value more
+triangle  Keerthi et al. (2000), the nearest point algorithm: the best point of the triangle spanned
+          by the point, the toward vertex and the far end of the away step
+========  ==========================================================================================
 
 One text serves all three simplex duals, with the exact line search for any kernel. Where the papers
 differ from it:
@@ -33,9 +44,9 @@ from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.steps import add_column, compiled, entry, held, touch
 
-TOWARD, AWAY = 0, 1
-RULES = {"toward": TOWARD, "away": AWAY}
-STEP_KINDS = ("toward", "away", "drop")
+TOWARD, AWAY, PAIR, TRIANGLE, DROP = 0, 1, 2, 3, 4
+STEP_KINDS = ("toward", "away", "pair", "triangle", "drop")
+RULES = {"toward": 0, "away": 1, "pairwise": 2, "blended": 3, "swap": 4, "triangle": 5}
 MISSING = 4  # beside the values of Stop: columns have to be filled before the step can be made
 
 
@@ -45,8 +56,8 @@ class FrankWolfe(Solver):
 
     Parameters
     ----------
-    rule : {"toward", "away"}
-        Which steps may be taken.
+    rule : {"toward", "away", "pairwise", "blended", "swap", "triangle"}
+        Which step is taken, as in the table above.
     start : {"two-point", "ball"}
         ``"two-point"``: the first point and the one farthest from it, each with weight 1/2; on two
         simplices the closest pair found in two sweeps. ``"ball"``: the optimum over `start_size`
@@ -83,7 +94,7 @@ class FrankWolfe(Solver):
         """Run the compiled steps until they are done or a column is missing, then fill it."""
         domain = problem.domain
         assert isinstance(domain, SimplexProduct) and problem.store is not None
-        missing = np.full(domain.n_groups, -1, np.int64)
+        missing = np.full(2 * domain.n_groups + 2, -1, np.int64)
         done, why = _advance(
             RULES[self.rule],
             problem.columns(),
@@ -97,7 +108,7 @@ class FrankWolfe(Solver):
             state.counts,
         )
         if why == MISSING:
-            problem.store.ensure(missing)
+            problem.store.ensure(missing[missing >= 0])
             why = Stop.BUDGET.value
         return Reply(done, Stop(why))
 
@@ -168,9 +179,85 @@ def random_ball(solver: FrankWolfe, problem: QP, rng: np.random.Generator) -> ND
 
 
 @compiled
-def choose(rule: int, toward: float, away: float) -> int:
-    """Return the kind of step: ties go toward, so that an away step has a direction."""
-    return AWAY if rule == AWAY and away > toward else TOWARD
+def choose(rule: int, toward: float, away: float, pair: float, inner: float) -> int:
+    """Return the kind of step from the slopes of the candidates; ties go toward.
+
+    `pair` is the steepest pair of all, `inner` the steepest one inside the support.
+    """
+    if rule == 1 and away > toward:
+        return AWAY
+    if rule == 2 or (rule == 3 and 2.0 * inner >= toward and inner > 0.0):
+        return PAIR
+    if rule == 5 and away > 0.0:
+        return TRIANGLE
+    return TOWARD
+
+
+@compiled
+def decrease(slope: float, curvature: float, cap: float) -> float:
+    """Return by how much a step of at most `cap` decreases the value."""
+    length = min(slope / curvature, cap) if curvature > 0.0 else min(cap, 1.0)
+    return length * slope - 0.5 * length * length * curvature
+
+
+@compiled
+def best_of_triangle(pp: float, qq: float, pq: float, p: float, q: float) -> Any:
+    """Minimize (p a + q b) + 1/2 (pp a^2 + 2 pq ab + qq b^2) over a, b >= 0, a + b <= 1.
+
+    p and q are the slopes of the two edges at the corner, both <= 0.
+    """
+    determinant = pp * qq - pq * pq
+    if determinant > 1e-12 * pp * qq:
+        a = (pq * q - qq * p) / determinant
+        b = (pq * p - pp * q) / determinant
+        if a >= 0.0 and b >= 0.0 and a + b <= 1.0:
+            return a, b
+    best, best_a, best_b = 0.0, 0.0, 0.0
+    for edge in range(3):
+        if edge == 0:  # b = 0
+            a = min(1.0, -p / pp) if pp > 0.0 else 1.0
+            b = 0.0
+        elif edge == 1:  # a = 0
+            a = 0.0
+            b = min(1.0, -q / qq) if qq > 0.0 else 1.0
+        else:  # a + b = 1
+            bend = pp + qq - 2.0 * pq
+            a = (q - p + qq - pq) / bend if bend > 0.0 else 0.0
+            a = min(1.0, max(0.0, a))
+            b = 1.0 - a
+        value = p * a + q * b + 0.5 * (pp * a * a + qq * b * b) + pq * a * b
+        if value < best:
+            best, best_a, best_b = value, a, b
+    return best_a, best_b
+
+
+@compiled
+def _form(cols: Columns, a: Any, b: Any) -> float:
+    """Return a'(G + D)b for two vertices given by their coordinates; reads the columns of a."""
+    total = 0.0
+    for g in range(a.shape[0]):
+        for h in range(b.shape[0]):
+            total += entry(cols, a[g], b[h])
+        if a[g] == b[g]:
+            total += cols.ridge[a[g]]
+    return total
+
+
+@compiled
+def _shrink(keep: float, x: Any, p: Any) -> None:
+    """Scale the point and its product."""
+    for k in range(x.shape[0]):
+        x[k] *= keep
+        p[k] *= keep
+
+
+@compiled
+def _move(cols: Columns, vertex: Any, gain: float, x: Any, p: Any) -> None:
+    """Add `gain` to the coordinates of a vertex."""
+    for g in range(vertex.shape[0]):
+        touch(cols, vertex[g])
+        x[vertex[g]] += gain
+        add_column(cols, vertex[g], gain, p)
 
 
 @compiled
@@ -189,13 +276,19 @@ def _advance(
     """Make steps in place; return the number done and why it came back."""
     low = np.empty(n_groups, np.int64)  # least gradient of each group
     high = np.empty(n_groups, np.int64)  # greatest gradient on its support
+    near = np.empty(n_groups, np.int64)  # least gradient on its support
     f_low = np.empty(n_groups)
     f_high = np.empty(n_groups)
+    f_near = np.empty(n_groups)
+    dropped = np.empty(n_groups, np.bool_)
+    one = np.empty(1, np.int64)
+    other = np.empty(1, np.int64)
     ridge = cols.ridge
     m = x.shape[0]
     for step in range(n_steps):
         # gradient f = Gx + Dx + c: extremes by group, and the scalars x'f and x'(G + D)x
         f_low[:] = np.inf
+        f_near[:] = np.inf
         f_high[:] = -np.inf
         xf = 0.0
         xqx = 0.0
@@ -212,61 +305,131 @@ def _advance(
                 if f > f_high[g]:
                     f_high[g] = f
                     high[g] = k
+                if f < f_near[g]:
+                    f_near[g] = f
+                    near[g] = k
         if not np.isfinite(xf):
             return step, 3
         toward = xf - f_low.sum()
         away = f_high.sum() - xf
-        kind = choose(rule, toward, away)
-        vertex = low if kind == TOWARD else high
-        slope = toward if kind == TOWARD else away
-        if not slope > 0.0:
+        steepest = np.argmax(f_high - f_low)
+        innermost = np.argmax(f_high - f_near)
+        pair = f_high[steepest] - f_low[steepest]
+        inner = f_high[innermost] - f_near[innermost]
+        if not toward > 0.0:
             return step, 1
-        absent = 0
-        for g in range(n_groups):
-            if not held(cols, vertex[g]):
-                absent += 1
-        if absent > 0:
-            missing[:] = vertex
+
+        kind = choose(rule, toward, away, pair, inner)
+        # columns that the step reads; a missing one is filled before anything changes
+        if kind == PAIR or rule == 4:
+            one[0] = near[innermost] if rule == 3 else low[steepest]
+            other[0] = high[innermost] if rule == 3 else high[steepest]
+        ready = True
+        if kind == TOWARD or kind == TRIANGLE:
+            for g in range(n_groups):
+                ready = ready and held(cols, low[g])
+                missing[g] = low[g]
+        if kind == AWAY or kind == TRIANGLE:
+            for g in range(n_groups):
+                ready = ready and held(cols, high[g])
+                missing[n_groups + g] = high[g]
+        if kind == PAIR or rule == 4:
+            ready = ready and held(cols, one[0]) and held(cols, other[0])
+            missing[2 * n_groups] = one[0]
+            missing[2 * n_groups + 1] = other[0]
+        if not ready:
             return step, MISSING
-        # curvature (v - x)'(G + D)(v - x), the same for both directions
+        missing[:] = -1
+
+        # curvatures of the candidates, (v - x)'(G + D)(v - x), and the cap of the away step
         vqv = 0.0
         vqx = 0.0
+        to_curve = 0.0
+        if kind == TOWARD or kind == TRIANGLE:
+            vqv = _form(cols, low, low)
+            for g in range(n_groups):
+                vqx += p[low[g]] + ridge[low[g]] * x[low[g]]
+            to_curve = vqv - 2.0 * vqx + xqx
+        aqa = 0.0
+        aqx = 0.0
+        from_curve = 0.0
         cap = np.inf
-        for g in range(n_groups):
-            i = vertex[g]
-            touch(cols, i)
-            vqx += p[i] + ridge[i] * x[i]
-            vqv += ridge[i]
-            for h in range(n_groups):
-                vqv += entry(cols, i, vertex[h])
-            if x[i] < 1.0:
-                cap = min(cap, x[i] / (1.0 - x[i]))
-        curvature = vqv - 2.0 * vqx + xqx
+        if kind == AWAY or kind == TRIANGLE:
+            aqa = _form(cols, high, high)
+            for g in range(n_groups):
+                i = high[g]
+                aqx += p[i] + ridge[i] * x[i]
+                if x[i] < 1.0:
+                    cap = min(cap, x[i] / (1.0 - x[i]))
+            from_curve = aqa - 2.0 * aqx + xqx
+        if kind == PAIR or rule == 4:
+            pair_slope = inner if rule == 3 else pair
+            pair_curve = _form(cols, one, one) + _form(cols, other, other)
+            pair_curve -= 2.0 * _form(cols, one, other)
+            if rule == 4 and decrease(pair_slope, pair_curve, x[other[0]]) > decrease(
+                toward, to_curve, 1.0
+            ):
+                kind = PAIR
+
+        if kind == TRIANGLE:
+            # x + a (v - x) + b cap (x - y): edges p = v - x and q = cap (x - y)
+            if not np.isfinite(cap):
+                kind = TOWARD
+            else:
+                cross = _form(cols, low, high) - vqx - aqx + xqx
+                a, b = best_of_triangle(
+                    to_curve, cap * cap * from_curve, -cap * cross, -toward, -cap * away
+                )
+                if not a + b > 0.0:
+                    return step, 1
+                counts[TRIANGLE] += 1
+                full = b >= 1.0
+                _shrink(1.0 - a + b * cap, x, p)
+                _move(cols, low, a, x, p)
+                _move(cols, high, -b * cap, x, p)
+                for g in range(n_groups):
+                    i = high[g]
+                    if x[i] < 0.0 or (full and x[i] < 1e-15):
+                        x[i] = 0.0
+                continue
+        slope = toward
+        curvature = to_curve
         size = vqv + xqx
+        longest = 1.0
+        if kind == AWAY:
+            slope = away
+            curvature = from_curve
+            size = aqa + xqx
+            longest = cap
+        elif kind == PAIR:
+            slope = pair_slope
+            curvature = pair_curve
+            size = _form(cols, one, one) + _form(cols, other, other)
+            longest = x[other[0]]
         if curvature < -1e-6 * size:
             return step, 2
-        if curvature <= 0.0:
+        if curvature <= 0.0 and kind != PAIR:
             return step, 1
-        length = slope / curvature
+        length = min(slope / max(curvature, 1e-12 * size), longest)
+        whole = length >= longest
         if kind == TOWARD:
-            length = min(length, 1.0)
             counts[TOWARD] += 1
-            keep = 1.0 - length
-            gain = length
+            _shrink(1.0 - length, x, p)
+            _move(cols, low, length, x, p)
+        elif kind == AWAY:
+            counts[DROP if whole else AWAY] += 1
+            for g in range(n_groups):  # weights that attain the cap become exactly zero
+                i = high[g]
+                dropped[g] = whole and x[i] < 1.0 and x[i] / (1.0 - x[i]) <= cap
+            _shrink(1.0 + length, x, p)
+            _move(cols, high, -length, x, p)
+            for g in range(n_groups):
+                if dropped[g] or x[high[g]] < 0.0:
+                    x[high[g]] = 0.0
         else:
-            drop = length >= cap
-            length = min(length, cap)
-            counts[2 if drop else AWAY] += 1
-            keep = 1.0 + length
-            gain = -length
-        for k in range(m):
-            x[k] *= keep
-            p[k] *= keep
-        for g in range(n_groups):
-            i = vertex[g]
-            before = x[i] / keep if keep > 0.0 else 0.0
-            x[i] += gain
-            if kind == AWAY and (x[i] < 0.0 or (length == cap and before / (1.0 - before) <= cap)):
-                x[i] = 0.0
-            add_column(cols, i, gain, p)
+            counts[DROP if whole else PAIR] += 1
+            _move(cols, one, length, x, p)
+            _move(cols, other, -length, x, p)
+            if whole:
+                x[other[0]] = 0.0
     return n_steps, 0
