@@ -10,10 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.domains import BoxHyperplane, Domain
-from qpsvm.gram import SignedGram
+from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
 
 EPS = float(np.finfo(np.float64).eps)
+
+
+def centering_noise(gram: Gram) -> float:
+    """Return the square of the error of centered points: 16 ulp of the farthest one."""
+    eps = float(np.finfo(gram.dtype).eps)
+    return 0.0 if gram.origin is None else (16 * eps) ** 2 * float(np.max(gram.diag()))
 
 
 class Bounds(NamedTuple):
@@ -27,7 +33,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class QP:
-    """Minimise 1/2 x'(G + D)x + c'x over a domain, D = diag(ridge) >= 0.
+    """Minimise 1/2 x'(G + D)x + c'x + constant over a domain, D = diag(ridge) >= 0.
 
     Attributes
     ----------
@@ -36,11 +42,14 @@ class QP:
     linear : ndarray, shape (m,)
         c.
     domain : Domain
+    constant : float
     negated : bool
         Whether the declared problem minimises the negative of this value (it is a primal whose
         dual is solved here).
     vanishing : bool
         Whether the optimal value may be 0, so that a relative test alone might never pass.
+    noise : float
+        Rounding error of the value that entered with the data, before this problem was made.
     least : float
         A lower bound known beforehand: 0 where c = 0.
     convex : bool
@@ -52,8 +61,10 @@ class QP:
     gram: SignedGram
     linear: NDArray[np.float64]
     domain: Domain
+    constant: float = 0.0
     negated: bool = False
     vanishing: bool = False
+    noise: float = 0.0
     least: float = -np.inf
     convex: bool = True
     store: ColumnStore | None = None
@@ -74,8 +85,14 @@ class QP:
         return self.gram.columns(self.store)
 
     def floor(self, tol: float) -> float:
-        """Return the size below which a value counts as zero; 0 where the optimum is positive."""
-        return tol * max(tol, 1e-7) * self.scale if self.vanishing else 0.0
+        """Return the size below which a value counts as zero; 0 where the optimum is positive.
+
+        It is tol * max(tol, 1e-7) times the largest diagonal entry, but never below what float64
+        can tell from zero: 16 eps of that entry, and `noise`.
+        """
+        if not self.vanishing:
+            return 0.0
+        return max(max(tol * max(tol, 1e-7), 16 * EPS) * self.scale, self.noise)
 
     def roundoff(self, x: NDArray[np.float64]) -> float:
         """Return a bound on the rounding error of the gap from fresh float64 products."""
@@ -84,17 +101,18 @@ class QP:
     def bounds(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> Bounds:
         """Return the bounds at a feasible x, given `product` = G x.
 
-        upper = 1/2 x'Gx + 1/2 x'Dx + c'x, and
-        lower = -1/2 x'Gx + min over a in the domain of (Gx + c)'a + 1/2 a'Da:
+        upper = constant + 1/2 x'Gx + 1/2 x'Dx + c'x, and
+        lower = constant - 1/2 x'Gx + min over a in the domain of (Gx + c)'a + 1/2 a'Da:
         the ridge is minimised exactly, which is far sharper than the Frank-Wolfe gap.
         """
         ridge = self.gram.ridge
         quadratic = float(x @ product)
         upper = 0.5 * quadratic + 0.5 * float(ridge @ (x * x)) + float(self.linear @ x)
+        upper += self.constant
         if isinstance(self.domain, BoxHyperplane) and not self.domain.bounded:
             least_margin, bias = self.domain.cone_multiplier(product)
             blow_up = 1.0 / least_margin if least_margin > 0 else np.inf
-            lower = -0.5 * blow_up * blow_up * quadratic if blow_up else 0.0
+            lower = self.constant - (0.5 * blow_up * blow_up * quadratic if blow_up else 0.0)
             gap, multipliers = upper - lower, np.array([bias * blow_up if blow_up else bias])
         else:
             gap, multipliers = self.domain.separable_gap(x, product + self.linear, ridge)

@@ -10,7 +10,7 @@ import numpy as np
 from qpsvm.certificate import Certified
 from qpsvm.domains import simplex
 from qpsvm.formulations.base import Formulation, Recovery
-from qpsvm.forms import QP
+from qpsvm.forms import QP, centering_noise
 from qpsvm.gram import SignedGram, as_gram
 from qpsvm.models import Ball, Expansion
 
@@ -46,7 +46,8 @@ class MEBDual(Formulation):
         gram = self.K.centered()
         m = gram.m
         signed = SignedGram(gram, np.ones(m), np.zeros(m), scale=2.0)
-        return QP(signed, -gram.diag(), simplex(m), vanishing=True)
+        noise = centering_noise(self.K)
+        return QP(signed, -gram.diag(), simplex(m), vanishing=True, noise=noise)
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights and the ball about sum a_i phi(x_i) that holds every point."""

@@ -13,7 +13,7 @@ from qpsvm.certificate import Certified
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
 from qpsvm.formulations.base import Formulation, Recovery
-from qpsvm.forms import EPS, QP
+from qpsvm.forms import EPS, QP, centering_noise
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.models import ClosestPoints, Expansion
 
@@ -91,6 +91,7 @@ class PolytopeDistanceDual(Formulation):
             np.zeros(gram.m),
             SimplexProduct((self.y < 0).astype(np.int64)),
             vanishing=ridge == 0,
+            noise=centering_noise(self.K),
             least=0.0,
         )
 

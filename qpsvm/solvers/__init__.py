@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from qpsvm.solvers.base import Method, Reply, Solver, Stop
+from qpsvm.solvers.core_set import CoreSet
 from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.smo import SMO
 
-__all__ = ["METHODS", "FrankWolfe", "Method", "Reply", "SMO", "Solver", "Stop"]
+__all__ = ["METHODS", "CoreSet", "FrankWolfe", "Method", "Reply", "SMO", "Solver", "Stop"]
 
 METHODS: dict[str, Method] = {
     "fw": Method(
@@ -45,6 +46,20 @@ METHODS: dict[str, Method] = {
         "Allende, Frandi, Nanculef and Sartori (2013)",
         gap=1e-6,
         budget=5_000_000,
+    ),
+    "fcfw": Method(
+        partial(CoreSet, inner_tol=1e-3, start="two-point"),
+        "fully corrective Frank-Wolfe: exact re-optimization over the vertices met so far",
+        "Holloway (1974); Garber and Wolf, section 3",
+        gap=1e-6,
+        budget=2_000,
+    ),
+    "cvm": Method(
+        CoreSet,
+        "core vector machine: re-optimization over a growing core set",
+        "Frandi et al., Algorithm 1; Tsang, Kwok and Cheung (2005)",
+        gap=1e-6,
+        budget=2_000,
     ),
     "gilbert": Method(
         partial(FrankWolfe, rule="toward"),

@@ -31,7 +31,7 @@ differ from it:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -85,7 +85,7 @@ class FrankWolfe(Solver):
         if x0 is not None:
             x = problem.domain.repair(x0)
         elif self.start == "ball":
-            x = random_ball(self, problem, rng)
+            x = random_ball(problem, self.start_size, rng)
         else:
             x = two_points(problem)
         return FrankWolfeState(x, problem.gram.product(x))
@@ -163,18 +163,17 @@ def two_points(problem: QP) -> NDArray[np.float64]:
     return x
 
 
-def random_ball(solver: FrankWolfe, problem: QP, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return the optimum over a random subset, at least one point of each simplex, by this solver."""
+def random_ball(problem: QP, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return the optimum over `size` random points, at least one of each simplex, by ``mfw``."""
     from qpsvm.loop import solve_subset
 
     domain = problem.domain
     assert isinstance(domain, SimplexProduct)
-    share = max(1, solver.start_size // domain.n_groups)
+    share = max(1, size // domain.n_groups)
     drawn = [rng.choice(of, min(share, len(of)), replace=False) for of in domain.members]
     rows = np.sort(np.concatenate(drawn))
-    inner = replace(solver, rule="away", start="two-point")
     x = np.zeros(problem.m)
-    x[rows] = solve_subset(problem.take(rows), inner, tol=1e-3, max_iter=10_000)
+    x[rows] = solve_subset(problem.take(rows), FrankWolfe(rule="away"), tol=1e-3, max_iter=10_000)
     return x
 
 

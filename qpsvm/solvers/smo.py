@@ -50,7 +50,7 @@ class SMO(Solver):
         """Run the compiled steps until they are done or a column is missing, then fill it."""
         assert problem.store is not None
         missing = np.full(2, -1, np.int64)
-        done, why = _advance(
+        done, why = pairs(
             problem.columns(),
             state.group,
             int(state.group.max()) + 1,
@@ -60,6 +60,7 @@ class SMO(Solver):
             state.x,
             state.product,
             n_steps,
+            0.0,
             missing,
         )
         state.n_steps += done
@@ -91,7 +92,7 @@ class SMOState:
 
 
 @compiled
-def _advance(
+def pairs(
     cols: Columns,
     group: Any,
     n_groups: int,
@@ -101,9 +102,13 @@ def _advance(
     x: Any,
     p: Any,
     n_steps: int,
+    spread: float,
     missing: Any,
 ) -> Any:
-    """Make steps in place; return the number done and why it came back."""
+    """Make steps in place; return the number done and why it came back.
+
+    It is stalled once no pair's gradients differ by more than `spread`.
+    """
     first = np.empty(n_groups, np.int64)
     rise = np.empty(n_groups)  # least z f among the coordinates whose z x can grow
     fall = np.empty(n_groups)  # greatest z f among those whose z x can shrink
@@ -132,7 +137,7 @@ def _advance(
             if fall[g] - rise[g] > violation:
                 violation = fall[g] - rise[g]
                 best = g
-        if best < 0:
+        if best < 0 or violation <= spread:
             return step, 1
         if not np.isfinite(violation):
             return step, 3

@@ -1,0 +1,102 @@
+"""The command ``qpsvm``: a demo on real data, and the table of methods."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from qpsvm.errors import InputError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments after the name of the command; those of the process by default.
+
+    Returns
+    -------
+    int
+        0 for success, 1 where something missed its mark, 2 for a wrong call, 130 after Ctrl-C.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        return arguments.run(arguments)
+    except InputError as problem:
+        print(f"qpsvm: {problem}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("qpsvm: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Return the parser; each command sets the function that runs it."""
+    from qpsvm import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="qpsvm", description="Quadratic programs of support vector machines, with certificates."
+    )
+    parser.add_argument("--version", action="version", version=f"qpsvm {__version__}")
+    commands = parser.add_subparsers(metavar="command", required=True)
+
+    demo = commands.add_parser(
+        "demo",
+        help="solve bundled real data by every method and draw a picture",
+        description="Solve L2-SVM, hinge SVM, polytope distance and smallest ball on data that come "
+        "with scikit-learn, by every method that fits; compare with cvxpy where it is installed.",
+    )
+    demo.add_argument("--output", metavar="FILE", type=Path, default=Path("qpsvm-demo.png"),
+                      help="file of the picture (default: %(default)s)")  # fmt: skip
+    demo.add_argument("--no-plot", action="store_true", help="draw no picture")
+    demo.add_argument("--quick", action="store_true", help="take a third of the points")
+    demo.add_argument("--time-limit", metavar="SECONDS", type=float, default=5.0,
+                      help="most seconds for each solve (default: %(default)g)")  # fmt: skip
+    demo.set_defaults(run=_demo)
+
+    methods = commands.add_parser("methods", help="list the methods and what each one promises")
+    methods.set_defaults(run=_methods)
+    return parser
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from qpsvm.demo import run
+    from qpsvm.errors import check_number
+
+    check_number("--time-limit", arguments.time_limit, low=0.0, open_low=True)
+    if not arguments.no_plot and not arguments.output.resolve().parent.is_dir():
+        raise InputError(f"--output must lie in a folder that exists; got {arguments.output}")
+    return run(
+        arguments.output,
+        picture=not arguments.no_plot,
+        quick=arguments.quick,
+        time_limit=arguments.time_limit,
+    )
+
+
+def _methods(arguments: argparse.Namespace) -> int:
+    import numpy as np
+
+    import qpsvm
+    from qpsvm.solvers import METHODS
+
+    X, y = np.eye(2), np.array([1.0, -1.0])
+    problems = [qpsvm.L2SVMDual(X, y), qpsvm.MEBDual(X), qpsvm.PolytopeDistanceDual(X, y),
+                qpsvm.HingeDual(X, y), qpsvm.HingePrimal(X, y)]  # fmt: skip
+    fitting = {type(problem).__name__: qpsvm.methods(problem) for problem in problems}
+    width = max(map(len, METHODS)) + 2
+    for name, method in METHODS.items():
+        solves = ", ".join(problem for problem, names in fitting.items() if name in names)
+        print(f"{name:<{width}}{method.summary}")
+        print(f"{'':<{width}}solves    {solves}")
+        print(f"{'':<{width}}promises  gap {method.gap:.0e} within {method.budget:,} iterations")
+        print(f"{'':<{width}}source    {method.source}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

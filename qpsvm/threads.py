@@ -1,0 +1,62 @@
+"""Thread counts of numba and of both OpenBLAS (numpy's and scipy's), in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from qpsvm.errors import check_number
+
+
+@contextmanager
+def limit(n: int) -> Iterator[None]:
+    """Use at most `n` threads inside a ``with`` block, whatever library would start them.
+
+    Parameters
+    ----------
+    n : int
+        At least 1; where fewer threads are in use before, it stays with these.
+
+    Raises
+    ------
+    InputError
+        If `n` is not a positive integer.
+    """
+    check_number("n", n, low=1, integer=True)
+    import numba
+    from threadpoolctl import threadpool_limits
+
+    before = numba.get_num_threads()
+    most = max((pool["num_threads"] for pool in _blas()), default=n)
+    with threadpool_limits(min(n, most), user_api="blas"):
+        numba.set_num_threads(min(n, before))
+        try:
+            yield
+        finally:
+            numba.set_num_threads(before)
+
+
+def describe() -> dict[str, str]:
+    """Return what would run in parallel: a line for numba and one for each BLAS library."""
+    import numba
+
+    lines = {f"{pool['prefix']} of {_owner(pool)}": _blas_line(pool) for pool in _blas()}
+    return {"numba": f"{numba.get_num_threads()} threads, version {numba.__version__}", **lines}
+
+
+def _blas() -> list[dict[str, Any]]:
+    """Return the BLAS libraries at hand; scipy loads its own one with scipy.linalg."""
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    return [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def _owner(pool: dict[str, Any]) -> str:
+    return next((name for name in ("numpy", "scipy") if name in pool["filepath"]), "the system")
+
+
+def _blas_line(pool: dict[str, Any]) -> str:
+    kernels = f", {pool['architecture']} kernels" if pool.get("architecture") else ""
+    return f"{pool['num_threads']} threads, version {pool['version']}{kernels}"
