@@ -16,6 +16,9 @@ from scipy.spatial.distance import cdist
 from qpsvm.errors import InputError, check_choice, check_number, check_points
 from qpsvm.gram.base import Gram
 
+FUSED = 1 << 17
+"""Entries from which a block is swept by compiled code; below, numpy needs no compilation."""
+
 Points = Any  # ndarray of shape (m, d) or csr_matrix of that shape
 
 
@@ -248,6 +251,11 @@ class RBF(PointGram):
         self, K: NDArray[np.floating], a: NDArray[np.floating], b: NDArray[np.floating]
     ) -> NDArray[np.floating]:
         """Turn inner products into kernel values in place, given the squared norms."""
+        if K.size >= FUSED:
+            from qpsvm.gram.sweep import gaussian_sweep
+
+            gaussian_sweep(K, self.gamma, a, b)
+            return K
         gamma = K.dtype.type(self.gamma)
         K *= 2 * gamma
         K -= (gamma * a).astype(K.dtype)[:, None]

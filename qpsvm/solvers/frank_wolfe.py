@@ -41,6 +41,7 @@ from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
+from qpsvm.solvers import sampled
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.steps import add_column, compiled, entry, held, touch
 
@@ -64,11 +65,15 @@ class FrankWolfe(Solver):
         points drawn at random (section 4.1 of Frandi et al.).
     start_size : int
         Points of the random ball; the paper uses 20.
+    sampling : int or None
+        Points drawn at random in place of all points, 59 in the paper; for the rules ``"toward"``
+        and ``"away"``. See `qpsvm.solvers.sampled`.
     """
 
     rule: str = "toward"
     start: str = "two-point"
     start_size: int = 20
+    sampling: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
 
@@ -77,10 +82,13 @@ class FrankWolfe(Solver):
         check_choice("rule", self.rule, tuple(RULES))
         check_choice("start", self.start, ("two-point", "ball"))
         check_number("start_size", self.start_size, low=2, integer=True)
+        if self.sampling is not None:
+            check_number("sampling", self.sampling, low=1, integer=True)
+            check_choice("rule (with sampling)", self.rule, ("toward", "away"))
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
-    ) -> FrankWolfeState:
+    ) -> FrankWolfeState | sampled.SampledState:
         """Return the state at x0 or at the starting point of the settings."""
         if x0 is not None:
             x = problem.domain.repair(x0)
@@ -88,10 +96,14 @@ class FrankWolfe(Solver):
             x = random_ball(problem, self.start_size, rng)
         else:
             x = two_points(problem)
+        if self.sampling is not None:
+            return sampled.start(problem, x, rng)
         return FrankWolfeState(x, problem.gram.product(x))
 
-    def advance(self, problem: QP, state: FrankWolfeState, n_steps: int) -> Reply:
+    def advance(self, problem: QP, state: Any, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""
+        if self.sampling is not None:
+            return sampled.advance(state, n_steps, self.sampling, self.rule == "away")
         domain = problem.domain
         assert isinstance(domain, SimplexProduct) and problem.store is not None
         missing = np.full(2 * domain.n_groups + 2, -1, np.int64)
@@ -112,9 +124,12 @@ class FrankWolfe(Solver):
             why = Stop.BUDGET.value
         return Reply(done, Stop(why))
 
-    def refresh(self, problem: QP, state: FrankWolfeState, product: NDArray[np.float64]) -> None:
+    def refresh(self, problem: QP, state: Any, product: NDArray[np.float64]) -> None:
         """Take over a fresh G x."""
-        state.product[:] = product
+        if self.sampling is not None:
+            sampled.refresh(state, product)
+        else:
+            state.product[:] = product
 
 
 @dataclass
