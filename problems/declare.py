@@ -1,0 +1,56 @@
+"""From an instance's raw data to the qpsvm formulation that it names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from problems.instance import Data, Instance
+from problems.kernels import dense_gram
+
+
+def declare(instance: Instance, gram: str = "demand") -> Any:
+    """Build the formulation of an instance.
+
+    Parameters
+    ----------
+    instance : Instance
+        The instance to declare.
+    gram : {"demand", "dense"}
+        Whether the kernel matrix is handed over as a qpsvm Gram on the points, with columns
+        computed on demand, or as a dense array. Data that come as K are always dense.
+
+    Returns
+    -------
+    formulation
+        An object of the qpsvm class of the instance's family.
+    """
+    import qpsvm
+
+    if gram not in ("demand", "dense"):
+        raise ValueError(f'gram={gram!r}; allowed are "demand" and "dense"')
+    data = instance.data()
+    if instance.family == "hinge_primal":
+        return qpsvm.HingePrimal(data["X"], data["y"], C=data["C"])
+    K = dense_gram(data) if gram == "dense" or "K" in data else _gram_on_demand(data)
+    if instance.family == "meb":
+        return qpsvm.MEBDual(K)
+    if instance.family == "l2_svm":
+        return qpsvm.L2SVMDual(K, data["y"], C=data["C"])
+    if instance.family == "polytope_distance":
+        return qpsvm.PolytopeDistanceDual(K, data["y"], chi=data["chi"])
+    return qpsvm.HingeDual(K, data["y"], C=data["C"])
+
+
+def _gram_on_demand(data: Data) -> Any:
+    """Return the qpsvm Gram on the points of `data`."""
+    import qpsvm
+
+    name, parameters = data["kernel"]
+    grams = {
+        "linear": qpsvm.Linear,
+        "rbf": qpsvm.RBF,
+        "poly": qpsvm.Polynomial,
+        "laplacian": qpsvm.Laplacian,
+        "sigmoid": qpsvm.Sigmoid,
+    }
+    return grams[name](data["X"], **parameters)

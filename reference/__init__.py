@@ -1,0 +1,14 @@
+"""The exact answer to every instance, by other means than qpsvm.
+
+Each formulation is written anew from the textbook, primal and dual, in cvxpy and solved by Clarabel
+at tight settings; the answer is polished on its active set in extended precision, and believed only
+when an upper and a lower bound of the optimal value, computed here, meet. Nothing in this package
+imports qpsvm or shares a formula with it.
+
+    reference.answer(instance)         Clarabel, verified; raises UnverifiedError otherwise
+    reference.answer_osqp(instance)    OSQP on the standard form, with its own verified residual
+"""
+
+from reference.answer import FORMULATIONS, Reference, UnverifiedError, answer, answer_osqp
+
+__all__ = ["FORMULATIONS", "Reference", "UnverifiedError", "answer", "answer_osqp"]

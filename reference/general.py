@@ -1,0 +1,125 @@
+"""General quadratics over domains, each with its explicit constraints.
+
+    minimise  1/2 |Ax - b|^2  or  1/2 x'Qx + c'x   subject to   x in the domain
+
+The constraints are written from the definition of each set, by name; nothing is taken from qpsvm's
+domains. An answer is believed after its value and a lower bound meet:
+
+    f(y) >= f(x) + grad f(x)'(y - x),   minimised over the domain by a second, linear problem.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from problems.general import hull_points
+from problems.instance import Instance
+from reference.answer import Reference, UnverifiedError
+from reference.textbook import clarabel
+
+CLOSE = 1e-7
+"""Gap, relative to the size of the data, of an answer that is believed: conic solvers reach it."""
+
+
+def constraints(name: str, p: dict[str, Any], x: Any) -> list[Any]:
+    """Return the constraints of a domain on a cvxpy variable of shape (m,)."""
+    import cvxpy as cp
+
+    def matrix(rows: int, columns: int) -> Any:
+        return cp.reshape(x, (rows, columns), order="C")
+
+    if name == "hypercube":
+        return [x >= 0, x <= 1]
+    if name == "linf_ball":
+        return [x >= -p["radius"], x <= p["radius"]]
+    if name == "l1_ball":
+        return [cp.norm1(x) <= p["radius"]]
+    if name == "l2_ball":
+        return [cp.norm2(x) <= p["radius"]]
+    if name in ("simplex", "scaled_simplex"):
+        return [x >= 0, cp.sum(x) == p.get("radius", 1.0)]
+    if name == "solid_simplex":
+        return [x >= 0, cp.sum(x) <= p["radius"]]
+    if name == "simplices":
+        ends = np.cumsum(p["sizes"])
+        parts = zip(ends - p["sizes"], ends, strict=True)
+        return [x >= 0, *(cp.sum(x[i:j]) == 1 for i, j in parts)]
+    if name == "k_subset":
+        return [x >= 0, x <= 1, cp.sum(x) == p["k"]]
+    if name == "spanning_trees":
+        edges = np.array(p["edges"])
+        n = edges.max() + 1
+        sets = [s for size in range(2, n) for s in combinations(range(n), size)]
+        inside = np.array([np.isin(edges, s).all(axis=1) for s in sets], dtype=float)
+        sizes = np.array([len(s) - 1.0 for s in sets])
+        return [x >= 0, cp.sum(x) == n - 1, inside @ x <= sizes]
+    if name == "flow":
+        tail, head = np.array(p["edges"]).T
+        n = max(tail.max(), head.max()) + 1
+        leaves = np.eye(n)[tail].T - np.eye(n)[head].T
+        return [x >= 0, leaves @ x == np.eye(n)[p["source"]] - np.eye(n)[p["target"]]]
+    if name == "birkhoff":
+        X = matrix(p["n"], p["n"])
+        return [x >= 0, cp.sum(X, axis=0) == 1, cp.sum(X, axis=1) == 1]
+    if name == "hull":
+        points = hull_points(**p)
+        w = cp.Variable(len(points), nonneg=True)
+        return [cp.sum(w) == 1, points.T @ w == x]
+    if name == "spectrahedron":
+        X = matrix(p["n"], p["n"])
+        return [X == X.T, X >> 0, cp.trace(X) == p["trace"]]
+    X = matrix(p["rows"], p["columns"])
+    norm = cp.normNuc(X) if name == "nuclear_ball" else cp.sigma_max(X)
+    return [norm <= p["radius"]]
+
+
+@cache
+def answer(instance: Instance) -> Reference:
+    """Return the answer to an instance by Clarabel, with a bound on its error."""
+    import cvxpy as cp
+
+    data = instance.data()
+    if instance.family == "least_squares":
+        A = data["A"].toarray() if sp.issparse(data["A"]) else data["A"]
+        b = data["b"]
+        x = cp.Variable(A.shape[1])
+        objective = 0.5 * cp.sum_squares(A @ x - b)
+        scale = float(b @ b)
+    else:
+        Q = data["Q"].toarray() if sp.issparse(data["Q"]) else data["Q"]
+        x = cp.Variable(len(Q))
+        objective = 0.5 * cp.quad_form(x, cp.psd_wrap(Q)) + data["c"] @ x
+        scale = float(np.abs(Q).max())
+    clarabel(cp.Problem(cp.Minimize(objective), constraints(*data["domain"], x)))
+    found = x.value
+    if instance.family == "least_squares":
+        residual = A @ found - b
+        value, g = 0.5 * float(residual @ residual), A.T @ residual
+    else:
+        value, g = 0.5 * float(found @ Q @ found) + float(data["c"] @ found), Q @ found + data["c"]
+    y = cp.Variable(len(found))
+    least = clarabel(cp.Problem(cp.Minimize(g @ y), constraints(*data["domain"], y)))
+    gap = abs(float(g @ found) - least)
+    slack = CLOSE * max(abs(value), 1e-2 * scale)
+    if gap > slack:
+        raise UnverifiedError(f"{instance.name}: gap {gap:.3g} at value {value:.6g}")
+    return Reference(value, found, gap + 1e-9 * max(abs(value), 1e-2 * scale), "Clarabel", gap)
+
+
+def violation(instance: Instance, at: np.ndarray) -> float:
+    """Return the largest violation of the explicit constraints at a point."""
+    import cvxpy as cp
+
+    name, p = instance.data()["domain"]
+    x = cp.Variable(len(at))
+    rows = constraints(name, p, x)
+    if name == "hull":  # the weights are sought
+        distance = clarabel(cp.Problem(cp.Minimize(cp.norm1(x - at)), rows))
+        return float(distance)
+    x.value = at
+    return max(float(np.max(row.violation())) for row in rows)

@@ -1,0 +1,116 @@
+"""What the reference of a formulation consists of."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray
+REAL = np.longdouble
+"""Extended precision (on most machines 64 bits of mantissa), in which everything is verified."""
+
+
+class SolverError(RuntimeError):
+    """The solver returned no point."""
+
+
+class Candidate(NamedTuple):
+    """What a solver says: the declared problem's value, and its variable, not yet verified."""
+
+    value: float
+    x: Array
+
+
+@dataclass(frozen=True)
+class StandardForm:
+    """The problem: minimise 1/2 x'Qx + c'x subject to Ax = b, 0 <= x <= upper.
+
+    Each column of A has one entry that is not 0.
+    """
+
+    Q: Array
+    c: Array
+    A: Array
+    b: Array
+    upper: Array
+
+    def repair(self, x: Array) -> Array:
+        """Return a feasible point close to x, in extended precision.
+
+        A row with b = 1 is a simplex, whose weights are divided by their sum. A row with b = 0
+        balances two sides: the heavier one is scaled down, which keeps it within its bounds.
+        """
+        x = np.clip(np.nan_to_num(np.asarray(x, dtype=REAL)), 0, self.upper)
+        for row, target in zip(self.A, self.b, strict=True):
+            plus, minus = row > 0, row < 0
+            if target > 0:
+                total = x[plus].sum()
+                x[plus] = x[plus] * (target / total) if total > 0 else target / plus.sum()
+            else:
+                gain, loss = x[plus].sum(), x[minus].sum()
+                x[plus] *= min(1, loss / gain) if gain > 0 else 0
+                x[minus] *= min(1, gain / loss) if loss > 0 else 0
+        return x
+
+
+class Textbook(ABC):
+    """A formulation as the textbook has it, with its data.
+
+    Attributes
+    ----------
+    scale : float
+        Size of the data, in units of the value: what is tiny beside it counts as 0.
+    """
+
+    scale: float
+
+    @abstractmethod
+    def primal(self) -> Candidate:
+        """Solve the primal problem by Clarabel; return value and variable of the declared one."""
+
+    @abstractmethod
+    def dual(self) -> Candidate:
+        """Solve the dual problem by Clarabel; return value and variable of the declared one."""
+
+    @abstractmethod
+    def standard_form(self) -> StandardForm:
+        """Return the dual as a quadratic program in extended precision."""
+
+    @abstractmethod
+    def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
+        """Return an upper and a lower bound of the declared optimal value from a feasible x."""
+
+    def report(self, x: Array) -> Array:
+        """Return the declared variable (float64) from the variable of the standard form."""
+        return x.astype(float)
+
+    def roundoff(self, x: Array) -> float:
+        """Bound the rounding errors of both ends of `bounds`, kernel matrix included."""
+        qp = self.standard_form()
+        size = x @ np.abs(qp.Q) @ x + np.abs(qp.c) @ x
+        return float(8 * np.sqrt(REAL(len(x))) * np.finfo(REAL).eps * size)
+
+
+def clarabel(problem: Any) -> float:
+    """Solve a cvxpy problem by Clarabel, as exactly as it can; return the value."""
+    import cvxpy as cp
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "may be inaccurate": judged by our own bounds
+        try:
+            problem.solve(
+                solver=cp.CLARABEL,
+                tol_gap_abs=1e-12,
+                tol_gap_rel=1e-12,
+                tol_feas=1e-12,
+                max_iter=200,
+            )
+        except cp.SolverError as error:
+            raise SolverError(str(error)) from error
+    if problem.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        raise SolverError(problem.status)
+    return float(problem.value)
