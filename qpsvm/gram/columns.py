@@ -81,6 +81,11 @@ class ColumnStore:
         self.diag = gram.diag().astype(gram.dtype).astype(np.float64)
         self.n_computed = 0
 
+    @property
+    def n_slots(self) -> int:
+        """Number of columns that can be held at once."""
+        return len(self.store)
+
     def ensure(self, indices: NDArray[np.int64]) -> None:
         """Make the columns `indices` held, evaluating the missing ones in one block."""
         self.clock[0] += 1

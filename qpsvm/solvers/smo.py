@@ -22,7 +22,7 @@ from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.frank_wolfe import MISSING, two_points
-from qpsvm.solvers.steps import add_column, compiled, entry, held, touch
+from qpsvm.solvers.steps import held, touch, vectorized
 
 
 @dataclass(frozen=True)
@@ -33,57 +33,81 @@ class SMO(Solver):
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
-    ) -> SMOState:
+    ) -> PairState:
         """Return the state at x0, or at two points of a simplex, or at 0 in a box."""
-        domain, m = problem.domain, problem.m
-        if isinstance(domain, SimplexProduct):
-            x = two_points(problem) if x0 is None else domain.repair(x0)
-            group, sign, upper = domain.group, np.ones(m), np.full(m, np.inf)
+        if x0 is not None:
+            x = problem.domain.repair(x0)
+        elif isinstance(problem.domain, SimplexProduct):
+            x = two_points(problem)
         else:
-            assert isinstance(domain, BoxHyperplane)
-            x = np.zeros(m) if x0 is None else domain.repair(x0)
-            group, sign, upper = np.zeros(m, np.int64), domain.y, domain.upper
-        product = problem.gram.product(x) if x.any() else np.zeros(m)
-        return SMOState(x, product, group, sign, upper)
+            x = np.zeros(problem.m)
+        return PairState.at(problem, x)
 
-    def advance(self, problem: QP, state: SMOState, n_steps: int) -> Reply:
+    def advance(self, problem: QP, state: PairState, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""
         assert problem.store is not None
         missing = np.full(2, -1, np.int64)
-        done, why = pairs(
-            problem.columns(),
-            state.group,
-            int(state.group.max()) + 1,
-            state.sign,
-            state.upper,
-            problem.linear,
-            state.x,
-            state.product,
-            n_steps,
-            0.0,
-            missing,
-        )
+        cols = problem.columns()
+        done, why = pairs(cols, *state.arrays(), n_steps, 0.0, missing)
         state.n_steps += done
         if why == MISSING:
             problem.store.ensure(missing)
             why = Stop.BUDGET.value
         return Reply(done, Stop(why))
 
-    def refresh(self, problem: QP, state: SMOState, product: NDArray[np.float64]) -> None:
+    def refresh(self, problem: QP, state: PairState, product: NDArray[np.float64]) -> None:
         """Take over a fresh G x."""
-        state.product[:] = product
+        state.set_product(product)
 
 
 @dataclass
-class SMOState:
-    """A point of the domain with its product, and the domain as the steps see it."""
+class PairState:
+    """A point of the domain with its signed gradient, and the domain as the steps see it."""
 
-    x: NDArray[np.float64]  # weights
-    product: NDArray[np.float64]  # G x, without the ridge
+    problem: QP
     group: NDArray[np.int64]  # which equality constraint a coordinate belongs to
-    sign: NDArray[np.float64]  # its coefficient z there
+    z: NDArray[np.float64]  # its coefficient there
     upper: NDArray[np.float64]  # u
+    x: NDArray[np.float64]  # weights
+    s: NDArray[np.float64]  # z f, f = (G + D)x + c the gradient
+    grow: NDArray[np.float64]  # (n_groups, m): 0 where z x can grow in the group, else infinity
+    shrink: NDArray[np.float64]  # (n_groups, m): 0 where z x can shrink in the group, else infinity
     n_steps: int = 0
+
+    @classmethod
+    def at(cls, problem: QP, x: NDArray[np.float64]) -> PairState:
+        """Return the state at a feasible x."""
+        domain, m = problem.domain, problem.m
+        if isinstance(domain, SimplexProduct):
+            group, z, upper = domain.group, np.ones(m), np.full(m, np.inf)
+        else:
+            assert isinstance(domain, BoxHyperplane)
+            group, z, upper = np.zeros(m, np.int64), domain.y, domain.upper
+        shape = (int(group.max()) + 1, m)
+        empty = np.empty(m), np.empty(shape), np.empty(shape)
+        state = cls(problem, group, z, upper, x, *empty)
+        state.set_product(problem.gram.product(x) if x.any() else np.zeros(m))
+        return state
+
+    def set_product(self, product: NDArray[np.float64]) -> None:
+        """Take over G x, and what x allows."""
+        ridge, c = self.problem.gram.ridge, self.problem.linear
+        self.s[:] = self.z * (product + ridge * self.x + c)
+        room_up = np.where(self.z > 0, self.x < self.upper, self.x > 0)
+        room_down = np.where(self.z > 0, self.x > 0, self.x < self.upper)
+        for g in range(len(self.grow)):
+            self.grow[g] = np.where((self.group == g) & room_up, 0.0, np.inf)
+            self.shrink[g] = np.where((self.group == g) & room_down, 0.0, np.inf)
+
+    @property
+    def product(self) -> NDArray[np.float64]:
+        """G x, from the maintained gradient."""
+        ridge, c = self.problem.gram.ridge, self.problem.linear
+        return self.z * self.s - ridge * self.x - c
+
+    def arrays(self) -> tuple[NDArray[np.float64], ...]:
+        """Return what the compiled steps work on."""
+        return self.z, self.upper, self.x, self.s, self.grow, self.shrink
 
     @property
     def counters(self) -> dict[str, int]:
@@ -91,16 +115,104 @@ class SMOState:
         return {"pair": self.n_steps}
 
 
-@compiled
+LANES = 16  # extremes are searched in this many interleaved lanes, which become vector registers
+
+
+@vectorized
+def _least(s: Any, barred: Any, best: Any, at: Any) -> Any:
+    """Return the least s + barred and its first index, -1 if all are barred."""
+    for l in range(LANES):
+        best[l], at[l] = np.inf, -1
+    whole = len(s) // LANES * LANES
+    for start in range(0, whole, LANES):
+        a, bar = s[start : start + LANES], barred[start : start + LANES]
+        for l in range(LANES):
+            v = a[l] + bar[l]
+            better = v < best[l]
+            best[l] = v if better else best[l]
+            at[l] = start + l if better else at[l]
+    low, where = np.inf, -1
+    for l in range(LANES):
+        if at[l] >= 0 and (best[l] < low or (best[l] == low and at[l] < where)):
+            low, where = best[l], at[l]
+    for k in range(whole, len(s)):
+        if s[k] + barred[k] < low:
+            low, where = s[k] + barred[k], k
+    return low, where
+
+
+@vectorized
+def _greatest(s: Any, barred: Any, best: Any) -> float:
+    """Return the greatest s - barred."""
+    best[:] = -np.inf
+    whole = len(s) // LANES * LANES
+    for start in range(0, whole, LANES):
+        a, bar = s[start : start + LANES], barred[start : start + LANES]
+        for l in range(LANES):
+            v = a[l] - bar[l]
+            best[l] = v if v > best[l] else best[l]
+    high = best.max()
+    for k in range(whole, len(s)):
+        high = max(high, s[k] - barred[k])
+    return high
+
+
+@vectorized
+def _partner(
+    row: Any, side: Any, own: Any, s: Any, barred: Any, i: int, low: float, fixed: Any, best: Any, at: Any
+) -> int:
+    """Return the coordinate with which moving weight to i decreases the value most, or -1.
+
+    The decrease is (s_k - low)^2 / curvature / 2. `row` is column i of K, `side` = z sign, `own`
+    the diagonal of G + D.
+    """
+    scale, shift, tiny = fixed
+    factor, own_i = 2.0 * scale * side[i], own[i]
+    for l in range(LANES):
+        best[l], at[l] = 0.0, -1
+    whole = len(s) // LANES * LANES
+    for start in range(0, whole, LANES):
+        stop = start + LANES
+        a, bar, k_i = s[start:stop], barred[start:stop], row[start:stop]
+        way, d = side[start:stop], own[start:stop]
+        for l in range(LANES):
+            difference = a[l] - low - bar[l]
+            difference = difference if difference > 0.0 else 0.0
+            curvature = own_i + d[l] - factor * way[l] * (k_i[l] + shift)
+            curvature = curvature if curvature > tiny else tiny
+            v = difference * difference / curvature
+            better = v > best[l]
+            best[l] = v if better else best[l]
+            at[l] = start + l if better else at[l]
+    most, where = 0.0, -1
+    for l in range(LANES):
+        if at[l] >= 0 and (best[l] > most or (best[l] == most and at[l] < where)):
+            most, where = best[l], at[l]
+    for k in range(whole, len(s)):
+        difference = max(s[k] - low - barred[k], 0.0)
+        curvature = max(own_i + own[k] - factor * side[k] * (row[k] + shift), tiny)
+        if difference * difference / curvature > most:
+            most, where = difference * difference / curvature, k
+    return where
+
+
+@vectorized
+def _shift_pair(row_i: Any, row_j: Any, side: Any, a: float, b: float, shift: float, s: Any) -> None:
+    """Add side (a (k_i + shift) + b (k_j + shift)) to s."""
+    rest = (a + b) * shift
+    for k in range(len(s)):
+        s[k] += side[k] * (a * row_i[k] + b * row_j[k] + rest)
+
+
+@vectorized
 def pairs(
     cols: Columns,
-    group: Any,
-    n_groups: int,
     z: Any,
     upper: Any,
-    c: Any,
     x: Any,
-    p: Any,
+    s: Any,
+    grow: Any,
+    shrink: Any,
     n_steps: int,
     spread: float,
     missing: Any,
@@ -109,83 +221,50 @@ def pairs(
 
     It is stalled once no pair's gradients differ by more than `spread`.
     """
-    first = np.empty(n_groups, np.int64)
-    rise = np.empty(n_groups)  # least z f among the coordinates whose z x can grow
-    fall = np.empty(n_groups)  # greatest z f among those whose z x can shrink
-    ridge = cols.ridge
-    m = x.shape[0]
-    tiny = 0.0
-    for k in range(m):
-        tiny = max(tiny, cols.scale * (cols.diag[k] + cols.shift) + ridge[k])
-    tiny *= 1e-12
+    n_groups = len(grow)
+    side = z * cols.sign
+    own = cols.scale * (cols.diag + cols.shift) + cols.ridge
+    fixed = (cols.scale, cols.shift, 1e-12 * np.max(own))
+    tiny = fixed[2]
+    best, at = np.empty(LANES), np.empty(LANES, np.int64)
     for step in range(n_steps):
-        rise[:] = np.inf
-        fall[:] = -np.inf
-        for k in range(m):
-            s = z[k] * (p[k] + ridge[k] * x[k] + c[k])
-            g = group[k]
-            can_grow = x[k] < upper[k] if z[k] > 0.0 else x[k] > 0.0
-            can_shrink = x[k] > 0.0 if z[k] > 0.0 else x[k] < upper[k]
-            if can_grow and s < rise[g]:
-                rise[g] = s
-                first[g] = k
-            if can_shrink and s > fall[g]:
-                fall[g] = s
-        best = -1
-        violation = 0.0
-        for g in range(n_groups):
-            if fall[g] - rise[g] > violation:
-                violation = fall[g] - rise[g]
-                best = g
-        if best < 0 or violation <= spread:
+        g, i, low, violation = 0, -1, 0.0, 0.0
+        for h in range(n_groups):
+            least, candidate = _least(s, grow[h], best, at)
+            most = _greatest(s, shrink[h], best)
+            if most - least > violation:
+                g, i, low, violation = h, candidate, least, most - least
+        if i < 0 or violation <= spread:
             return step, 1
-        if not np.isfinite(violation):
-            return step, 3
-        i = first[best]
         if not held(cols, i):
             missing[:] = i
             return step, MISSING
-        # the partner with the greatest decrease (difference^2 / curvature)
-        row = cols.store[cols.slot[i]]
-        own = cols.scale * (cols.diag[i] + cols.shift) + ridge[i]
-        j = -1
-        most = 0.0
-        for k in range(m):
-            if group[k] != best or k == i:
-                continue
-            can_shrink = x[k] > 0.0 if z[k] > 0.0 else x[k] < upper[k]
-            difference = z[k] * (p[k] + ridge[k] * x[k] + c[k]) - rise[best]
-            if can_shrink and difference > 0.0:
-                # z_i z_k g_ik; the ridge is diagonal
-                cross = cols.scale * cols.sign[i] * cols.sign[k] * (row[k] + cols.shift)
-                other = cols.scale * (cols.diag[k] + cols.shift) + ridge[k]
-                curvature = max(own + other - 2.0 * z[i] * z[k] * cross, tiny)
-                decrease = difference * difference / curvature
-                if decrease > most:
-                    most = decrease
-                    j = k
-        if j < 0:
+        row_i = cols.store[cols.slot[i]]
+        j = _partner(row_i, side, own, s, shrink[g], i, low, fixed, best, at)
+        if j < 0 or j == i:
             return step, 1
         if not held(cols, j):
-            missing[0] = i
-            missing[1] = j
+            missing[0], missing[1] = i, j
             return step, MISSING
         touch(cols, i)
         touch(cols, j)
-        other = cols.scale * (cols.diag[j] + cols.shift) + ridge[j]
-        curvature = max(own + other - 2.0 * z[i] * z[j] * entry(cols, i, j), tiny)
-        difference = z[j] * (p[j] + ridge[j] * x[j] + c[j]) - rise[best]
+        row_j = cols.store[cols.slot[j]]
+        curvature = own[i] + own[j] - 2.0 * cols.scale * side[i] * side[j] * (row_i[j] + cols.shift)
         room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
         room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
-        t = min(difference / curvature, room_i, room_j)
-        at_i = t >= room_i
-        at_j = t >= room_j
+        t = min((s[j] - low) / max(curvature, tiny), room_i, room_j)
         x[i] += z[i] * t
         x[j] -= z[j] * t
-        if at_i:
+        if t >= room_i:
             x[i] = upper[i] if z[i] > 0.0 else 0.0
-        if at_j:
+        if t >= room_j:
             x[j] = 0.0 if z[j] > 0.0 else upper[j]
-        add_column(cols, i, z[i] * t, p)
-        add_column(cols, j, -z[j] * t, p)
+        change = cols.scale * t
+        _shift_pair(row_i, row_j, side, change * side[i], -change * side[j], cols.shift, s)
+        s[i] += cols.ridge[i] * t
+        s[j] -= cols.ridge[j] * t
+        for k in (i, j):
+            full, empty = x[k] >= upper[k], x[k] <= 0.0
+            grow[g, k] = np.inf if (full if z[k] > 0.0 else empty) else 0.0
+            shrink[g, k] = np.inf if (empty if z[k] > 0.0 else full) else 0.0
     return n_steps, 0
