@@ -1,8 +1,10 @@
 """General quadratics over domains: least squares and quadratic programs given by Q.
 
-Family ``least_squares``: minimise 1/2 |Ax - b|^2; ``quadratic_program``: 1/2 x'Qx + c'x. The domain
-is a pair of a name and its parameters, from which qpsvm's domain (`declare`) and cvxpy's constraints
-(`reference.general`) are made apart from each other.
+Family ``least_squares``: minimise 1/2 |Ax - b|^2; ``quadratic_program``: 1/2 x'Qx + c'x. The
+domain is a pair of a name and its parameters, from which qpsvm's domain (`declare`) and cvxpy's
+constraints (`reference.general`) are made apart from each other. Tags beside those of
+`problems.instance`: "round" for sets that are no polytopes, "wide" for A with fewer rows than
+columns.
 """
 
 from __future__ import annotations
@@ -84,11 +86,15 @@ DOMAINS: dict[str, tuple[int, dict[str, Any]]] = {
 }
 """Each domain once, small: the dimension and the parameters."""
 
+ROUND = ("l2_ball", "spectrahedron", "nuclear_ball", "spectral_ball")
+"""Sets that are no polytopes: no method with a linear minimiser alone is linear there."""
+
 
 def _of(name: str) -> Instance:
     m, parameters = DOMAINS[name]
+    tags = "random round" if name in ROUND else "random"
     return make(
-        f"least_squares/{name}", lambda: least_squares(m + 8, m, (name, parameters), 1), "random"
+        f"least_squares/{name}", lambda: least_squares(m + 8, m, (name, parameters), 1), tags
     )
 
 
@@ -130,7 +136,11 @@ INSTANCES: dict[str, Instance] = {
         ),
         make(
             "quadratic_program/projection",
-            lambda: {"Q": np.eye(3), "c": np.array([-1.0, 0.0, 1.0]), "domain": ("simplex", {"m": 3})},
+            lambda: {
+                "Q": np.eye(3),
+                "c": np.array([-1.0, 0.0, 1.0]),
+                "domain": ("simplex", {"m": 3}),
+            },
             "closed-form",
             exact=-0.5,  # the point (1, 0, 0)
         ),

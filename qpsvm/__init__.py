@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from qpsvm import domains
 from qpsvm.api import methods, solve
 from qpsvm.errors import InputError, MethodMismatchError
-from qpsvm.formulations import HingeDual, HingePrimal, L2SVMDual, MEBDual, PolytopeDistanceDual
+from qpsvm.formulations import (
+    HingeDual,
+    HingePrimal,
+    L2SVMDual,
+    LeastSquares,
+    MEBDual,
+    PolytopeDistanceDual,
+    QuadraticProgram,
+)
 from qpsvm.gram import (
     RBF,
     Cached,
@@ -30,16 +39,19 @@ __all__ = [
     "InputError",
     "L2SVMDual",
     "Laplacian",
+    "LeastSquares",
     "Linear",
     "MEBDual",
     "MethodMismatchError",
-    "PolytopeDistanceDual",
     "Polynomial",
+    "PolytopeDistanceDual",
     "Precomputed",
     "Progress",
+    "QuadraticProgram",
     "Result",
     "Sigmoid",
     "Status",
+    "domains",
     "methods",
     "solve",
 ]

@@ -139,23 +139,32 @@ def _find(problem: Formulation, qp: QP, method: str, options: dict[str, Any]) ->
     """Return the name and the solver, or say what would fit."""
     from qpsvm.solvers import METHODS
 
-    name = AUTO if method == "auto" else method
+    name = _auto(qp) if method == "auto" else method
     if name not in METHODS:
         known = ", ".join(repr(key) for key in ("auto", *METHODS))
         raise InputError(f"method must be one of {known}; got {method!r}")
+    maker = METHODS[name].maker(qp)
+    make = maker or METHODS[name].solver
     try:
-        solver = METHODS[name].solver(**options)
+        solver = make(**options)
     except TypeError:
-        settings = [f for f in getattr(METHODS[name].solver(), "__dataclass_fields__", {})]
+        settings = [f for f in getattr(make(), "__dataclass_fields__", {})]
         raise InputError(
             f"options of method {name!r} are {settings}; got {sorted(options)}"
         ) from None
-    if not METHODS[name].fits(qp):
+    if maker is None:
         what = type(problem).__name__
         fitting = ", ".join(repr(key) for key in _fitting(qp))
         raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")
     return name, solver
 
 
-AUTO = "smo"
-"""What ``method="auto"`` picks: see docs/decisions."""
+def _auto(qp: QP) -> str:
+    """Return the first of `AUTO` that fits."""
+    from qpsvm.solvers import METHODS
+
+    return next((name for name in AUTO if METHODS[name].fits(qp)), AUTO[0])
+
+
+AUTO = ("smo", "apg", "bpfw")
+"""What ``method="auto"`` picks, the first that fits: see docs/decisions."""

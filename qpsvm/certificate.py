@@ -38,7 +38,7 @@ def certify(problem: QP, x: NDArray[np.float64], tol: float) -> Certified:
         lower=bounds.lower,
         gap=bounds.gap,
         violation=problem.domain.violation(x),
-        roundoff=problem.roundoff(x),
+        roundoff=problem.roundoff(x, bounds.upper),
         floor=floor,
         tol=tol,
         test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor),

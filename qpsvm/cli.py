@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     from qpsvm import __version__
 
     parser = argparse.ArgumentParser(
-        prog="qpsvm", description="Quadratic programs of support vector machines, with certificates."
+        prog="qpsvm", description="Quadratic programs of support vector machines, certified."
     )
     parser.add_argument("--version", action="version", version=f"qpsvm {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True)
@@ -47,13 +47,14 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser(
         "demo",
         help="solve bundled real data by every method and draw a picture",
-        description="Solve L2-SVM, hinge SVM, polytope distance and smallest ball on data that come "
-        "with scikit-learn, by every method that fits; compare with cvxpy where it is installed.",
+        description="Solve L2-SVM, hinge SVM, polytope distance and smallest ball on data that "
+        "come with scikit-learn, by every method that fits; compare with cvxpy where it is "
+        "installed.",
     )
     demo.add_argument("--output", metavar="FILE", type=Path, default=Path("qpsvm-demo.png"),
                       help="file of the picture (default: %(default)s)")  # fmt: skip
     demo.add_argument("--no-plot", action="store_true", help="draw no picture")
-    demo.add_argument("--quick", action="store_true", help="take a third of the points")
+    demo.add_argument("--quick", action="store_true", help="take a quarter of the points")
     demo.add_argument("--time-limit", metavar="SECONDS", type=float, default=5.0,
                       help="most seconds for each solve (default: %(default)g)")  # fmt: skip
     demo.set_defaults(run=_demo)
@@ -90,12 +91,17 @@ def _methods(arguments: argparse.Namespace) -> int:
     fitting = {type(problem).__name__: qpsvm.methods(problem) for problem in problems}
     width = max(map(len, METHODS)) + 2
     for name, method in METHODS.items():
-        solves = ", ".join(problem for problem, names in fitting.items() if name in names)
+        solves = [problem for problem, names in fitting.items() if name in names]
         print(f"{name:<{width}}{method.summary}")
-        print(f"{'':<{width}}solves    {solves}")
-        print(f"{'':<{width}}promises  gap {method.gap:.0e} within {method.budget:,} iterations")
+        print(f"{'':<{width}}solves    {', '.join(solves) or 'problems over other domains'}")
+        print(f"{'':<{width}}promises  gap {method.gap:.0e} within {_budget(method.budget)}")
         print(f"{'':<{width}}source    {method.source}")
     return 0
+
+
+def _budget(value: object) -> str:
+    """Say a budget: a number of iterations, or the words in which it is declared."""
+    return f"{value:,} iterations" if isinstance(value, int) else str(value)
 
 
 if __name__ == "__main__":

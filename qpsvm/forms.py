@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from qpsvm.domains import BoxHyperplane, Domain
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
+from qpsvm.gram.quadratic import Residual
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -76,7 +77,12 @@ class QP:
 
     @cached_property
     def scale(self) -> float:
-        """Largest diagonal entry of G: the size of the data, whatever the starting point."""
+        """Largest diagonal entry of G: the size of the data, whatever the starting point.
+
+        For least squares b'b.
+        """
+        if isinstance(self.gram, Residual):
+            return self.gram.scale
         return float(np.max(self.gram.diag()))
 
     def columns(self) -> Columns:
@@ -94,17 +100,25 @@ class QP:
             return 0.0
         return max(max(tol * max(tol, 1e-7), 16 * EPS) * self.scale, self.noise)
 
-    def roundoff(self, x: NDArray[np.float64]) -> float:
+    def roundoff(self, x: NDArray[np.float64], value: float) -> float:
         """Return a bound on the rounding error of the gap from fresh float64 products."""
-        return 4.0 * EPS * self.scale * float(np.sum(np.abs(x))) ** 2
+        if isinstance(self.gram, Residual):
+            return self.gram.roundoff(self.gram.product(x))
+        return 4.0 * EPS * (self.scale * float(np.sum(np.abs(x))) ** 2 + abs(value))
 
     def bounds(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> Bounds:
         """Return the bounds at a feasible x, given `product` = G x.
 
         upper = constant + 1/2 x'Gx + 1/2 x'Dx + c'x, and
         lower = constant - 1/2 x'Gx + min over a in the domain of (Gx + c)'a + 1/2 a'Da:
-        the ridge is minimised exactly, which is far sharper than the Frank-Wolfe gap.
+        the ridge is minimised exactly, which is far sharper than the Frank-Wolfe gap. Least
+        squares come in residual form: `product` is Ax, and G x + c is A'(Ax - b).
         """
+        if isinstance(self.gram, Residual):
+            upper, slope = self.gram.value(product), self.gram.slope(product)
+            gap, multipliers = self.domain.separable_gap(x, slope, np.zeros(self.m))
+            gap = min(max(gap, 0.0) + self.gram.roundoff(product), max(upper - self.least, 0.0))
+            return Bounds(upper, upper - gap, gap, multipliers)
         ridge = self.gram.ridge
         quadratic = float(x @ product)
         upper = 0.5 * quadratic + 0.5 * float(ridge @ (x * x)) + float(self.linear @ x)
@@ -116,7 +130,7 @@ class QP:
             gap, multipliers = upper - lower, np.array([bias * blow_up if blow_up else bias])
         else:
             gap, multipliers = self.domain.separable_gap(x, product + self.linear, ridge)
-        gap = max(gap, 0.0) + self.roundoff(x)
+        gap = max(gap, 0.0) + self.roundoff(x, upper)
         if upper - gap < self.least:
             gap = max(upper - self.least, 0.0)
         lower = upper - gap

@@ -96,15 +96,15 @@ def ball(result: Result, points: Any, ax: Any = None) -> Any:
     model = result.model
     if not isinstance(model, Ball) or model.center is None or len(model.center) != 2:
         raise InputError("result must be of a ball in the plane, MEBDual(Linear(points))")
-    ax = _axes(ax)
-    ax.add_patch(Circle(model.center, model.radius, fc="#0072B20F", ec=INK, lw=1.3, label="ball"))
+    ax, (u, v) = _axes(ax), model.center
+    ax.add_patch(Circle((u, v), model.radius, fc="#0072B20F", ec=INK, lw=1.3, label="ball"))
     ax.scatter(*X.T, s=9, color="0.62", lw=0, label="points")
     for i in result.support:
         ends = np.array([model.center, X[i]]).T
         ax.plot(*ends, color="0.55", lw=0.9, ls=(0, (4, 3)), label="_radius")
     ax.plot(*model.center, "+", color=INK, ms=9, mew=1.4, label="center")
     _ring(ax, X[result.support])
-    ax.set_aspect("equal")
+    ax.set_aspect("equal", adjustable="datalim")
     return ax
 
 
@@ -132,7 +132,7 @@ def closest_points(result: Result, points: Any, y: Any, ax: Any = None) -> Any:
     X, ax = _plane(points), _axes(ax)
     labels = check_labels("y", y, len(X))
     model = result.model
-    if not isinstance(model, ClosestPoints) or model.p is None or len(model.p) != 2:
+    if not isinstance(model, ClosestPoints) or model.p is None or model.q is None:
         raise InputError("result must be of polytopes in the plane, Linear(points)")
     for sign, color in ((1, POSITIVE), (-1, NEGATIVE)):
         ax.fill(*_hull(X[labels == sign]).T, fc=color + "14", ec=color, lw=1.0, label="_hull")
@@ -141,7 +141,7 @@ def closest_points(result: Result, points: Any, y: Any, ax: Any = None) -> Any:
     ax.plot(*np.array([model.p, model.q]).T, "o-", color=INK, ms=4, lw=1.6, label="closest points")
     if model.w is not None and model.distance > 0:
         _line(ax, X, model.w, 0.5 * (model.p + model.q))
-    ax.set_aspect("equal")
+    ax.set_aspect("equal", adjustable="datalim")
     return ax
 
 

@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
-from qpsvm.domains.base import Domain
+from qpsvm.domains.ball import L1Ball, L2Ball, ScaledSimplex
+from qpsvm.domains.base import Domain, OracleDomain
+from qpsvm.domains.box import Box, hypercube, linf_ball
 from qpsvm.domains.box_hyperplane import BoxHyperplane
+from qpsvm.domains.combinatorial import KSubset, SpanningTrees
+from qpsvm.domains.flow import FlowPolytope
+from qpsvm.domains.hull import Hull
+from qpsvm.domains.matrix import Birkhoff, NuclearBall, Spectrahedron, SpectralBall
 from qpsvm.domains.simplex import SimplexProduct, simplex
 
-__all__ = ["BoxHyperplane", "Domain", "SimplexProduct", "simplex"]
+__all__ = [
+    "Birkhoff",
+    "Box",
+    "BoxHyperplane",
+    "Domain",
+    "FlowPolytope",
+    "Hull",
+    "KSubset",
+    "L1Ball",
+    "L2Ball",
+    "NuclearBall",
+    "OracleDomain",
+    "ScaledSimplex",
+    "SimplexProduct",
+    "SpanningTrees",
+    "Spectrahedron",
+    "SpectralBall",
+    "hypercube",
+    "linf_ball",
+    "simplex",
+]

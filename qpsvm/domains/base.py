@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from qpsvm.errors import InputError
+
+FEASIBLE = 1e-9
+"""Violation, relative to the size of the set, up to which a starting point counts as feasible."""
 
 
 class Domain(ABC):
@@ -15,13 +21,70 @@ class Domain(ABC):
     ----------
     m : int
         Dimension of the variable.
+    zero_one : bool
+        Whether every vertex has entries 0 and 1 only.
+    constant_norm : bool
+        Whether all vertices have the same Euclidean norm.
+    projectable : bool
+        Whether `project` is there.
+    has_face_oracle : bool
+        Whether `face_vertex` and `longest` are there.
     """
 
     m: int
+    zero_one: bool = False
+    constant_norm: bool = False
+    projectable: ClassVar[bool] = False
+    has_face_oracle: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Natural shape of a point: (m,), or that of a matrix whose rows are strung together."""
+        return (self.m,)
 
     @abstractmethod
     def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a vertex that minimises g'v over the set."""
+
+    def nearest_vertex(
+        self, g: NDArray[np.float64], x: NDArray[np.float64], weight: float
+    ) -> NDArray[np.float64]:
+        """Return a vertex that minimises g'v + weight/2 |v - x|^2 over the vertices.
+
+        For entries 0 and 1, v_i^2 = v_i makes it linear; for vertices of one norm the square drops
+        out (Garber and Wolf, section 1.2).
+        """
+        if self.zero_one:
+            return self.linear_min(g + weight * (0.5 - x))
+        if self.constant_norm:
+            return self.linear_min(g - weight * x)
+        raise NotImplementedError(f"{type(self).__name__} has no nearest-vertex oracle")
+
+    @property
+    def has_nearest_vertex(self) -> bool:
+        """Whether `nearest_vertex` is there."""
+        own = type(self).nearest_vertex is not Domain.nearest_vertex
+        return own or self.zero_one or self.constant_norm
+
+    def project(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the point of the set that is nearest to x."""
+        raise NotImplementedError(f"{type(self).__name__} has no projection")
+
+    def face_vertex(
+        self, g: NDArray[np.float64], x: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return a vertex of the least face around x that maximises g'v.
+
+        Here for {x >= 0, Ax = b} with vertices of entries 0 and 1: the face is where x is 0
+        (Garber and Meshi 2016, Algorithm 1).
+        """
+        outside = 1.0 + 2.0 * (1.0 + self.m) * float(np.max(np.abs(g), initial=0.0))
+        return self.linear_min(np.where(x > 0.0, -g, outside))
+
+    def longest(self, x: NDArray[np.float64], d: NDArray[np.float64]) -> float:
+        """Return the largest t <= 1 with x + t d >= 0."""
+        falls = d < 0.0
+        return float(min(1.0, np.min(x[falls] / -d[falls], initial=np.inf)))
 
     @abstractmethod
     def separable_gap(
@@ -45,3 +108,56 @@ class Domain(ABC):
     @abstractmethod
     def take(self, rows: NDArray[np.int64]) -> Domain:
         """Return the domain of the coordinates `rows` alone."""
+
+
+class OracleDomain(Domain):
+    """A domain known by its linear minimiser; everything else is derived where it can be."""
+
+    def separable_gap(
+        self, x: NDArray[np.float64], g: NDArray[np.float64], d: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Return the Frank-Wolfe gap (g + Dx)'(x - v), which is never less than the maximum."""
+        g = g + d * x if d.any() else g
+        return self.linear_gap(x, g), np.empty(0)
+
+    def linear_gap(self, x: NDArray[np.float64], g: NDArray[np.float64]) -> float:
+        """Return g'x - min g'v, summed over the coordinates in which x and v differ."""
+        return float(g @ (x - self.linear_min(g)))
+
+    def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return x where it is feasible up to rounding, its projection otherwise.
+
+        Raises
+        ------
+        InputError
+            If x lies outside and the set has no projection.
+        """
+        x = np.maximum(x, 0.0) if self.zero_one else np.array(x)
+        violation = self.violation(x)
+        if violation <= FEASIBLE * max(1.0, float(np.max(np.abs(x), initial=0.0))):
+            return x
+        if self.projectable:
+            return self.project(x)
+        raise InputError(
+            f"x0 must lie in the {type(self).__name__}, which has no projection; it violates a "
+            f"constraint by {violation:.3g}"
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> Domain:
+        """Refuse: a part of the coordinates is no domain of its own."""
+        raise InputError(f"{type(self).__name__} cannot be restricted to some coordinates")
+
+
+def project_simplex(x: NDArray[np.float64], total: float = 1.0) -> NDArray[np.float64]:
+    """Return the point nearest to x with entries >= 0 that sum to `total`, by sorting."""
+    falling = np.sort(x)[::-1]
+    level = (np.cumsum(falling) - total) / np.arange(1, len(x) + 1)
+    last = int(np.flatnonzero(falling > level)[-1]) if total > 0 else 0
+    return np.maximum(x - level[last], 0.0)
+
+
+def check_size(name: str, value: float) -> float:
+    """Return a radius or a trace: a positive number."""
+    if isinstance(value, bool) or not 0.0 < float(value) < np.inf:
+        raise InputError(f"{name} must be a positive number; got {value!r}")
+    return float(value)

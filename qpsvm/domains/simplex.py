@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains.base import Domain
+from qpsvm.domains.base import Domain, project_simplex
 from qpsvm.errors import InputError
 
 
@@ -23,6 +23,10 @@ class SimplexProduct(Domain):
     """
 
     group: NDArray[np.int64]
+    zero_one = True
+    constant_norm = True
+    projectable = True
+    has_face_oracle = True
 
     @property
     def m(self) -> int:  # type: ignore[override]
@@ -79,6 +83,13 @@ class SimplexProduct(Domain):
         if not np.all(sums > 0):
             raise InputError("x0 must have a positive weight in every simplex; got a group of zeros")
         return x / sums[self.group]
+
+    def project(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the nearest point: one sort for each group."""
+        nearest = np.empty(self.m)
+        for of in self.members:
+            nearest[of] = project_simplex(x[of])
+        return nearest
 
     def take(self, rows: NDArray[np.int64]) -> SimplexProduct:
         """Return the product of simplices over the coordinates `rows`."""

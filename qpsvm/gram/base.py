@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.columns import ColumnStore
 
-BLOCK_ENTRIES = 1 << 22
-"""Kernel entries evaluated at a time by fresh products: 32 MB in float64."""
+BLOCK_ENTRIES = 1 << 21
+"""Kernel entries evaluated at a time by fresh products: 16 MB in float64, which the allocator keeps;
+above 32 MB each block would be mapped, and its pages faulted in, anew."""
 
 
 class Gram(ABC):
@@ -47,6 +48,10 @@ class Gram(ABC):
 
         `rows` is an index array or slice, all rows by default; `dtype` is `self.dtype` by default.
         """
+
+    def fill(self, columns: NDArray[np.int64], out: NDArray[np.floating]) -> None:
+        """Write k(columns, all rows) to `out`, which is C-ordered and of this Gram's `dtype`."""
+        out[:] = self.block(columns)
 
     @abstractmethod
     def take(self, rows: NDArray[np.int64]) -> Gram:

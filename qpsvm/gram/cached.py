@@ -64,6 +64,10 @@ class Cached(Gram):
         """Evaluate a block of the Gram behind."""
         return self.gram.block(columns, rows, dtype)
 
+    def fill(self, columns: NDArray[np.int64], out: NDArray[np.floating]) -> None:
+        """Evaluate columns of the Gram behind in place."""
+        self.gram.fill(columns, out)
+
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return the fresh product of the Gram behind: certificates do not read the store."""
         return self.gram.dot(x, rows)

@@ -61,6 +61,7 @@ class ColumnStore:
         self._gram = gram
         self._base = np.empty((n_slots, gram.m), gram.dtype)
         self._owner = np.full(n_slots, -1, np.int64)
+        self._n_filled = 0
         self._open(gram, self._base, np.full(gram.m, -1, np.int64))
 
     @classmethod
@@ -94,12 +95,18 @@ class ColumnStore:
         missing = np.unique(indices[held < 0])
         if len(missing) == 0:
             return
-        oldest = np.argpartition(self.stamp, len(missing) - 1)[: len(missing)]
-        slots = np.sort(oldest)
-        evicted = self._owner[slots]
-        self.slot[evicted[evicted >= 0]] = -1
-        self._base[slots] = self._gram.block(missing)
+        n = len(missing)
+        if self._n_filled + n <= self.n_slots:  # a run of slots never used: no block in between
+            first, self._n_filled = self._n_filled, self._n_filled + n
+            slots = np.arange(first, first + n)
+            self._gram.fill(missing, self._base[first : first + n])
+        else:
+            self._n_filled = self.n_slots
+            slots = np.sort(np.argpartition(self.stamp, n - 1)[:n])
+            evicted = self._owner[slots]
+            self.slot[evicted[evicted >= 0]] = -1
+            self._base[slots] = self._gram.block(missing)
         self._owner[slots] = missing
         self.slot[missing] = slots
         self.stamp[slots] = self.clock[0]
-        self.n_computed += len(missing)
+        self.n_computed += n

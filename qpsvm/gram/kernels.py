@@ -19,6 +19,12 @@ from qpsvm.gram.base import Gram
 FUSED = 1 << 17
 """Entries from which a block is swept by compiled code; below, numpy needs no compilation."""
 
+SHORT_ROW = 24
+"""Features below which BLAS reads dense float64 rows more slowly than a compiled loop."""
+
+FAR = 4.0
+"""Squared distance of the mean from zero, in variances, from which points are moved to it."""
+
 Points = Any  # ndarray of shape (m, d) or csr_matrix of that shape
 
 
@@ -94,11 +100,16 @@ class PointGram(Gram):
         return replace(self, X=points).diag()
 
 
-def _products(A: NDArray[np.floating], B: Points) -> NDArray[np.floating]:
-    """Return A B' for dense A and dense or CSR B."""
-    if sp.issparse(B):
+def _products(
+    A: NDArray[np.floating], B: Points, out: NDArray[np.floating] | None = None
+) -> NDArray[np.floating]:
+    """Return A B' for dense A and dense or CSR B, in `out` if it is given."""
+    if not sp.issparse(B):
+        return np.matmul(A, B.T, out=out)
+    if out is None:
         return np.ascontiguousarray((B @ A.T).T)
-    return A @ B.T
+    out[:] = (B @ A.T).T
+    return out
 
 
 def _squares(A: Points) -> NDArray[np.floating]:
@@ -152,14 +163,26 @@ class Linear(PointGram):
     """
 
     def diag(self) -> NDArray[np.float64]:
-        """Return the squared norms, shape (m,)."""
-        return np.asarray(_squares(self.X.astype(np.float64, copy=False)))
+        """Return the squared norms, shape (m,), read-only; they are computed once."""
+        return self._norms
+
+    @cached_property
+    def _norms(self) -> NDArray[np.float64]:
+        X = self.X
+        if isinstance(X, np.ndarray) and _compiled_pass(X):
+            from qpsvm.gram.passes import row_squares
+
+            norms = row_squares(X)
+        else:
+            norms = np.asarray(_squares(X.astype(np.float64, copy=False)))
+        norms.flags.writeable = False
+        return norms
 
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         return _products(A, B)
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
-        """Return X (X'x): two passes over the points."""
+        """Return X (X'x): a pass over the points of the support and a pass over all points."""
         X = self.X if rows is None else self.X[rows]
         return times(X, transposed_times(self.X, x))
 
@@ -168,19 +191,40 @@ class Linear(PointGram):
         return self.X
 
     @cached_property
-    def origin(self) -> NDArray[np.float64] | None:  # type: ignore[override]
-        """The mean of dense points; CSR points are left where they are."""
-        return None if sp.issparse(self.X) else _mean(self.X)
+    def origin(self) -> NDArray[np.float64] | None:
+        """About the mean of dense points that lie far from zero; None where nothing is gained.
+
+        Any origin is as good as another in exact arithmetic, so a thousand points say enough.
+        They lie far when the squared norm of their mean is above `FAR` times their variance;
+        nearer to zero, a few bits are not worth a copy of the points.
+        """
+        if sp.issparse(self.X):
+            return None
+        some = self.X[:: max(1, self.m // 1000)].astype(np.float64)
+        first = some[0].copy()
+        some -= first
+        mean = some.mean(axis=0)
+        variance = float(np.mean(_squares(some - mean)))
+        mean += first
+        return mean if float(mean @ mean) > FAR * variance else None
 
     def centered(self) -> Linear:
-        """Return the Gram of X minus its mean."""
-        if self.origin is None:
-            return self
-        return Linear((self.X - self.origin).astype(self.X.dtype))
+        """Return the Gram of X minus `origin`, in float64: the differences are exact there."""
+        return self if self.origin is None else Linear(self.X - self.origin)
+
+
+def _compiled_pass(X: NDArray[np.floating]) -> bool:
+    """Return whether a pass over X is faster by a compiled loop than by BLAS."""
+    short = X.dtype == np.float32 or X.shape[1] < SHORT_ROW
+    return short and X.size >= FUSED and X.flags.c_contiguous
 
 
 def times(X: Points, v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X v with float64 sums whatever the precision of X."""
+    if isinstance(X, np.ndarray) and _compiled_pass(X):
+        from qpsvm.gram.passes import row_products
+
+        return row_products(X, v)
     if X.dtype == np.float64:
         return np.asarray(X @ v)
     size = max(1, (1 << 22) // X.shape[1])
@@ -189,7 +233,10 @@ def times(X: Points, v: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def transposed_times(X: Points, v: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return X'v with float64 sums whatever the precision of X."""
+    """Return X'v with float64 sums whatever the precision of X; rows of weight 0 are not read."""
+    some = np.flatnonzero(v != 0)  # several times faster than of the floats themselves
+    if 4 * len(some) < len(v):
+        X, v = X[some], v[some]
     if X.dtype == np.float64:
         return np.asarray(X.T @ v)
     size = max(1, (1 << 22) // X.shape[1])
@@ -224,28 +271,43 @@ class RBF(PointGram):
         return np.ones(self.m)
 
     @cached_property
+    def _mean(self) -> NDArray[np.float64] | float:
+        """What dense points are moved by: distances stay, and |x|^2 + |z|^2 - 2x'z keeps digits."""
+        return 0.0 if sp.issparse(self.X) else _mean(self.X)
+
+    @cached_property
     def _points(self) -> Points:
-        """X minus its mean: distances stay, and |x|^2 + |z|^2 - 2x'z keeps its digits."""
-        if sp.issparse(self.X):
-            return self.X
-        return (self.X - _mean(self.X)).astype(self.X.dtype)
+        """The moved points in the precision of held columns."""
+        return self._moved(slice(None), self.dtype)
 
     @cached_property
     def _norms(self) -> NDArray[np.float64]:
-        """Squared norms of the multiplied points, shape (m,)."""
+        """Squared norms of `_points`, shape (m,)."""
         return np.asarray(_squares(self._points.astype(np.float64, copy=False)))
+
+    def _moved(self, rows: Any, dtype: Any) -> Points:
+        part = self.X[rows].astype(dtype, copy=False)
+        return part if sp.issparse(part) else (part - self._mean).astype(dtype, copy=False)
 
     def block(
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
     ) -> NDArray[np.floating]:
-        """Return k(columns, rows), one BLAS product and one sweep; norms are computed once."""
-        dtype = self.dtype if dtype is None else dtype
-        some = self._points if rows is None else self._points[rows]
+        """Return k(columns, rows), one BLAS product and one sweep."""
+        rows = slice(None) if rows is None else rows
+        if dtype is None or dtype == self.dtype:
+            few, some = self._points[columns], self._points[rows]
+            a, b = self._norms[columns], self._norms[rows]
+        else:  # afresh from X: rounding the moved points would change the problem
+            few, some = self._moved(columns, dtype), self._moved(rows, dtype)
+            a, b = _squares(few), _squares(some)
+        few = few.toarray() if sp.issparse(few) else few
+        return self._gaussian(_products(few, some), a, b)
+
+    def fill(self, columns: NDArray[np.int64], out: NDArray[np.floating]) -> None:
+        """Write k(columns, all rows) to `out` without a block in between."""
         few = self._points[columns]
         few = few.toarray() if sp.issparse(few) else few
-        K = _products(few.astype(dtype, copy=False), some.astype(dtype, copy=False))
-        norms = self._norms if rows is None else self._norms[rows]
-        return self._gaussian(K, self._norms[columns], norms)
+        self._gaussian(_products(few, self._points, out), self._norms[columns], self._norms)
 
     def _gaussian(
         self, K: NDArray[np.floating], a: NDArray[np.floating], b: NDArray[np.floating]
@@ -269,8 +331,7 @@ class RBF(PointGram):
     def _shifted(
         self, few: NDArray[np.float64], new: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        mean = _mean(self.X)
-        return few - mean, new - mean
+        return few - self._mean, new - self._mean
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from functools import partial
 
+from qpsvm.solvers.apg import ProjectedGradient
 from qpsvm.solvers.base import Method, Reply, Solver, Stop
 from qpsvm.solvers.core_set import CoreSet
+from qpsvm.solvers.corrective import FullyCorrective
+from qpsvm.solvers.dicg import DecompositionInvariant
 from qpsvm.solvers.frank_wolfe import FrankWolfe
+from qpsvm.solvers.mnp import MinNormPoint
+from qpsvm.solvers.nep import NearestFrankWolfe, StochasticFrankWolfe
 from qpsvm.solvers.smo import SMO
+from qpsvm.solvers.vertex import VertexFrankWolfe
 
-__all__ = ["METHODS", "CoreSet", "FrankWolfe", "Method", "Reply", "SMO", "Solver", "Stop"]
+__all__ = [
+    "METHODS",
+    "CoreSet",
+    "FrankWolfe",
+    "Method",
+    "MinNormPoint",
+    "Reply",
+    "SMO",
+    "Solver",
+    "Stop",
+]
 
 METHODS: dict[str, Method] = {
     "fw": Method(
@@ -17,7 +33,8 @@ METHODS: dict[str, Method] = {
         "Frank-Wolfe with exact line search; on two simplices Gilbert's algorithm",
         "Frandi et al., Algorithm 2",
         gap=1e-2,
-        budget=200_000,
+        budget=20_000_000,
+        general=partial(VertexFrankWolfe, rule="toward"),
     ),
     "mfw": Method(
         partial(FrankWolfe, rule="away"),
@@ -25,6 +42,7 @@ METHODS: dict[str, Method] = {
         "Frandi et al., Algorithm 3; Kumar and Yildirim, Algorithm 1",
         gap=1e-6,
         budget=5_000_000,
+        general=partial(VertexFrankWolfe, rule="away"),
     ),
     "pfw": Method(
         partial(FrankWolfe, rule="pairwise"),
@@ -32,6 +50,7 @@ METHODS: dict[str, Method] = {
         "Lacoste-Julien and Jaggi (2015)",
         gap=1e-6,
         budget=5_000_000,
+        general=partial(VertexFrankWolfe, rule="pairwise"),
     ),
     "bpfw": Method(
         partial(FrankWolfe, rule="blended"),
@@ -39,6 +58,7 @@ METHODS: dict[str, Method] = {
         "Tsuji, Tanaka and Pokutta (2022)",
         gap=1e-6,
         budget=5_000_000,
+        general=partial(VertexFrankWolfe, rule="blended"),
     ),
     "swap": Method(
         partial(FrankWolfe, rule="swap"),
@@ -48,16 +68,24 @@ METHODS: dict[str, Method] = {
         budget=5_000_000,
     ),
     "fcfw": Method(
-        partial(CoreSet, inner_tol=1e-3, start="two-point"),
+        partial(CoreSet, inner_tol=1e-2),
         "fully corrective Frank-Wolfe: exact re-optimization over the vertices met so far",
         "Holloway (1974); Garber and Wolf, section 3",
         gap=1e-6,
         budget=2_000,
+        general=FullyCorrective,
     ),
     "cvm": Method(
-        CoreSet,
+        partial(CoreSet, start="ball"),
         "core vector machine: re-optimization over a growing core set",
         "Frandi et al., Algorithm 1; Tsang, Kwok and Cheung (2005)",
+        gap=1e-6,
+        budget=2_000,
+    ),
+    "decomposition": Method(
+        partial(CoreSet, entering=512),
+        "working-set decomposition: hundreds of columns enter at once, SMO on the core in cache",
+        "Joachims (1999); Wen et al. (2018)",
         gap=1e-6,
         budget=2_000,
     ),
@@ -66,7 +94,7 @@ METHODS: dict[str, Method] = {
         "fw under its name for two polytopes",
         "Gilbert (1966); Kumar and Yildirim, section 1",
         gap=1e-2,
-        budget=200_000,
+        budget=20_000_000,
         least_groups=2,
     ),
     "mdm": Method(
@@ -90,6 +118,55 @@ METHODS: dict[str, Method] = {
         "pairs of coordinates by second-order working sets",
         "Fan, Chen and Lin, WSS 2",
         gap=1e-6,
-        budget=1_000_000,
+        budget=10_000_000,
+    ),
+    "mnp": Method(
+        MinNormPoint,
+        "minimum-norm point: active set with a Cholesky factor, exact to roundoff",
+        "Wolfe (1976)",
+        gap=1e-8,
+        budget=1_000,
+    ),
+    "nep-fw": Method(
+        NearestFrankWolfe,
+        "Frank-Wolfe with a nearest-extreme-point oracle",
+        "Garber and Wolf, Algorithm 1",
+        gap=1e-2,
+        budget=100_000,
+    ),
+    "nep-fc": Method(
+        partial(FullyCorrective, weight="adaptive", safe=True),
+        "fully corrective Frank-Wolfe with a nearest-extreme-point oracle",
+        "Garber and Wolf, Algorithm 2 and Theorem 6",
+        gap=1e-6,
+        budget=5_000,
+    ),
+    "nep-sfw": Method(
+        StochasticFrankWolfe,
+        "stochastic Frank-Wolfe with a nearest-extreme-point oracle, growing samples of rows",
+        "Garber and Wolf, Algorithm 3",
+        gap=1e-2,
+        budget=100_000,
+    ),
+    "sfw": Method(
+        partial(StochasticFrankWolfe, oracle="linear"),
+        "stochastic Frank-Wolfe, growing samples of rows",
+        "Hazan and Luo (2016); Garber and Wolf, section 2.3",
+        gap=1e-2,
+        budget=100_000,
+    ),
+    "dicg": Method(
+        DecompositionInvariant,
+        "decomposition-invariant conditional gradient: pairwise steps without an active set",
+        "Garber and Meshi (2016)",
+        gap=1e-6,
+        budget=100_000,
+    ),
+    "apg": Method(
+        ProjectedGradient,
+        "accelerated projected gradient with adaptive restarts",
+        "Beck and Teboulle (2009); O'Donoghue and Candes (2015)",
+        gap=1e-6,
+        budget=100_000,
     ),
 }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from qpsvm.domains import Domain
 from qpsvm.forms import QP
+from qpsvm.gram import SignedGram
 
 WORK_BETWEEN_POLLS = 2e7
 """Entries touched between two looks at the clock: about 20 ms."""
@@ -41,6 +42,9 @@ class Solver(ABC):
     domains: ClassVar[tuple[type[Domain], ...]]
     """Domains it can work on."""
 
+    on_columns: ClassVar[bool] = True
+    """Whether it reads columns of the Gram, which a least-squares problem does not have."""
+
     @abstractmethod
     def init(self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator) -> Any:
         """Return the state at the starting point."""
@@ -55,7 +59,8 @@ class Solver(ABC):
 
     def fits(self, problem: QP) -> bool:
         """Return whether this solver can work on the problem."""
-        return isinstance(problem.domain, self.domains)
+        readable = isinstance(problem.gram, SignedGram) or not self.on_columns
+        return readable and isinstance(problem.domain, self.domains)
 
     def period(self, problem: QP) -> int:
         """Return the number of iterations between two checks, fixed by the problem's size."""
@@ -83,6 +88,9 @@ class Method:
         ... within this many iterations.
     least_groups : int
         Fewest simplices of the domain: 2 for the methods of the polytope distance.
+    general : callable or None
+        Makes the solver for the problems that `solver` does not fit: the same rule on domains
+        whose vertices are no coordinates.
     """
 
     solver: Callable[..., Solver]
@@ -91,8 +99,18 @@ class Method:
     gap: float
     budget: int
     least_groups: int = 1
+    general: Callable[..., Solver] | None = None
+
+    def maker(self, problem: QP) -> Callable[..., Solver] | None:
+        """Return what makes the solver for a problem, or None where the method does not fit."""
+        if getattr(problem.domain, "n_groups", 1) < self.least_groups:
+            return None
+        if self.solver().fits(problem):
+            return self.solver
+        if self.general is not None and self.general().fits(problem):
+            return self.general
+        return None
 
     def fits(self, problem: QP) -> bool:
         """Return whether the method can work on the problem."""
-        n_groups = getattr(problem.domain, "n_groups", 1)
-        return n_groups >= self.least_groups and self.solver().fits(problem)
+        return self.maker(problem) is not None

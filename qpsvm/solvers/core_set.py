@@ -7,7 +7,7 @@ and then updates the gradient of all points in one pass over the columns that ch
 
 - ``cvm``: Frandi et al., Algorithm 1 (Badoiu and Clarkson's, as Tsang, Kwok and Cheung's core vector
   machine uses it): one point enters; starts from a small random ball.
-- ``fcfw``: fully corrective Frank-Wolfe: one vertex enters, the core is solved to a thousandth of the
+- ``fcfw``: fully corrective Frank-Wolfe: one vertex enters, the core is solved to a hundredth of the
   violation at which it entered.
 - ``decomposition``: working-set decomposition (Joachims; Wen et al.'s ThunderSVM): hundreds of
   columns enter at once, computed in one BLAS block, balanced over the directions of violation (a
@@ -27,12 +27,15 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import EPS, QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.frank_wolfe import random_ball, two_points
+from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.passes import accumulate, extend
 from qpsvm.solvers.smo import PairState, pairs
+from qpsvm.solvers.starts import random_ball, two_points
 
-INNER_WORK = 200_000_000
-"""Entries that the inner steps of one iteration may touch: limits stay honest to about 0.2 s."""
+
+def _inner_steps(n: int) -> int:
+    """Return the most inner steps of one iteration: enough for n coordinates, about 0.2 s at most."""
+    return max(1000, min(10_000 + 20 * n, 200_000_000 // n))
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,12 @@ class CoreSet(Solver):
         check_choice("start", self.start, ("two-point", "ball"))
         check_number("start_size", self.start_size, low=2, integer=True)
 
+    def fits(self, problem: QP) -> bool:
+        """Return whether the domain suits: a single vertex can enter only on simplices."""
+        return super().fits(problem) and (
+            self.entering > 1 or isinstance(problem.domain, SimplexProduct)
+        )
+
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> CoreState:
@@ -75,7 +84,7 @@ class CoreSet(Solver):
         elif not isinstance(problem.domain, SimplexProduct):
             x = np.zeros(problem.m)
         elif self.start == "ball":
-            x = random_ball(problem, self.start_size, rng)
+            x = random_ball(problem, self.start_size, FrankWolfe(rule="away"), rng)
         else:
             x = two_points(problem)
         state = CoreState(PairState.at(problem, x))
@@ -90,6 +99,8 @@ class CoreSet(Solver):
         violation = max(b - a for a, b in zip(low, high, strict=True))
         if np.isnan(violation):
             return Reply(0, Stop.NUMERICAL)
+        if self.entering > 1:
+            _leave(state, low, high)
         share = -(-self.entering // len(low))
         new = [_violators(state, g, low[g], high[g], share) for g in range(len(low))]
         _enter(problem, state, np.unique(np.concatenate(new)))
@@ -104,6 +115,10 @@ class CoreSet(Solver):
     def period(self, problem: QP) -> int:
         """Return a short period: an iteration solves a whole reduced problem."""
         return 16 if self.entering < 16 else 1
+
+    def default_max_iter(self, problem: QP) -> int:
+        """Return a budget in which every coordinate could enter twice."""
+        return 500 + 2 * problem.m // self.entering
 
 
 @dataclass
@@ -136,9 +151,7 @@ class CoreState:
         return {"core": len(self.core), "pair": self.n_pairs}
 
 
-def _violators(
-    state: CoreState, g: int, low: float, high: float, share: int
-) -> NDArray[np.int64]:
+def _violators(state: CoreState, g: int, low: float, high: float, share: int) -> NDArray[np.int64]:
     """Return at most `share` coordinates of group g outside the core, half for each direction.
 
     Those with the least s that can grow, and those with the greatest s that can shrink; on a
@@ -161,6 +174,27 @@ def _smallest(values: NDArray[np.float64], count: int, below: float) -> NDArray[
     if len(candidates) > count:
         candidates = candidates[np.argpartition(values[candidates], count - 1)[:count]]
     return candidates
+
+
+def _leave(state: CoreState, low: list[float], high: list[float]) -> None:
+    """Shrink the core: coordinates at a bound that no pair wants leave, once they are many.
+
+    Their columns stay held, so that one that violates again comes back for a gather.
+    """
+    pair, core = state.pair, state.core
+    s = pair.s[core]
+    wanted = np.zeros(len(core), bool)
+    for g in range(len(low)):
+        free = (pair.grow[g, core] == 0) & (pair.shrink[g, core] == 0)
+        wanted |= free | (s + pair.grow[g, core] < high[g]) | (s - pair.shrink[g, core] > low[g])
+    keep = np.flatnonzero(wanted)
+    if len(core) - len(keep) < max(256, len(core) // 4) or state.block is None:
+        return
+    state.inside[core[~wanted]] = False
+    state.core = core[keep]
+    compact = np.empty((2 * len(keep) + 1024,) * 2, state.block.dtype)
+    compact[: len(keep), : len(keep)] = state.block[np.ix_(keep, keep)]
+    state.block = compact
 
 
 def _enter(problem: QP, state: CoreState, new: NDArray[np.int64]) -> None:
@@ -199,10 +233,13 @@ def _solve_core(problem: QP, state: CoreState, spread: float) -> bool:
         float(gram.scale),
     )
     x, s = pair.x[core], pair.s[core]
-    grow, shrink = np.ascontiguousarray(pair.grow[:, core]), np.ascontiguousarray(pair.shrink[:, core])
+    grow, shrink = (
+        np.ascontiguousarray(pair.grow[:, core]),
+        np.ascontiguousarray(pair.shrink[:, core]),
+    )
     missing = np.empty(2, np.int64)
     z, upper = pair.z[core], pair.upper[core]
-    done, _ = pairs(cols, z, upper, x, s, grow, shrink, max(1000, INNER_WORK // n), spread, missing)
+    done, _ = pairs(cols, z, upper, x, s, grow, shrink, _inner_steps(n), spread, missing)
     state.n_pairs += done
     change = x - pair.x[core]
     changed = np.flatnonzero(change)

@@ -43,12 +43,20 @@ from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers import sampled
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.steps import add_column, compiled, entry, held, touch
+from qpsvm.solvers.starts import random_ball, two_points
+from qpsvm.solvers.steps import (
+    MISSING,
+    add_column,
+    best_of_triangle,
+    compiled,
+    entry,
+    held,
+    touch,
+)
 
 TOWARD, AWAY, PAIR, TRIANGLE, DROP = 0, 1, 2, 3, 4
 STEP_KINDS = ("toward", "away", "pair", "triangle", "drop")
 RULES = {"toward": 0, "away": 1, "pairwise": 2, "blended": 3, "swap": 4, "triangle": 5}
-MISSING = 4  # beside the values of Stop: columns have to be filled before the step can be made
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,7 @@ class FrankWolfe(Solver):
         if x0 is not None:
             x = problem.domain.repair(x0)
         elif self.start == "ball":
-            x = random_ball(problem, self.start_size, rng)
+            x = random_ball(problem, self.start_size, FrankWolfe(rule="away"), rng)
         else:
             x = two_points(problem)
         if self.sampling is not None:
@@ -148,50 +156,6 @@ class FrankWolfeState:
         return dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
 
 
-def two_points(problem: QP) -> NDArray[np.float64]:
-    """Return the start of the papers: two far points of a simplex, a near pair of two simplices.
-
-    On one simplex: index 0 and the point farthest from it in the metric of Q, half the weight each
-    (Frandi et al., section 4.1). On a product: the vertex whose coordinates are chosen one after
-    the other to make the value least, the first of them once more at the end (Kumar and Yildirim,
-    Algorithm 1, lines 1-3).
-    """
-    domain, gram = problem.domain, problem.gram
-    assert isinstance(domain, SimplexProduct)
-    own = gram.diag() + gram.ridge
-    x = np.zeros(problem.m)
-    if domain.n_groups == 1:
-        distance = own - 2.0 * gram.column(0)
-        distance[0] = -np.inf
-        far = int(np.argmax(distance))
-        x[0] += 0.5
-        x[far] += 0.5
-        return x
-    chosen = [int(of[0]) for of in domain.members[:1]]
-    for k in [*range(1, domain.n_groups), 0]:
-        others = chosen[1:] if k == 0 else chosen
-        value = 0.5 * own + problem.linear + sum(gram.column(i) for i in others)
-        of = domain.members[k]
-        best = int(of[np.argmin(value[of])])
-        chosen = [best, *others] if k == 0 else [*chosen, best]
-    x[chosen] = 1.0
-    return x
-
-
-def random_ball(problem: QP, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Return the optimum over `size` random points, at least one of each simplex, by ``mfw``."""
-    from qpsvm.loop import solve_subset
-
-    domain = problem.domain
-    assert isinstance(domain, SimplexProduct)
-    share = max(1, size // domain.n_groups)
-    drawn = [rng.choice(of, min(share, len(of)), replace=False) for of in domain.members]
-    rows = np.sort(np.concatenate(drawn))
-    x = np.zeros(problem.m)
-    x[rows] = solve_subset(problem.take(rows), FrankWolfe(rule="away"), tol=1e-3, max_iter=10_000)
-    return x
-
-
 @compiled
 def choose(rule: int, toward: float, away: float, pair: float, inner: float) -> int:
     """Return the kind of step from the slopes of the candidates; ties go toward.
@@ -212,37 +176,6 @@ def decrease(slope: float, curvature: float, cap: float) -> float:
     """Return by how much a step of at most `cap` decreases the value."""
     length = min(slope / curvature, cap) if curvature > 0.0 else min(cap, 1.0)
     return length * slope - 0.5 * length * length * curvature
-
-
-@compiled
-def best_of_triangle(pp: float, qq: float, pq: float, p: float, q: float) -> Any:
-    """Minimize (p a + q b) + 1/2 (pp a^2 + 2 pq ab + qq b^2) over a, b >= 0, a + b <= 1.
-
-    p and q are the slopes of the two edges at the corner, both <= 0.
-    """
-    determinant = pp * qq - pq * pq
-    if determinant > 1e-12 * pp * qq:
-        a = (pq * q - qq * p) / determinant
-        b = (pq * p - pp * q) / determinant
-        if a >= 0.0 and b >= 0.0 and a + b <= 1.0:
-            return a, b
-    best, best_a, best_b = 0.0, 0.0, 0.0
-    for edge in range(3):
-        if edge == 0:  # b = 0
-            a = min(1.0, -p / pp) if pp > 0.0 else 1.0
-            b = 0.0
-        elif edge == 1:  # a = 0
-            a = 0.0
-            b = min(1.0, -q / qq) if qq > 0.0 else 1.0
-        else:  # a + b = 1
-            bend = pp + qq - 2.0 * pq
-            a = (q - p + qq - pq) / bend if bend > 0.0 else 0.0
-            a = min(1.0, max(0.0, a))
-            b = 1.0 - a
-        value = p * a + q * b + 0.5 * (pp * a * a + qq * b * b) + pq * a * b
-        if value < best:
-            best, best_a, best_b = value, a, b
-    return best_a, best_b
 
 
 @compiled
@@ -275,6 +208,45 @@ def _move(cols: Columns, vertex: Any, gain: float, x: Any, p: Any) -> None:
 
 
 @compiled
+def _scan(
+    ridge: Any,
+    group: Any,
+    c: Any,
+    x: Any,
+    p: Any,
+    low: Any,
+    high: Any,
+    near: Any,
+    f_low: Any,
+    f_high: Any,
+    f_near: Any,
+) -> Any:
+    """Find the extremes of the gradient f = Gx + Dx + c by group; return x'f and x'(G + D)x."""
+    f_low[:] = np.inf
+    f_near[:] = np.inf
+    f_high[:] = -np.inf
+    xf = 0.0
+    xqx = 0.0
+    for k in range(x.shape[0]):
+        q = p[k] + ridge[k] * x[k]
+        f = q + c[k]
+        g = group[k]
+        if f < f_low[g]:
+            f_low[g] = f
+            low[g] = k
+        if x[k] > 0.0:
+            xf += x[k] * f
+            xqx += x[k] * q
+            if f > f_high[g]:
+                f_high[g] = f
+                high[g] = k
+            if f < f_near[g]:
+                f_near[g] = f
+                near[g] = k
+    return xf, xqx
+
+
+@compiled
 def _advance(
     rule: int,
     cols: Columns,
@@ -298,30 +270,8 @@ def _advance(
     one = np.empty(1, np.int64)
     other = np.empty(1, np.int64)
     ridge = cols.ridge
-    m = x.shape[0]
     for step in range(n_steps):
-        # gradient f = Gx + Dx + c: extremes by group, and the scalars x'f and x'(G + D)x
-        f_low[:] = np.inf
-        f_near[:] = np.inf
-        f_high[:] = -np.inf
-        xf = 0.0
-        xqx = 0.0
-        for k in range(m):
-            q = p[k] + ridge[k] * x[k]
-            f = q + c[k]
-            g = group[k]
-            if f < f_low[g]:
-                f_low[g] = f
-                low[g] = k
-            if x[k] > 0.0:
-                xf += x[k] * f
-                xqx += x[k] * q
-                if f > f_high[g]:
-                    f_high[g] = f
-                    high[g] = k
-                if f < f_near[g]:
-                    f_near[g] = f
-                    near[g] = k
+        xf, xqx = _scan(ridge, group, c, x, p, low, high, near, f_low, f_high, f_near)
         if not np.isfinite(xf):
             return step, 3
         toward = xf - f_low.sum()

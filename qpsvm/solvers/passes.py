@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -13,7 +15,20 @@ from qpsvm.gram.columns import Columns
 
 CHUNK = 1024
 TILE = 32
+SMALL = 1 << 19  # entries below which a second thread is not worth waking
 _lock = threading.Lock()  # numba's fallback threading layer must not be entered twice
+
+
+@contextmanager
+def _workers(work: int) -> Iterator[None]:
+    """Hold the lock, and use one thread where there is little work."""
+    with _lock:
+        before = numba.get_num_threads()
+        numba.set_num_threads(1 if work < SMALL else before)
+        try:
+            yield
+        finally:
+            numba.set_num_threads(before)
 
 
 def accumulate(
@@ -25,7 +40,7 @@ def accumulate(
 ) -> None:
     """Add z times G[:, indices] weights to s, with float64 sums; the columns must be held."""
     signed = weights * cols.sign[indices]
-    with _lock:
+    with _workers(len(indices) * len(s)):
         _accumulate(
             cols.store, cols.slot[indices], signed, z * cols.sign * cols.scale, cols.shift, s
         )
@@ -57,7 +72,7 @@ def extend(
     diag: NDArray[np.float64],
 ) -> None:
     """Fill the last len(slots) rows and columns of the core's Gram matrix from held columns."""
-    with _lock:
+    with _workers(len(slots) * len(core)):
         _gather(block, store, slots, core, len(core) - len(slots), diag.astype(block.dtype))
         _mirror(block, len(core), len(core) - len(slots))
 

@@ -21,8 +21,8 @@ from qpsvm.domains import BoxHyperplane, Domain, SimplexProduct
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.frank_wolfe import MISSING, two_points
-from qpsvm.solvers.steps import held, touch, vectorized
+from qpsvm.solvers.starts import two_points
+from qpsvm.solvers.steps import MISSING, held, touch, vectorized
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,16 @@ def _greatest(s: Any, barred: Any, best: Any) -> float:
 
 @vectorized
 def _partner(
-    row: Any, side: Any, own: Any, s: Any, barred: Any, i: int, low: float, fixed: Any, best: Any, at: Any
+    row: Any,
+    side: Any,
+    own: Any,
+    s: Any,
+    barred: Any,
+    i: int,
+    low: float,
+    fixed: Any,
+    best: Any,
+    at: Any,
 ) -> int:
     """Return the coordinate with which moving weight to i decreases the value most, or -1.
 
@@ -180,7 +189,7 @@ def _partner(
             difference = difference if difference > 0.0 else 0.0
             curvature = own_i + d[l] - factor * way[l] * (k_i[l] + shift)
             curvature = curvature if curvature > tiny else tiny
-            v = difference * difference / curvature
+            v = difference * (difference / curvature)  # in this order nothing overflows
             better = v > best[l]
             best[l] = v if better else best[l]
             at[l] = start + l if better else at[l]
@@ -191,13 +200,16 @@ def _partner(
     for k in range(whole, len(s)):
         difference = max(s[k] - low - barred[k], 0.0)
         curvature = max(own_i + own[k] - factor * side[k] * (row[k] + shift), tiny)
-        if difference * difference / curvature > most:
-            most, where = difference * difference / curvature, k
+        v = difference * (difference / curvature)
+        if v > most:
+            most, where = v, k
     return where
 
 
 @vectorized
-def _shift_pair(row_i: Any, row_j: Any, side: Any, a: float, b: float, shift: float, s: Any) -> None:
+def _shift_pair(
+    row_i: Any, row_j: Any, side: Any, a: float, b: float, shift: float, s: Any
+) -> None:
     """Add side (a (k_i + shift) + b (k_j + shift)) to s."""
     rest = (a + b) * shift
     for k in range(len(s)):

@@ -8,6 +8,9 @@ import numba
 
 from qpsvm.gram.columns import Columns
 
+MISSING = 4
+"""Beside the values of Stop: columns have to be filled before the step can be made."""
+
 
 def compiled(function: Any) -> Any:
     """Compile for the disk cache, free of the interpreter lock, with numpy's division rules."""
@@ -49,3 +52,34 @@ def add_column(cols: Columns, i: int, t: float, p: Any) -> None:
     sign = cols.sign
     for k in range(p.shape[0]):
         p[k] += t * sign[k] * (row[k] + shift)
+
+
+@compiled
+def best_of_triangle(pp: float, qq: float, pq: float, p: float, q: float) -> Any:
+    """Minimize (p a + q b) + 1/2 (pp a^2 + 2 pq ab + qq b^2) over a, b >= 0, a + b <= 1.
+
+    p and q are the slopes of the two edges at the corner, both <= 0.
+    """
+    determinant = pp * qq - pq * pq
+    if determinant > 1e-12 * pp * qq:
+        a = (pq * q - qq * p) / determinant
+        b = (pq * p - pp * q) / determinant
+        if a >= 0.0 and b >= 0.0 and a + b <= 1.0:
+            return a, b
+    best, best_a, best_b = 0.0, 0.0, 0.0
+    for edge in range(3):
+        if edge == 0:  # b = 0
+            a = min(1.0, -p / pp) if pp > 0.0 else 1.0
+            b = 0.0
+        elif edge == 1:  # a = 0
+            a = 0.0
+            b = min(1.0, -q / qq) if qq > 0.0 else 1.0
+        else:  # a + b = 1
+            bend = pp + qq - 2.0 * pq
+            a = (q - p + qq - pq) / bend if bend > 0.0 else 0.0
+            a = min(1.0, max(0.0, a))
+            b = 1.0 - a
+        value = p * a + q * b + 0.5 * (pp * a * a + qq * b * b) + pq * a * b
+        if value < best:
+            best, best_a, best_b = value, a, b
+    return best_a, best_b

@@ -1,0 +1,64 @@
+"""Instances of the catalogue by each method: time, memory, iterations and kernel columns.
+
+Every solve goes to the certified gap that the method promises in METHODS.
+"""
+
+from __future__ import annotations
+
+from asv_benchmarks.common import MANY, NAMES, SELECTION, compile_steps, fitting_pairs, settle
+
+
+class ToPromisedGap:
+    """Time from the call to the answer, columns and the closing certificate included."""
+
+    params = fitting_pairs(NAMES)
+    param_names = ["instance and method"]
+
+    def setup(self, pair):
+        name, self.method = pair.split()
+        self.problem = SELECTION[name].declare()
+        settle(self.problem, self.method)  # once before, so that no compilation is measured
+
+    def time_solve(self, pair):
+        settle(self.problem, self.method)
+
+
+class Work:
+    """What the same solves cost, counted: equal numbers on every machine."""
+
+    params = fitting_pairs([name for name in NAMES if "breast-cancer" in name])
+    param_names = ["instance and method"]
+
+    def setup_cache(self):
+        results = {}
+        for pair in self.params:
+            name, method = pair.split()
+            result = settle(SELECTION[name].declare(), method)
+            results[pair] = result.n_iter, result.counters["columns"]
+        return results
+
+    def track_iterations(self, results, pair):
+        return results[pair][0]
+
+    def track_columns(self, results, pair):
+        return results[pair][1]
+
+    track_iterations.unit = "iterations"
+    track_columns.unit = "kernel columns"
+
+
+class ManyPoints:
+    """A ball and a classifier on many points: K is never formed."""
+
+    params = [list(MANY), ["mfw", "smo"]]
+    param_names = ["problem", "method"]
+
+    def setup(self, name, method):
+        self.problem = MANY[name]()
+        compile_steps(method)
+
+    def time_solve(self, name, method):
+        settle(self.problem, method)
+
+    def peakmem_solve(self, name, method):
+        settle(self.problem, method)

@@ -1,0 +1,186 @@
+"""Tables of figures for the documentation, as pages in Markdown.
+
+Run from the root of the repository, when nothing else runs on the machine::
+
+    python -m asv_benchmarks.tables spine > docs/benchmarks/spine.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import qpsvm
+from asv_benchmarks import cold_start, real_data
+from asv_benchmarks.common import MANY, NAMES, SELECTION, compile_steps, distinct_methods
+from qpsvm import threads
+from qpsvm.solvers import METHODS
+
+RUNS = 3
+TIME_LIMIT = 60.0
+HEAD = """# {title}
+
+{text}
+
+{machine}
+
+Made by `python -m asv_benchmarks.tables {name}` on {date}, at commit {commit}. Seconds are the
+median of {runs} runs from the call to the answer, kernel columns and the closing certificate
+included; the least and the greatest stand in brackets where they differ by more than a tenth of it.
+"""
+
+
+def spine() -> Iterator[str]:
+    """Yield the lines of the first table: each family by each method, and the cold start."""
+    yield from head(
+        "spine",
+        "Every method on every family",
+        "One instance of each family on real data, by each method that fits, to the gap that the\n"
+        "method promises; then larger problems by two methods that reach small gaps.",
+    )
+    yield ""
+    columns = ("problem", "m", "method", "tol", "certified gap", "support", "iterations",
+               "columns", "seconds")  # fmt: skip
+    yield row(*columns)
+    yield row("---", *["---:" if c not in ("problem", "method") else "---" for c in columns[1:]])
+    for name in NAMES:
+        problem = SELECTION[name].declare()
+        for method in qpsvm.methods(problem):
+            if method in distinct_methods():
+                yield solved(f"`{name}`", problem, method, METHODS[method].gap)
+    for name, make in MANY.items():
+        problem = make()
+        for method in ("mfw", "smo"):
+            yield solved(name, problem, method, 1e-6)
+    for name in ("a9a", "w8a"):
+        try:
+            problem = real_data.declare(name, "ball")
+        except NotImplementedError:
+            yield row(f"{name}, ball", "", "", "", "no data set", "", "", "", "")
+            continue
+        for method in ("mfw", "smo"):
+            yield solved(f"{name}, ball", problem, method, 1e-6, np.float32)
+    yield ""
+    yield (
+        "`columns` counts kernel columns computed; the catalogue's instances are described in "
+        "`problems/`. The\nlarger problems use the RBF kernel: 50,000 normal points in ten "
+        "dimensions; 4,000 points of two\noverlapping clouds, C = 1; the data sets a9a and w8a of "
+        "the LIBSVM collection in single precision,\ngamma = 0.05."
+    )
+    yield ""
+    yield "## Cold start"
+    yield ""
+    yield "A fresh process; the interpreter's own start is not counted."
+    yield ""
+    yield row("what", "seconds")
+    yield row("---", "---:")
+    yield row("`import qpsvm`", spread(cold("pass", "import qpsvm")))
+    before, first = cold_start.BEFORE, cold_start.FIRST_SOLVE
+    cold(before, first)  # fills numba's cache
+    yield row("first solve after it, numba's cache at hand", spread(cold(before, first)))
+    empty = f"{cold_start.EMPTY_CACHE}; {before}"
+    yield row("first solve after it, numba's cache empty", spread(cold(empty, first)))
+
+
+def head(name: str, title: str, text: str) -> Iterator[str]:
+    """Yield title, machine, versions and date of a page."""
+    lines = [f"- {processor()}, {os.cpu_count()} cores, {memory():.0f} GB of memory"]
+    lines += [f"- {library}: {said}" for library, said in threads.describe().items()]
+    lines.append(f"- OPENBLAS_CORETYPE is {os.environ.get('OPENBLAS_CORETYPE', 'not set')}")
+    versions = [f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "scipy")]
+    python = f"Python {platform.python_version()}"
+    lines.append(f"- qpsvm {qpsvm.__version__}, {python}, {', '.join(versions)}")
+    yield HEAD.format(
+        title=title, text=text, name=name, machine="\n".join(lines), commit=commit(), runs=RUNS,
+        date=datetime.date.today().isoformat(),
+    ).rstrip()  # fmt: skip
+
+
+def processor() -> str:
+    """Return the processor's model name."""
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def memory() -> float:
+    """Return the machine's memory in GB."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+
+
+def commit() -> str:
+    """Return the commit that is checked out, and whether qpsvm was edited since."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], capture_output=True, text=True).stdout.strip()
+
+    edited = " (edited since)" if git("status", "--porcelain", "--", "qpsvm") else ""
+    return f"`{git('rev-parse', '--short', 'HEAD') or 'unknown'}`{edited}"
+
+
+def row(*cells: Any) -> str:
+    """Return a line of a table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def solved(name: str, problem: Any, method: str, tol: float, dtype: Any = np.float64) -> str:
+    """Solve several times and return the line of the table; a failure is shown with its status."""
+    compile_steps(method, dtype)
+    seconds, result = [], None
+    for _ in range(RUNS):
+        begun = time.perf_counter()
+        result = qpsvm.solve(problem, method, tol=tol, time_limit=TIME_LIMIT)
+        seconds.append(time.perf_counter() - begun)
+    assert result is not None
+    m = f"{problem.as_qp().m:,}"
+    gap = f"{result.certificate.relative_gap:.1e}"
+    gap += "" if result.converged else f" {result.status.name}"
+    counts = (len(result.support), result.n_iter, result.counters["columns"])
+    print(f"{name} {method} {gap}", file=sys.stderr)
+    return row(name, m, method, f"{tol:.0e}", gap, *(f"{n:,}" for n in counts), spread(seconds))
+
+
+def cold(before: str, statement: str) -> list[float]:
+    """Return the seconds that a statement takes in fresh processes."""
+    code = (
+        f"{before}\nimport time\nbegun = time.perf_counter()\n{statement}\n"
+        "print(time.perf_counter() - begun)"
+    )
+    call = [sys.executable, "-c", code]
+    return [float(subprocess.check_output(call, text=True)) for _ in range(RUNS)]
+
+
+def spread(seconds: list[float]) -> str:
+    """Return the median, and the range where it exceeds a tenth of it."""
+    middle, low, high = statistics.median(seconds), min(seconds), max(seconds)
+    wide = high - low > 0.1 * middle
+    return f"{middle:.3g}" + (f" ({low:.3g} to {high:.3g})" if wide else "")
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {"spine": spine}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Print a page of figures in Markdown.")
+    parser.add_argument("page", choices=PAGES)
+    for line in PAGES[parser.parse_args().page]():
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The box, the hypercube and the L-infinity ball."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.domains.base import OracleDomain, check_size
+from qpsvm.errors import InputError, check_finite
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Box(OracleDomain):
+    """{lower <= x <= upper}, all bounds finite.
+
+    Parameters
+    ----------
+    lower, upper : array_like, shape (m,)
+    """
+
+    lower: Any
+    upper: Any
+    projectable = True
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        lower, upper = (np.array(b, dtype=np.float64) for b in (self.lower, self.upper))
+        if lower.ndim != 1 or lower.shape != upper.shape or len(lower) == 0:
+            raise InputError(
+                "lower and upper must have the same shape (m,), m >= 1; "
+                f"got {lower.shape} and {upper.shape}"
+            )
+        check_finite("lower", lower)
+        check_finite("upper", upper)
+        if np.any(lower > upper):
+            i = int(np.argmax(lower > upper))
+            raise InputError(f"lower must be <= upper; got {lower[i]} > {upper[i]} at index {i}")
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Dimension of the variable."""
+        return len(self.lower)
+
+    @property
+    def zero_one(self) -> bool:  # type: ignore[override]
+        """Whether it is the unit cube."""
+        return not self.lower.any() and bool(np.all(self.upper == 1.0))
+
+    @property
+    def constant_norm(self) -> bool:  # type: ignore[override]
+        """Whether it is symmetric around the origin."""
+        return bool(np.all(self.lower == -self.upper))
+
+    @property
+    def has_face_oracle(self) -> bool:  # type: ignore[override]
+        """Whether it is the unit cube."""
+        return self.zero_one
+
+    def linear_min(self, g: Vector) -> Vector:
+        """Return the upper bound where g < 0 and the lower one elsewhere."""
+        return np.where(g < 0.0, self.upper, self.lower)
+
+    def nearest_vertex(self, g: Vector, x: Vector, weight: float) -> Vector:
+        """Decide each coordinate by g + weight (middle of its bounds - x)."""
+        return self.linear_min(g + weight * (0.5 * (self.lower + self.upper) - x))
+
+    def face_vertex(self, g: Vector, x: Vector) -> Vector:
+        """Keep the coordinates at a bound, maximise g'v over the others."""
+        inner = np.where(g > 0.0, self.upper, self.lower)
+        return np.where((x <= self.lower) | (x >= self.upper), x, inner)
+
+    def longest(self, x: Vector, d: Vector) -> float:
+        """Return the largest t <= 1 with x + t d within the bounds."""
+        falls, rises = d < 0.0, d > 0.0
+        down = np.min((x - self.lower)[falls] / -d[falls], initial=np.inf)
+        up = np.min((self.upper - x)[rises] / d[rises], initial=np.inf)
+        return float(min(1.0, down, up))
+
+    def linear_gap(self, x: Vector, g: Vector) -> float:
+        """Return sum (x - lower) max(g, 0) + (upper - x) max(-g, 0)."""
+        gap = (x - self.lower) @ np.maximum(g, 0.0) + (self.upper - x) @ np.maximum(-g, 0.0)
+        return float(gap)
+
+    def violation(self, x: Vector) -> float:
+        """Return the largest excess over a bound."""
+        return float(max(0.0, np.max(self.lower - x), np.max(x - self.upper)))
+
+    def project(self, x: Vector) -> Vector:
+        """Clip."""
+        return np.clip(x, self.lower, self.upper)
+
+    def repair(self, x: Vector) -> Vector:
+        """Clip."""
+        return self.project(x)
+
+
+def hypercube(m: int) -> Box:
+    """Return the unit cube [0, 1]^m."""
+    return Box(np.zeros(m), np.ones(m))
+
+
+def linf_ball(m: int, radius: float = 1.0) -> Box:
+    """Return {max |x_i| <= radius}."""
+    radius = check_size("radius", radius)
+    return Box(np.full(m, -radius), np.full(m, radius))

@@ -1,0 +1,59 @@
+"""One pass over dense points with float64 sums, whatever their precision, without a copy.
+
+BLAS reads float64 points at the memory's speed where the rows are long; these loops do so where the
+rows are short or in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+# Sums may be reordered: the same machine code still gives the same bits.
+summing = numba.njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"}
+)
+
+
+def row_products(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return X v for C-ordered X of shape (m, d)."""
+    out = np.empty(len(X))
+    _products(_read_only(X), _read_only(np.ascontiguousarray(v, np.float64)), out)
+    return out
+
+
+def row_squares(X: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the squared norms of the rows of C-ordered X."""
+    out = np.empty(len(X))
+    _squares(_read_only(X), out)
+    return out
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """One signature serves writeable and read-only arrays."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@summing
+def _products(X: Any, v: Any, out: Any) -> None:
+    for i in range(X.shape[0]):
+        row = X[i]
+        total = 0.0
+        for k in range(row.shape[0]):
+            total += row[k] * v[k]
+        out[i] = total
+
+
+@summing
+def _squares(X: Any, out: Any) -> None:
+    for i in range(X.shape[0]):
+        row = X[i]
+        total = 0.0
+        for k in range(row.shape[0]):
+            total += float(row[k]) * float(row[k])
+        out[i] = total

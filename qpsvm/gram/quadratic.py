@@ -1,0 +1,278 @@
+"""General quadratics, declared by their operator: by Q itself, or by A of a least-squares problem.
+
+A solver that works on them asks for five things only. The *image* of x is what one product gives
+(Qx, or Ax); value, gradient and curvature follow from it::
+
+    p = quad.product(x)        # Q x, or A x: linear in x, so that it is maintained along steps
+    quad.slope(p)              # Q x, or A'(Ax - b)
+    quad.curvature(d, p_d)     # d'Qd, or |Ad|^2
+    quad.smoothness            # the largest eigenvalue of the Hessian, from above
+    quad.work                  # multiplications of one product
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as sla
+from numpy.typing import NDArray
+
+from qpsvm.errors import InputError
+from qpsvm.gram.base import Gram
+from qpsvm.gram.precomputed import Precomputed
+from qpsvm.gram.signed import SignedGram
+
+Vector = NDArray[np.float64]
+
+EXACT = 1500
+"""Up to this order the largest eigenvalue is computed exactly, beyond it by Lanczos steps."""
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class General(ABC):
+    """A quadratic of m variables as the solvers on general domains see it."""
+
+    @property
+    @abstractmethod
+    def work(self) -> int:
+        """Multiplications of one product."""
+
+    @property
+    @abstractmethod
+    def smoothness(self) -> float:
+        """Largest eigenvalue of the Hessian, rounded up where it is not exact."""
+
+    @abstractmethod
+    def product(self, x: Vector) -> Vector:
+        """Return the image of x, fresh."""
+
+    @abstractmethod
+    def slope(self, product: Vector) -> Vector:
+        """Return the gradient without the linear term, from the image."""
+
+    @abstractmethod
+    def curvature(self, d: Vector, product: Vector) -> float:
+        """Return d'Qd from the image of d."""
+
+    @abstractmethod
+    def entries(self, v: Vector, image: Vector, images: Vector) -> Vector:
+        """Return v'Qw for each w whose image is a row of `images`; `image` is that of v."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparseGram(Gram):
+    """A sparse symmetric matrix.
+
+    Parameters
+    ----------
+    K : sparse matrix, shape (m, m)
+    psd : {"check", "assume"}
+    """
+
+    K: Any
+    psd: str = "check"
+
+    def __post_init__(self) -> None:
+        """Check the matrix and keep it as CSR in float64."""
+        K = sp.csr_matrix(self.K, dtype=np.float64)
+        if K.shape[0] != K.shape[1]:
+            raise InputError(f"Q must be square, shape (m, m); got {K.shape}")
+        if not np.all(np.isfinite(K.data)):
+            raise InputError("Q must be finite; got entries that are NaN or infinite")
+        gap = abs(K - K.T)
+        if gap.nnz and gap.max() > 64 * EPS * abs(K).max():
+            raise InputError(f"Q must be symmetric; got entries that differ by {gap.max():.3g}")
+        object.__setattr__(self, "K", K)
+        object.__setattr__(self, "m", K.shape[0])
+        object.__setattr__(self, "dtype", np.dtype(np.float64))
+
+    def diag(self) -> Vector:
+        """Return the diagonal."""
+        return np.asarray(self.K.diagonal(), dtype=np.float64)
+
+    def block(self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None) -> Any:
+        """Return K[columns, rows] as a dense array."""
+        part = self.K[columns] if rows is None else self.K[columns][:, rows]
+        return np.ascontiguousarray(part.toarray(), dtype=dtype)
+
+    def dot(self, x: Vector, rows: Any = None) -> Vector:
+        """Return K x, or its entries `rows`."""
+        return self.K @ x if rows is None else self.K[rows] @ x
+
+    def take(self, rows: NDArray[np.int64]) -> SparseGram:
+        """Return the principal submatrix of `rows`."""
+        return SparseGram(self.K[rows][:, rows], self.psd)
+
+    def cross(self, points: Any, columns: NDArray[np.int64]) -> Vector:
+        """Return the columns asked for of a matrix of rows."""
+        return np.asarray(sp.csr_matrix(points)[:, columns].toarray(), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticGram(SignedGram, General):
+    """Q of 1/2 x'Qx: a signed Gram without signs, so that it has columns for the simplex.
+
+    Parameters
+    ----------
+    given : float or None
+        The smoothness constant, where the user knows it.
+    """
+
+    given: float | None = None
+
+    @classmethod
+    def of(cls, kernel: Gram, given: float | None) -> QuadraticGram:
+        """Return the quadratic of a Gram."""
+        return cls(kernel, np.ones(kernel.m), np.zeros(kernel.m), given=given)
+
+    @property
+    def work(self) -> int:
+        """Multiplications of one product."""
+        return self.kernel.K.nnz if isinstance(self.kernel, SparseGram) else self.m * self.m
+
+    @cached_property
+    def smoothness(self) -> float:
+        """Largest eigenvalue of Q."""
+        if self.given is not None:
+            return self.given
+        if self.m <= EXACT:
+            return _largest(self.kernel.block(np.arange(self.m), None, np.float64))
+        return _lanczos(self.m, self.product)
+
+    def product(self, x: Vector) -> Vector:
+        """Return Qx; only the rows of its nonzero entries are read where these are few."""
+        if not isinstance(self.kernel, Precomputed) or self.kernel.dtype != np.float64:
+            return self.kernel.dot(x)
+        support = np.flatnonzero(x)
+        if 8 * len(support) < self.m:
+            return x[support] @ self.kernel.K[support]
+        return self.kernel.K @ x
+
+    def slope(self, product: Vector) -> Vector:
+        """Return Qx itself."""
+        return product
+
+    def curvature(self, d: Vector, product: Vector) -> float:
+        """Return d'Qd."""
+        return float(d @ product)
+
+    def entries(self, v: Vector, image: Vector, images: Vector) -> Vector:
+        """Return v'(Qw)."""
+        return images @ v
+
+
+@dataclass(frozen=True, eq=False)
+class Residual(General):
+    """1/2 |Ax - b|^2, evaluated in residual form: no digits are lost where it tends to 0.
+
+    Parameters
+    ----------
+    A : ndarray, CSR matrix or LinearOperator, shape (n, m)
+    b : ndarray, shape (n,)
+    given : float or None
+        The smoothness constant, where the user knows it.
+    """
+
+    A: Any
+    b: Vector
+    given: float | None = None
+    psd = "fact"
+    origin = None
+
+    @property
+    def m(self) -> int:
+        """Number of variables."""
+        return int(self.A.shape[1])
+
+    @property
+    def kernel(self) -> Residual:
+        """The operator behind, which is this one."""
+        return self
+
+    @contextmanager
+    def hold(self, memory_limit: int) -> Iterator[SimpleNamespace]:
+        """Hold nothing: there are no columns."""
+        yield SimpleNamespace(n_computed=0)
+
+    @property
+    def work(self) -> int:
+        """Multiplications of one product."""
+        return int(getattr(self.A, "nnz", 0)) or int(np.prod(self.A.shape))
+
+    @cached_property
+    def smoothness(self) -> float:
+        """Largest eigenvalue of A'A: exact where A is a matrix with a short side."""
+        if self.given is not None:
+            return self.given
+        if isinstance(self.A, sla.LinearOperator):
+            return _lanczos(self.m, lambda x: self.A.rmatvec(self.A.matvec(x)))
+        if min(self.A.shape) <= EXACT:
+            wide = self.A.shape[0] <= self.A.shape[1]
+            small: Any = self.A @ self.A.T if wide else self.A.T @ self.A
+            return _largest(small if isinstance(small, np.ndarray) else small.toarray())
+        return _lanczos(self.m, lambda x: self.A.T @ (self.A @ x))
+
+    @cached_property
+    def scale(self) -> float:
+        """b'b: the size of the data; where b = 0, the smoothness."""
+        return float(self.b @ self.b) or self.smoothness
+
+    def product(self, x: Vector) -> Vector:
+        """Return Ax."""
+        return np.array(self.A @ x, dtype=np.float64)  # an operator may give x itself back
+
+    def value(self, product: Vector) -> float:
+        """Return 1/2 |Ax - b|^2."""
+        residual = product - self.b
+        return 0.5 * float(residual @ residual)
+
+    def slope(self, product: Vector) -> Vector:
+        """Return A'(Ax - b)."""
+        if isinstance(self.A, sla.LinearOperator):
+            return np.asarray(self.A.rmatvec(product - self.b), dtype=np.float64)
+        return self.A.T @ (product - self.b)
+
+    def curvature(self, d: Vector, product: Vector) -> float:
+        """Return |Ad|^2."""
+        return float(product @ product)
+
+    def entries(self, v: Vector, image: Vector, images: Vector) -> Vector:
+        """Return (Av)'(Aw)."""
+        return images @ image
+
+    def roundoff(self, product: Vector) -> float:
+        """Return a bound on the rounding error of value and gap: 4 eps (|Ax| + |b|)^2."""
+        return 4.0 * EPS * float(np.linalg.norm(product) + np.linalg.norm(self.b)) ** 2
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether single rows of A can be read."""
+        return not isinstance(self.A, sla.LinearOperator)
+
+    def sampled_slope(self, x: Vector, rows: NDArray[np.int64]) -> Vector:
+        """Return an unbiased estimate of the gradient from a sample of rows."""
+        part = self.A[rows]
+        return (len(self.b) / len(rows)) * (part.T @ (part @ x - self.b[rows]))
+
+
+def _largest(K: Any) -> float:
+    last = len(K) - 1
+    return float(scipy.linalg.eigvalsh(K, subset_by_index=[last, last])[0])
+
+
+def _lanczos(m: int, apply: Any) -> float:
+    """Return the largest eigenvalue, a thousandth more than what Lanczos steps find from below."""
+    operator = sla.LinearOperator((m, m), matvec=apply, dtype=np.float64)
+    first = np.random.default_rng(0).standard_normal(m)
+    found = sla.eigsh(operator, k=1, v0=first, tol=1e-4, return_eigenvectors=False)
+    return 1.001 * float(found[0])

@@ -1,0 +1,313 @@
+"""Constraint-reduced primal-dual interior point method for the hinge loss with a free bias.
+
+Problem (Jung, O'Leary and Tits, "Adaptive constraint reduction for training support vector
+machines", 2008; (2.11)-(2.16)), with X a factor of the Gram:
+
+    minimize  1/2 |w|^2 + tau'xi   subject to  Y(Xw - gamma) + xi >= 1,  xi >= 0     slack s, dual alpha
+    maximize  sum alpha - 1/2 |X'Y alpha|^2   subject to  y'alpha = 0, 0 <= alpha <= tau  u = tau - alpha
+
+It is Mehrotra's predictor-corrector method, their Algorithm 1, on the optimality conditions (3.1)-(3.6).
+Each iteration assembles the n x n normal matrix from the rows Q that matter by then, few near the
+end, and predictor and correctors share its factor. As printed, M_Q replaces the exact matrix M; for
+small Q the method then may not converge. Here M_Q is the preconditioner of conjugate gradients on M,
+which keeps the number of iterations of the unreduced method; ``reduction="paper"`` is the printed
+form, with Q doubled after a step that is short or leaves the residual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.domains import BoxHyperplane, Domain
+from qpsvm.errors import check_choice, check_number
+from qpsvm.forms import QP
+from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.crossover import Vertex, crossover
+from qpsvm.solvers.interior import Interior, cold
+from qpsvm.solvers.normal_equations import NormalEquations
+
+Vector = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+TO_BOUNDARY = 0.995
+"""Least share of the way to the boundary that a step may take; it tends to 1 with the gap."""
+
+SHORT = 0.1
+"""In the printed form, a shorter step doubles the number of rows."""
+
+FLOOR = 1e-13
+"""Complementarity is not driven below this share of the value: what is left is feasibility."""
+
+NEAR = 1e-3
+"""Complementarity relative to the value below which the crossover is tried."""
+
+ROUGH, FINE, FINEST = 1e-3, 1e-4, 1e-8
+"""Relative residuals of trial directions, and of the one that is taken, early and late."""
+
+
+@dataclass(frozen=True)
+class ConstraintReduced(Solver):
+    """Mehrotra's predictor-corrector with a reduced normal matrix.
+
+    Parameters
+    ----------
+    reduction : {"preconditioner", "paper", None}
+        How M_Q is used: to precondition conjugate gradients on M, in its place as printed, or, with
+        None, not at all: the unreduced method.
+    constraint_choice : {"omega", "one-sided"}
+        Q holds the rows with the smallest omega_i, or with the smallest distance to the right side
+        of their margin (rules 2 and 1 of section 3.2).
+    balanced : bool
+        Whether the rows are chosen class by class, (3.21)-(3.22).
+    adaptive : bool
+        Whether the number of rows falls with the complementarity mu, (3.18); otherwise it is `q_upper`.
+    q_upper : int or float
+        Most rows chosen by rank: a number, or a share of all.
+    beta, theta : float
+        The number of rows falls as mu^(1/beta); rows with 1 / omega_i >= theta sqrt(mu) are always in Q.
+    correctors : int
+        Most centrality corrections (Gondzio) after Mehrotra's corrector, tried after short steps.
+    start : {"scaled", "paper"}
+        alpha = u = tau / 2, s = xi = 2, whatever the units of tau; or 2 for each, as in the paper.
+    sift : bool, optional
+        Whether rows far on the right side of their margin are left out, after a look at a sample,
+        and looked at again at the end of a round (see `Sifted`). By default for tall points, unless
+        `reduction` is the paper's or None. Iterations are then counted at the end of a round.
+    """
+
+    reduction: str | None = "preconditioner"
+    constraint_choice: str = "omega"
+    balanced: bool = True
+    adaptive: bool = True
+    q_upper: float = 1.0
+    beta: float = 4.0
+    theta: float = 100.0
+    correctors: int = 2
+    start: str = "scaled"
+    sift: bool | None = None
+
+    domains: ClassVar[tuple[type[Domain], ...]] = (BoxHyperplane,)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_choice("reduction", self.reduction, ("preconditioner", "paper", None))
+        check_choice("constraint_choice", self.constraint_choice, ("omega", "one-sided"))
+        check_choice("balanced", self.balanced, (True, False))
+        check_choice("adaptive", self.adaptive, (True, False))
+        check_choice("start", self.start, ("scaled", "paper"))
+        check_choice("sift", self.sift, (True, False, None))
+        check_number("q_upper", self.q_upper, low=0.0, open_low=True)
+        check_number("beta", self.beta, low=0.0, open_low=True)
+        check_number("theta", self.theta, low=0.0)
+        check_number("correctors", self.correctors, low=0, integer=True)
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether it is a hinge dual with finite penalties on a Gram with a factor."""
+        return (
+            super().fits(problem)
+            and problem.domain.bounded  # type: ignore[attr-defined]
+            and problem.gram.kernel.factor() is not None
+            and problem.gram.shift == 0.0
+            and problem.gram.scale == 1.0
+            and not problem.gram.ridge.any()
+        )
+
+    def period(self, problem: QP) -> int:
+        """Certify every iteration: they are few."""
+        return 1
+
+    def default_max_iter(self, problem: QP) -> int:
+        """Return the paper's limit."""
+        return 200
+
+    def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> CRSVMState:
+        """Return the starting point, or one nine tenths of the way from it to x0."""
+        from qpsvm.solvers.sifting import Sifted, pays
+
+        domain = problem.domain
+        assert isinstance(domain, BoxHyperplane)
+        tau, y = domain.upper, domain.y
+        points = NormalEquations(problem.gram.kernel.factor(), problem.gram.diag())
+        wanted = pays(points) and self.reduction == "preconditioner"
+        if wanted if self.sift is None else self.sift:
+            return Sifted(points, y, tau, rng, x0)
+        alpha = np.full(problem.m, 2.0) if self.start == "paper" else 0.5 * tau
+        u = alpha.copy()
+        if x0 is not None:
+            x = np.clip(x0, 0.0, tau)
+            alpha, u = 0.1 * alpha + 0.9 * x, 0.1 * u + 0.9 * (tau - x)
+        return CRSVMState(points, y, tau, rng, cold(points, y, tau, alpha, u))
+
+    def advance(self, problem: QP, state: CRSVMState, n_steps: int) -> Reply:
+        """Make iterations of Algorithm 1."""
+        done = 0
+        while done < n_steps:
+            if state.exact:
+                return Reply(done, Stop.STALLED)
+            try:
+                moved = self._iterate(state)
+            except np.linalg.LinAlgError:
+                return Reply(done, Stop.NUMERICAL)
+            counted = state.take_stock(moved)
+            done += counted
+            if counted == 0:
+                return Reply(done, Stop.BUDGET if moved else Stop.STALLED)
+        return Reply(done, Stop.BUDGET)
+
+    def refresh(self, problem: QP, state: CRSVMState, product: Vector) -> None:
+        """Take over a fresh G x, and compute the scores afresh."""
+        state.product[:] = product
+        state.core.compute_scores()
+
+    def _iterate(self, state: CRSVMState) -> bool:
+        """Make one iteration; return False at a point that cannot be improved."""
+        core = state.core
+        mu = core.scale()
+        least = FLOOR * core.size / (2 * core.m)
+        active = self._active(state, mu)
+        left = self.reduction == "paper" and active is not None
+        residual = float(np.max(np.abs(core.rw)))
+        if mu <= 2.0 * least and residual > 0.5 * core.residual and not left:
+            return False
+        core.residual = residual
+        core.n_rows += core.m if active is None else len(active)
+        core.points.factor(core.d, active)
+
+        rough, fine = self._accuracy(active, mu / core.mu_first)
+        core.solve(rough)  # predictor
+        target = max(mu * (core.affine(mu) / mu) ** 3, min(mu, least))
+        core.correct(target)
+        core.solve(rough)  # corrector
+        for _ in range(self.correctors):
+            if not core.center(target, rough):
+                break
+        core.refine(fine)
+
+        to_boundary = max(TO_BOUNDARY, 1.0 - min(1.0, core.complementarity / core.size))
+        a = min(1.0, core.longest * to_boundary)
+        if not a > 1e-12 and not left:
+            return False
+        core.move(a)
+        if a < SHORT or float(np.max(np.abs(core.rw))) > max(1.0 - 0.5 * a, 0.5) * residual:
+            core.growth *= 2  # read by the printed form alone
+        return True
+
+    def _accuracy(self, active: Rows | None, progress: float) -> tuple[float, float]:
+        """Return the relative residuals asked of trial directions and of the one taken."""
+        if self.reduction == "paper":
+            return np.inf, np.inf
+        if active is None:
+            return np.inf, 1e-10
+        return ROUGH, min(FINE, max(FINEST, 0.1 * progress))
+
+    def _active(self, state: CRSVMState, mu: float) -> Rows | None:
+        """Return the rows of Q, None for all."""
+        core = state.core
+        m = core.m
+        if self.reduction is None:
+            return None
+        growth = core.growth if self.reduction == "paper" else 1
+        most = self.q_upper if isinstance(self.q_upper, int) else np.ceil(self.q_upper * m)
+        most = int(min(m, max(1, most * growth)))
+        if core.n_steps == 0:
+            return None if most == m else np.sort(state.rng.choice(m, most, replace=False))
+        # theta and beta act on mu: in units in which points have length 1, unless as printed
+        unit = 1.0 if self.reduction == "paper" else state.unit
+        level = np.sqrt(mu * unit)
+        if self.constraint_choice == "omega":
+            z = -core.d  # ordered as omega = 1 / d
+            big = core.d * unit >= self.theta * level
+        else:
+            z = core.y * core.h + core.xi - 1.0
+            big = (core.alpha * unit >= self.theta * level * core.s) | (core.s <= level)
+        share = level ** (2.0 / self.beta) * growth if self.adaptive else 1.0
+        base = min(int(np.ceil(min(1.0, share) * m)), most)
+        if not self.balanced:
+            return _smallest(z, np.arange(m), max(np.count_nonzero(big), base))
+        chosen = [
+            _smallest(z, rows, max(np.count_nonzero(big[rows]), min(-(-base // 2), len(rows))))
+            for rows in core.classes
+        ]
+        lacking = base - sum(map(len, chosen))
+        if lacking > 0:
+            left = np.ones(m, np.bool_)
+            left[np.concatenate(chosen)] = False
+            chosen.append(_smallest(z, np.flatnonzero(left), lacking))
+        active = np.sort(np.concatenate(chosen))
+        return None if len(active) == m else active
+
+
+def _smallest(z: Vector, rows: Rows, count: int) -> Rows:
+    """Return the `count` of the rows with the smallest z, in order; ties go to the first."""
+    if count >= len(rows):
+        return rows
+    return np.sort(rows[np.argpartition(z[rows], count - 1)[:count]])
+
+
+class CRSVMState:
+    """The problem, the iterate, and the feasible point that it stands for."""
+
+    def __init__(
+        self,
+        points: NormalEquations,
+        y: Vector,
+        tau: Vector,
+        rng: np.random.Generator,
+        core: Interior,
+    ) -> None:
+        self.points, self.y, self.tau, self.rng, self.core = points, y, tau, rng, core
+        self.unit = max(float(np.mean(points.squares)), np.finfo(float).tiny)
+        self.x, self.product = np.zeros(len(y)), np.zeros(len(y))  # what is reported
+        self.exact = False  # x meets the optimality conditions
+        self.take_stock(True)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Steps of conjugate gradients, centrality corrections, and rows assembled."""
+        core = self.core
+        return {"cg": core.n_cg, "corrections": core.n_corrections, "rows": core.n_rows}
+
+    def take_stock(self, moved: bool) -> int:
+        """Report the iterate, and return the number of iterations that a check may count: 1."""
+        core = self.core
+        vertex = self.vertex()
+        if vertex is not None:
+            self.exact = True
+            self.x, self.product = vertex.x, vertex.product
+            return 1
+        self.x, exact = balanced(core)
+        if not exact:
+            scores = core.points.times(core.points.transposed(core.y * self.x))
+        elif self._noise() > 1e-3 * core.complementarity:
+            scores = core.points.times(core.z)
+        else:
+            scores = core.h + core.gamma
+        self.product = core.y * scores
+        return int(moved)
+
+    def _noise(self) -> float:
+        """Return what the residual w - X'Y alpha can change in the gap."""
+        largest = float(np.sqrt(np.max(self.points.squares)))
+        return largest * float(np.linalg.norm(self.core.rw)) * float(np.sum(self.tau))
+
+    def vertex(self) -> Vertex | None:
+        """Return the optimal weights where they can be read off the iterate."""
+        core = self.core
+        if core.complementarity > NEAR * core.size:
+            return None
+        low, high = core.alpha < core.s * core.tau, core.u < core.xi * core.tau
+        return crossover(core.points, core.y, core.tau, core.alpha, low, high, core.size)
+
+
+def balanced(core: Interior) -> tuple[Vector, bool]:
+    """Return alpha with the heavier class shrunk so that y'x = 0, and whether it hardly changed."""
+    x = np.minimum(core.alpha, core.tau)
+    plus, minus = (float(np.sum(x[rows])) for rows in core.classes)
+    heavy = core.classes[0] if plus > minus else core.classes[1]
+    if plus != minus:
+        x[heavy] *= min(plus, minus) / max(plus, minus)
+    return x, abs(plus - minus) <= 1e-13 * (plus + minus)

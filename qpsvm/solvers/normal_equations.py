@@ -1,0 +1,291 @@
+"""Normal equations of the interior point method on a factor X, from some rows or from all.
+
+    M = I + sum over i of d_i (x_i - xbar)(x_i - xbar)',   xbar = sum d_i x_i / sum d_i,   d = 1 / omega
+
+is (3.11) of Jung, O'Leary and Tits with the rank-one term gathered into the mean, so that no digits
+cancel. M_Q, (3.17), is the same sum over a subset Q with its own mean. M - M_Q >= 0 and M_Q >= I:
+M_Q is a preconditioner of conjugate gradients on M, exact where Q holds every row that counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
+from scipy.sparse.linalg import splu
+
+from qpsvm.gram.kernels import times
+from qpsvm.solvers.steps import compiled
+
+Vector = NDArray[np.float64]
+
+BLOCK_ENTRIES = 1 << 17
+"""Entries of X gathered at a time: 1 MB in float64, so that a block stays in the cache."""
+
+DENSE = 2000
+"""Largest order at which CSR points get a dense factor. Measured on 44 entries a row, see below."""
+
+ILL = 1e8
+"""Size of M beyond which a direct solution is refined: its relative error is about 1e-16 times it."""
+
+MOST_REFINEMENTS, MOST_STEPS = 3, 200
+"""Steps of conjugate gradients with an exact factor and with a reduced one."""
+
+
+class Factor(Protocol):
+    """Something that solves with M_Q."""
+
+    def solve(self, b: Vector) -> Vector:
+        """Return M_Q^-1 b."""
+
+
+class NormalEquations:
+    """M dw = rhs for the points X, refactored at every iteration.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix, shape (m, n)
+        float32 points are multiplied in float64, block by block; of CSR points a transposed copy is
+        kept.
+    squares : ndarray, shape (m,)
+        Squared norms of the rows.
+
+    Attributes
+    ----------
+    mean : ndarray, shape (n,)
+        xbar over all rows.
+    total : float
+        c = sum of d over all rows.
+    """
+
+    def __init__(self, X: Any, squares: Vector) -> None:
+        self.m, self.n = X.shape
+        self.X, self._XT = (_compressed(X), _compressed(X.T)) if sp.issparse(X) else (X, None)
+        self.squares = squares
+        self.mean = np.zeros(self.n)
+        self.total = 0.0
+        self._d = np.zeros(self.m)
+        self._factor: Factor = _Identity()
+        self._whole = True
+        self._size = 1.0
+
+    def take(self, rows: NDArray[np.int64]) -> NormalEquations:
+        """Return the same on the rows asked for, copied."""
+        return NormalEquations(self.X[rows], self.squares[rows])
+
+    def times(self, v: Vector) -> Vector:
+        """Return X v."""
+        return times(self.X, v)
+
+    def transposed(self, v: Vector) -> Vector:
+        """Return X'v."""
+        if self._XT is not None:
+            return np.asarray(self._XT @ v)
+        if self.X.dtype == np.float64:
+            return np.asarray(self.X.T @ v)
+        size = max(1, BLOCK_ENTRIES // self.n)
+        total = np.zeros(self.n)
+        for i in range(0, self.m, size):
+            total += v[i : i + size] @ self.X[i : i + size].astype(np.float64)
+        return total
+
+    def factor(self, scaling: Vector, active: NDArray[np.int64] | None) -> None:
+        """Assemble and factor M_Q from d = `scaling`, shape (m,), and the rows `active` (None: all).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the matrix is not finite.
+        """
+        d = self._d = scaling
+        self.total = float(np.sum(d))
+        self.mean = self.transposed(d) / self.total
+        self._whole = active is None
+        self._size = float(np.max(d * self.squares, initial=1.0))
+        count = self.m if active is None else len(active)
+        if count < self.n and count <= DENSE:
+            self._factor = _Dual(self.X, d, active)
+        elif sp.issparse(self.X) and self.n > DENSE:
+            self._factor = _Sparse(self.X, d, active)
+        else:
+            self._factor = _Dense(_assemble(self.X, d, active, self.mean))
+
+    def solve(self, rhs: Vector) -> tuple[Vector, Vector]:
+        """Return dw with M_Q dw = rhs, (3.23), and its spread (x_i - xbar)'dw, shape (m,)."""
+        dw = self._factor.solve(rhs)
+        return dw, self._spread(dw)
+
+    def refine(self, rhs: Vector, dw: Vector, spread: Vector, rtol: float) -> int:
+        """Bring dw and its spread closer to M dw = rhs by preconditioned conjugate gradients.
+
+        Until the residual is below `rtol` times the right-hand side in the norm of M_Q^-1. Returns
+        the number of steps; an exact, well-conditioned factor needs none.
+        """
+        if self._whole and self._size <= ILL:
+            return 0
+        r = rhs - self._product(dw, spread)
+        z = self._factor.solve(r)
+        p, rho, goal = z, float(r @ z), rtol * rtol * abs(float(rhs @ dw))
+        limit = MOST_REFINEMENTS if self._whole else MOST_STEPS
+        for n_steps in range(limit):
+            if not rho > goal:
+                return n_steps
+            part = self._spread(p)
+            q = self._product(p, part)
+            curvature = float(p @ q)
+            if not curvature > 0:
+                return n_steps
+            a = rho / curvature
+            dw += a * p
+            spread += a * part
+            r -= a * q
+            z = self._factor.solve(r)
+            rho, before = float(r @ z), rho
+            p = z + (rho / before) * p
+        return limit
+
+    def _spread(self, v: Vector) -> Vector:
+        """Return (x_i - xbar)'v."""
+        out = self.times(v)
+        out -= float(self.mean @ v)
+        return out
+
+    def _product(self, v: Vector, spread: Vector) -> Vector:
+        """Return M v, given its spread."""
+        weighted = self._d * spread
+        return v + self.transposed(weighted) - self.mean * float(np.sum(weighted))
+
+
+def _compressed(X: Any) -> sp.csr_matrix:
+    """Return X as CSR in float64 with the shortest indices that fit."""
+    X = sp.csr_matrix(X, dtype=np.float64)
+    if max(X.nnz, *X.shape) < 2**31 and X.indices.dtype != np.int32:
+        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+        X = sp.csr_matrix(parts, shape=X.shape)
+    return X
+
+
+class _Identity:
+    """M before the first factorization."""
+
+    def solve(self, b: Vector) -> Vector:
+        return b
+
+
+class _Dense:
+    """Cholesky factor of an assembled n x n matrix, of which the lower triangle is read."""
+
+    def __init__(self, M: Vector) -> None:
+        self._cholesky = _cholesky(M)
+
+    def solve(self, b: Vector) -> Vector:
+        return np.asarray(scipy.linalg.cho_solve(self._cholesky, b, check_finite=False))
+
+
+class _Dual:
+    """M_Q^-1 by Sherman, Morrison and Woodbury, for fewer rows than columns.
+
+    (I + Z'DZ)^-1 = I - Z'(D^-1 + ZZ')^-1 Z, Z = X_Q - 1 xbar_Q'.
+    """
+
+    def __init__(self, X: Any, d: Vector, active: NDArray[np.int64] | None) -> None:
+        self._X = X if active is None else X[active]
+        self._X = self._X.astype(np.float64, copy=False)
+        d = d if active is None else d[active]
+        self._mean = np.asarray(self._X.T @ d) / float(np.sum(d))
+        K = self._X @ self._X.T
+        K = K.toarray() if sp.issparse(K) else K
+        k = np.asarray(self._X @ self._mean)
+        K -= k[:, None]
+        K -= k[None, :]
+        K += float(self._mean @ self._mean)
+        K[np.diag_indices_from(K)] += 1.0 / d
+        self._cholesky = _cholesky(K)
+
+    def solve(self, b: Vector) -> Vector:
+        v = self._X @ b
+        v -= float(self._mean @ b)
+        v = scipy.linalg.cho_solve(self._cholesky, v, check_finite=False)
+        return b - self._X.T @ v + self._mean * float(np.sum(v))
+
+
+class _Sparse:
+    """Sparse LU of A = I + X_Q'D_QX_Q, then the rank-one term (section 3.2 of the paper).
+
+    x = t + p (ybar't) / (c - ybar'p), t = A^-1 b, p = A^-1 ybar, ybar = X_Q'd.
+    """
+
+    def __init__(self, X: sp.csr_matrix, d: Vector, active: NDArray[np.int64] | None) -> None:
+        X = X if active is None else X[active]
+        d = d if active is None else d[active]
+        A = (X.T @ (sp.diags(d) @ X) + sp.identity(X.shape[1])).tocsc()
+        self._lu = splu(A, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
+        self._ybar = np.asarray(X.T @ d)
+        self._p = self._lu.solve(self._ybar)
+        self._room = float(np.sum(d)) - float(self._ybar @ self._p)
+
+    def solve(self, b: Vector) -> Vector:
+        t = self._lu.solve(b)
+        return np.asarray(t + self._p * (float(self._ybar @ t) / self._room))
+
+
+def _cholesky(M: Vector) -> tuple[Vector, bool]:
+    """Return the factor of M, shifted in steps of 100 where rounding has made it indefinite."""
+    if not np.isfinite(np.trace(M)):
+        raise np.linalg.LinAlgError("the normal matrix is not finite")
+    shift = 1e-15 * float(np.trace(M))
+    diagonal = np.diagonal(M).copy()
+    for _ in range(7):
+        try:
+            factor, lower = scipy.linalg.cho_factor(M, lower=True, check_finite=False)
+            return np.asarray(factor), bool(lower)
+        except np.linalg.LinAlgError:
+            M[np.diag_indices_from(M)] = diagonal + shift
+            shift *= 100.0
+    raise np.linalg.LinAlgError("the normal matrix is indefinite")
+
+
+def _assemble(X: Any, d: Vector, active: NDArray[np.int64] | None, center: Vector) -> Vector:
+    """Return the lower triangle of M_Q, shape (n, n), Fortran-ordered."""
+    n = X.shape[1]
+    M = np.zeros((n, n), order="F")
+    weights = d if active is None else d[active]
+    total = float(np.sum(weights))
+    if sp.issparse(X):
+        rows = np.arange(X.shape[0]) if active is None else active
+        _add_outer_products(X.data, X.indices, X.indptr, rows, d, M.T)
+        ybar = total * center if active is None else np.asarray(X[active].T @ weights)
+        M -= np.outer(ybar, ybar / total)
+    else:
+        size = max(256, BLOCK_ENTRIES // n)
+        roots = np.sqrt(weights)
+        moment = np.zeros(n)  # sum of d_i (x_i - center)
+        buffer = np.empty((min(size, len(weights)), n))
+        for start in range(0, len(weights), size):
+            root = roots[start : start + size]
+            block = buffer[: len(root)]
+            if active is None:
+                np.subtract(X[start : start + size], center, out=block)
+            else:
+                np.subtract(X[active[start : start + size]], center, out=block)
+            block *= root[:, None]
+            moment += root @ block
+            M = dsyrk(1.0, block.T, beta=1.0, c=M, lower=1, overwrite_c=1)
+        M -= np.outer(moment, moment / total)
+    M[np.diag_indices_from(M)] += 1.0
+    return M
+
+
+@compiled
+def _add_outer_products(data: Any, indices: Any, indptr: Any, rows: Any, d: Any, M: Any) -> None:
+    """Add d_i x_i x_i' to the entries M[j, k], j <= k of sorted rows."""
+    for i in rows:
+        for a in range(indptr[i], indptr[i + 1]):
+            v = d[i] * data[a]
+            row = M[indices[a]]
+            for b in range(a, indptr[i + 1]):
+                row[indices[b]] += v * data[b]

@@ -1,0 +1,56 @@
+"""Starting points on a simplex or a product of simplices."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.domains import SimplexProduct
+from qpsvm.forms import QP
+from qpsvm.solvers.base import Solver
+
+
+def two_points(problem: QP) -> NDArray[np.float64]:
+    """Return the start of the papers: two far points of a simplex, a near pair of two simplices.
+
+    On one simplex: index 0 and the point farthest from it in the metric of Q, half the weight each
+    (Frandi et al., section 4.1). On a product: the vertex whose coordinates are chosen one after
+    the other to make the value least, the first of them once more at the end (Kumar and Yildirim,
+    Algorithm 1, lines 1-3).
+    """
+    domain, gram = problem.domain, problem.gram
+    assert isinstance(domain, SimplexProduct)
+    own = gram.diag() + gram.ridge
+    x = np.zeros(problem.m)
+    if domain.n_groups == 1:
+        distance = own - 2.0 * gram.column(0)
+        distance[0] = -np.inf
+        far = int(np.argmax(distance))
+        x[0] += 0.5
+        x[far] += 0.5
+        return x
+    chosen = [int(of[0]) for of in domain.members[:1]]
+    for k in [*range(1, domain.n_groups), 0]:
+        others = chosen[1:] if k == 0 else chosen
+        value = 0.5 * own + problem.linear + sum(gram.column(i) for i in others)
+        of = domain.members[k]
+        best = int(of[np.argmin(value[of])])
+        chosen = [best, *others] if k == 0 else [*chosen, best]
+    x[chosen] = 1.0
+    return x
+
+
+def random_ball(
+    problem: QP, size: int, solver: Solver, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return the optimum over `size` random points, at least one of each simplex, by a solver."""
+    from qpsvm.loop import solve_subset  # a problem within the problem: the one loop runs it
+
+    domain = problem.domain
+    assert isinstance(domain, SimplexProduct)
+    share = max(1, size // domain.n_groups)
+    drawn = [rng.choice(of, min(share, len(of)), replace=False) for of in domain.members]
+    rows = np.sort(np.concatenate(drawn))
+    x = np.zeros(problem.m)
+    x[rows] = solve_subset(problem.take(rows), solver, tol=1e-3, max_iter=10_000)
+    return x

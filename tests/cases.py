@@ -1,0 +1,41 @@
+"""Instance x method, for the tests that run over the whole catalogue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import qpsvm
+from problems import INSTANCES
+
+QUICK = {
+    "l2_svm/random-rbf-C10",
+    "l2_svm/random-sparse",
+    "l2_svm/random-weighted",
+    "meb/random-linear",
+    "meb/random-float32",
+    "polytope_distance/random-rbf-chi1",
+    "polytope_distance/random-separable",
+    "hinge/random-rbf-C10",
+    "hinge/separable-hard-margin",
+    "hinge_primal/random-linear-C1",
+}
+"""Ten instances that have something of everything."""
+
+
+def cases(everywhere: tuple[str, ...] = ()) -> list[Any]:
+    """Return all pairs (instance, method) that fit.
+
+    By default a test run takes the methods `everywhere` on all instances and the others on the
+    `QUICK` ones; the remaining pairs are marked slow.
+    """
+    return [
+        pytest.param(
+            (instance, method),
+            id=f"{instance}-{method}",
+            marks=() if method in everywhere or instance.name in QUICK else pytest.mark.slow,
+        )
+        for instance in INSTANCES.values()
+        for method in qpsvm.methods(instance.declare())
+    ]

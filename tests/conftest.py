@@ -1,0 +1,59 @@
+"""What all tests share: numba's cache of these very sources, data, and fresh processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from problems.numba_cache import isolate
+
+isolate()  # before anything imports numba
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def clouds():
+    """Two overlapping clouds: points (120, 4) and labels, read-only."""
+    from problems.clouds import two_clouds
+
+    X, y = two_clouds(120, 4, seed=1)
+    X.flags.writeable = y.flags.writeable = False
+    return X, y
+
+
+@pytest.fixture(scope="session")
+def hard(clouds):
+    """A problem that no method finishes in seconds: linear, overlapping, C = 1e6."""
+    from qpsvm import L2SVMDual, Linear
+
+    return L2SVMDual(Linear(clouds[0]), clouds[1], C=1e6)
+
+
+@pytest.fixture(scope="session")
+def fresh_process():
+    """Run code in a new interpreter at the root of the project; return what it printed."""
+
+    def run(code: str, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

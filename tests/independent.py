@@ -1,0 +1,146 @@
+"""The bounds of an answer once more: dense, in float64, sharing no code with qpsvm or reference."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from problems import Instance
+from problems.kernels import dense_gram
+
+EPS = float(np.finfo(float).eps)
+
+
+class Bounds(NamedTuple):
+    """Bounds of the declared minimum at an answer; `error` bounds the rounding of both."""
+
+    upper: float
+    lower: float
+    error: float
+    scale: float  # largest entry of the Hessian's diagonal
+    violation: float  # of the constraints, relative to the size of the variable
+
+
+def check(instance: Instance, result: Any) -> Bounds:
+    """Return the bounds that the answer of `result` proves, from the instance's raw data."""
+    return CHECKS[instance.family](instance.data(), result)
+
+
+def gram(data: dict[str, Any], translate: bool) -> np.ndarray:
+    """Return K; linear points are centred where the problem does not change when all move."""
+    if data["kernel"][0] != "linear":
+        return dense_gram(data)
+    X = points(data["X"])
+    X = X - X.mean(axis=0) if translate else X
+    return X @ X.T
+
+
+def points(X: Any) -> np.ndarray:
+    return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, dtype=float)
+
+
+def l2_svm(data: dict[str, Any], result: Any) -> Bounds:
+    kept = np.broadcast_to(data["C"], data["y"].shape) > 0
+    y, C = data["y"][kept], np.broadcast_to(data["C"], kept.shape)[kept]
+    G = np.outer(y, y) * (gram(data, translate=False)[np.ix_(kept, kept)] + 1.0)
+    assert not result.x[~kept].any()
+    return on_simplices(G, 1.0 / C, np.zeros(len(y)), result.x[kept], [np.full(len(y), True)])
+
+
+def meb(data: dict[str, Any], result: Any) -> Bounds:
+    K = gram(data, translate=True)
+    everything = [np.full(len(K), True)]
+    return on_simplices(2.0 * K, np.zeros(len(K)), -np.diag(K), result.x, everything)
+
+
+def polytope_distance(data: dict[str, Any], result: Any) -> Bounds:
+    y, chi = data["y"], data["chi"]
+    ridge = np.full(len(y), 0.0 if chi is None else 1.0 / chi)
+    G = np.outer(y, y) * gram(data, translate=True)
+    found = on_simplices(G, ridge, np.zeros(len(y)), result.x, [y > 0, y < 0])
+    return found._replace(lower=max(found.lower, 0.0))
+
+
+def on_simplices(G: Any, d: Any, c: Any, x: Any, groups: list[Any]) -> Bounds:
+    """Bound min 1/2 x'(G + D)x + c'x, weights of each group on a simplex.
+
+    By convexity 1/2 a'Ga >= (Gx)'a - 1/2 x'Gx, so the rest is separable in a.
+    """
+    product = G @ x
+    quadratic = x @ product
+    upper = 0.5 * quadratic + 0.5 * d @ x**2 + c @ x
+    lower = sum(least(product[of] + c[of], d[of]) for of in groups) - 0.5 * quadratic
+    scale = float(np.max(np.diag(G) + d))
+    sums = [abs(x[of].sum() - 1.0) for of in groups]
+    return Bounds(upper, lower, 32 * EPS * scale, scale, max(-x.min(), *sums))
+
+
+def least(g: np.ndarray, d: np.ndarray) -> float:
+    """Return min g'a + 1/2 a'Da over the simplex, from below.
+
+    The Lagrangian gives rho - sum max(rho - g, 0)^2 / (2 d) <= min for any rho, which is concave
+    in rho; rho may not exceed g where d = 0.
+    """
+    hard, soft = g[d == 0], d > 0
+    g, d = g[soft], d[soft]
+    low, high = min(g.min(initial=np.inf), hard.min(initial=np.inf)), hard.min(initial=np.inf)
+    high = min(high, (g + d).min(initial=np.inf))
+    for _ in range(100):
+        rho = 0.5 * (low + high)
+        low, high = (rho, high) if np.sum(np.maximum(rho - g, 0.0) / d) < 1.0 else (low, rho)
+    rho = high if np.sum(np.maximum(high - g, 0.0) / d) < 1.0 else low
+    return float(rho - np.sum(np.maximum(rho - g, 0.0) ** 2 / (2.0 * d)))
+
+
+def hinge(data: dict[str, Any], result: Any) -> Bounds:
+    """Return the dual's value and minus the primal's at w of the answer with its best bias."""
+    y = data["y"]
+    C = np.broadcast_to(data["C"], y.shape)
+    K = gram(data, translate=True)
+    f = K @ (y * result.x)
+    quadratic = y * result.x @ f
+    upper = 0.5 * quadratic - result.x.sum()
+    if np.isinf(C).any() and len(set(y)) == 2:
+        half_strip = 0.5 * (f[y > 0].min() - f[y < 0].max())
+        primal = 0.5 * quadratic / half_strip**2 if half_strip > 0 else np.inf
+    else:
+        kinks = (y - f)[C > 0]
+        short = np.maximum(1.0 - y * (f + kinks[:, None]), 0.0)
+        primal = 0.5 * quadratic + np.where(short > 0, C * short, 0.0).sum(axis=1).min()
+    return box_bounds(upper, -primal, K, y, C, result.x)
+
+
+def hinge_primal(data: dict[str, Any], result: Any) -> Bounds:
+    """Return the primal's value at (w, b) of the answer and the dual's at its weights."""
+    X, y, a = points(data["X"]), data["y"], result.dual
+    C = np.broadcast_to(data["C"], y.shape)
+    origin = X.mean(axis=0)
+    w, b = result.x[:-1], result.x[-1] + result.x[:-1] @ origin
+    short = np.maximum(1.0 - y * ((X - origin) @ w + b), 0.0)
+    if np.isinf(C).any():
+        assert short.max() <= 1e-9, "a hard margin is violated"
+        loss = 0.0
+    else:
+        loss = C @ short
+    v = (X - origin).T @ (y * a)
+    found = box_bounds(0.5 * w @ w + loss, a.sum() - 0.5 * v @ v, X @ X.T, y, C, a)
+    lost = 0.0 if np.isinf(C).any() else C.sum() * 8 * EPS * (np.abs(origin) @ np.abs(w) + abs(b))
+    return found._replace(error=found.error + lost)
+
+
+def box_bounds(upper: float, lower: float, K: Any, y: Any, C: Any, a: Any) -> Bounds:
+    scale, size = float(np.diag(K).max()), max(a.sum(), 1e-300)
+    error = 32 * EPS * (scale * size**2 + size)
+    violation = max(-a.min(), (a - C).max(), abs(y @ a)) / size
+    return Bounds(upper, lower, error, scale, violation)
+
+
+CHECKS = {
+    "l2_svm": l2_svm,
+    "meb": meb,
+    "polytope_distance": polytope_distance,
+    "hinge": hinge,
+    "hinge_primal": hinge_primal,
+}

@@ -1,0 +1,131 @@
+"""The house stands: imports run one way, nothing heavy is loaded, files stay readable."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+LAYERS = (
+    {"errors", "result"},
+    {"gram", "domains", "threads"},
+    {"forms"},
+    {"certificate", "models"},
+    {"formulations", "solvers"},
+    {"loop", "display"},
+    {"api"},
+    {"data", "plot"},
+    {"estimators", "demo"},
+    {"cli"},
+)
+"""A module may import from its own package and from the layers above its own in this list."""
+
+EXCEPTIONS = {
+    ("solvers", "loop"): "a method may pose itself a small problem, and there is one loop",
+}
+
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+
+def sources(*packages):
+    return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+
+
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def imports(path):
+    """Return the dotted names of all modules that a file imports, wherever it does."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name_of(path)}: a relative import"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+every_source = pytest.mark.parametrize("path", sources("qpsvm"), ids=name_of)
+house = pytest.mark.parametrize(
+    "path", sources("qpsvm", "problems", "reference", "tests", "asv_benchmarks"), ids=name_of
+)
+
+
+@every_source
+def test_imports_run_one_way(path):
+    inside = path.relative_to(ROOT / "qpsvm").as_posix()
+    own = inside.split("/")[0].removesuffix(".py")
+    if own == "__init__":
+        return  # the public names
+    assert own in RANK, f"{inside} belongs to no layer: add it to LAYERS"
+    for module in imports(path):
+        other = (module.split(".") + [""])[1]
+        if module.split(".")[0] != "qpsvm" or other not in RANK or other == own:
+            continue
+        allowed = RANK[other] < RANK[own] or (own, other) in EXCEPTIONS
+        assert allowed, f"{inside} imports {module}, which stands above it"
+
+
+@every_source
+def test_the_library_knows_nothing_of_the_development_packages(path):
+    roots = {module.split(".")[0] for module in imports(path)}
+    allowed = {"reference"} if path.name in ("demo.py", "cli.py") else set()
+    assert not roots & ({"problems", "reference", "tests", "asv_benchmarks"} - allowed)
+
+
+@pytest.mark.parametrize("path", sources("reference"), ids=name_of)
+def test_the_reference_shares_nothing_with_the_library(path):
+    assert not any(module.split(".")[0] == "qpsvm" for module in imports(path))
+
+
+def test_the_formulations_are_spoken_of_by_one_file_name():
+    for name in ("l2_svm", "meb", "polytope_distance", "hinge"):
+        for package in ("qpsvm/formulations", "problems", "reference"):
+            assert (ROOT / package / f"{name}.py").exists()
+
+
+@every_source
+def test_only_what_talks_to_people_prints(path):
+    if path.name not in ("cli.py", "demo.py", "display.py"):
+        for node in ast.walk(parsed(path)):
+            called = node.func if isinstance(node, ast.Call) else None
+            assert not (isinstance(called, ast.Name) and called.id == "print"), node.lineno
+
+
+@house
+def test_files_are_short_and_finished(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400
+    assert not re.search("TO" + "DO|FIX" + "ME|XX" + "X", text)
+    assert not text or ast.get_docstring(parsed(path)), "a file begins by saying what it is"
+
+
+def test_import_loads_neither_numba_nor_scikit_learn(fresh_process):
+    heavy = "numba sklearn joblib matplotlib tqdm cvxpy osqp clarabel pandas".split()
+    code = f"import sys, qpsvm; print([name for name in {heavy} if name in sys.modules])"
+    assert fresh_process(code).strip() == "[]"
+
+
+def test_first_solve_loads_numba_alone(fresh_process):
+    code = """
+import sys, qpsvm, numpy
+qpsvm.solve(qpsvm.MEBDual(numpy.eye(3)), "mfw")
+print([name for name in ("numba", "sklearn", "joblib", "matplotlib", "tqdm") if name in sys.modules])
+"""
+    assert fresh_process(code).strip() == "['numba']"
+
+
+def test_public_names_are_documented():
+    import qpsvm
+
+    assert all(getattr(qpsvm, name).__doc__ for name in qpsvm.__all__)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", qpsvm.__version__)

@@ -1,0 +1,188 @@
+"""The command, and the small modules that serve it and the benchmarks."""
+
+from __future__ import annotations
+
+import bz2
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import qpsvm
+from qpsvm import cli, data, demo, threads
+from qpsvm.solvers import METHODS
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((30, 3))
+Y = np.where(np.arange(30) % 2 == 0, 1.0, -1.0)
+X[Y > 0] += 1.0
+
+
+def tiny(quick):
+    """Return one task with a test set and one without a classifier."""
+    sample = demo.Sample("points", "one cloud against another", X, Y, 20)
+    Z, z = sample.train
+    return [
+        demo.Task("hinge", sample, qpsvm.HingeDual(qpsvm.Linear(Z), z)),
+        demo.Task("ball", sample, qpsvm.MEBDual(qpsvm.Linear(Z))),
+    ]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let the demo solve two tiny problems."""
+    monkeypatch.setattr(demo, "declare", tiny)
+
+
+def rows(text):
+    """Return the table's rows as lists of words, from the method to the accuracy."""
+    lines = [line[28:].split() for line in text.splitlines()]
+    return [words for words in lines if words and words[0] in METHODS]
+
+
+def test_methods_lists_every_method_with_what_it_promises(capsys):
+    assert cli.main(["methods"]) == 0
+    said = capsys.readouterr().out
+    for name, method in METHODS.items():
+        start = said.index(f"{name} ")
+        assert method.summary in said[start:]
+        assert f"gap {method.gap:.0e} within {cli._budget(method.budget)}" in said[start:]
+        assert method.source in said[start:]
+    assert "HingePrimal" in said
+
+
+@pytest.mark.parametrize("argv", [[], ["nothing"], ["demo", "--time-limit", "soon"]])
+def test_wrong_call_exits_with_2(argv, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(argv)
+    assert stopped.value.code == 2
+    assert "usage: qpsvm" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv, named",
+    [(["--time-limit", "0"], "--time-limit"), (["--output", "no/such/folder/x.png"], "--output")],
+)
+def test_bad_value_exits_with_2_and_names_the_option(argv, named, capsys):
+    assert cli.main(["demo", *argv]) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.strip() == f"qpsvm {qpsvm.__version__}"
+
+
+def test_quick_demo_solves_everything_by_every_method(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["demo", "--quick", "--no-plot", "--time-limit", "2"]) == 0
+    said = capsys.readouterr().out
+    tasks = demo.declare(quick=True)
+    table = rows(said)
+    assert [row[0] for row in table] == [m for t in tasks for m in qpsvm.methods(t.problem)]
+    accuracies = [float(row[7].rstrip("%")) for row in table if row[7] != "-"]
+    assert np.median(accuracies) > 90.0
+    assert len(demo.HEADER) <= 120
+    assert not list(tmp_path.iterdir())
+
+
+def test_table_of_a_small_demo(small, capsys):
+    pytest.importorskip("cvxpy")
+    assert demo.run(picture=False) == 0
+    for method, value, gap, support, _, _, to_cvxpy, accuracy in rows(capsys.readouterr().out):
+        assert abs(float(to_cvxpy)) <= METHODS[method].gap
+        assert 0 <= float(gap) <= METHODS[method].gap
+        assert 1 <= int(support) <= 20
+        assert (accuracy == "-") == (float(value) < -1) or accuracy.endswith("%")
+
+
+def test_demo_without_cvxpy(small, capsys, monkeypatch):
+    monkeypatch.setattr(demo.importlib.util, "find_spec", lambda name: None)
+    assert demo.run(picture=False) == 0
+    said = capsys.readouterr().out
+    assert {row[6] for row in rows(said)} == {"-"}
+    assert "qpsvm[reference]" in said
+
+
+def test_demo_without_matplotlib(small, capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert cli.main(["demo", "--output", str(tmp_path / "x.png")]) == 0
+    assert "qpsvm[plot]" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_disagreement_with_the_reference_exits_with_1(small, capsys, monkeypatch):
+    pytest.importorskip("cvxpy")
+    monkeypatch.setattr(demo, "reference_value", lambda problem: 1.0)
+    assert demo.run(picture=False) == 1
+    assert "DISAGREES" in capsys.readouterr().out
+
+
+def test_interrupted_solve_ends_the_demo_with_130(small, capsys, monkeypatch, tmp_path):
+    def interrupted(*args, **options):
+        return replace(qpsvm.solve(*args, **options), status=qpsvm.Status.INTERRUPTED)
+
+    monkeypatch.setattr(demo, "solve", interrupted)
+    assert cli.main(["demo", "--output", str(tmp_path / "x.png")]) == 130
+    said = capsys.readouterr().out
+    assert len(rows(said)) == 1 and "Interrupted" in said
+
+
+def test_interrupt_outside_a_solve_exits_with_130(monkeypatch, capsys):
+    def interrupt(quick):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "declare", interrupt)
+    assert cli.main(["demo", "--no-plot"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+PROBLEMS = {
+    "l2_svm": qpsvm.L2SVMDual(qpsvm.RBF(X, 0.5), Y, C=np.linspace(0.5, 2.0, 30)),
+    "meb": qpsvm.MEBDual(qpsvm.RBF(X, 0.5)),
+    "polytope_distance": qpsvm.PolytopeDistanceDual(qpsvm.RBF(X, 0.5), Y),
+    "polytope_distance_chi": qpsvm.PolytopeDistanceDual(qpsvm.Linear(X), Y, chi=2.0),
+    "hinge": qpsvm.HingeDual(qpsvm.Linear(X), Y, C=0.7),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_reference_is_enclosed_by_certified_bounds(name):
+    pytest.importorskip("cvxpy")
+    bounds = qpsvm.solve(PROBLEMS[name], tol=1e-9).certificate
+    assert demo.reference_value(PROBLEMS[name]) == pytest.approx(bounds.upper, rel=1e-6)
+
+
+def test_load_libsvm_finds_files_by_path_and_by_name(tmp_path, monkeypatch):
+    text = "+1 1:0.5 3:2\n-1 2:1\n"
+    (tmp_path / "plain").write_text(text)
+    (tmp_path / "packed.bz2").write_bytes(bz2.compress(text.encode()))
+    monkeypatch.setenv("QPSVM_DATA", str(tmp_path))
+    assert data.folder() == tmp_path
+    for path in (tmp_path / "plain", "plain", "packed", "packed.bz2"):
+        points, y = data.load_libsvm(path, np.float32)
+        assert points.dtype == np.float32
+        np.testing.assert_array_equal(points.toarray(), [[0.5, 0, 2], [0, 1, 0]])
+        np.testing.assert_array_equal(y, [1, -1])
+
+
+def test_missing_data_set_names_the_variable(tmp_path, monkeypatch):
+    monkeypatch.setenv("QPSVM_DATA", str(tmp_path))
+    with pytest.raises(qpsvm.InputError, match=r"QPSVM_DATA.*got 'a9a'"):
+        data.load_libsvm("a9a")
+    monkeypatch.delenv("QPSVM_DATA")
+    assert data.folder().parts[:2] == ("..", "shared")
+
+
+def test_thread_limit_holds_inside_the_block_only():
+    before = threads.describe()
+    with threads.limit(1):
+        inside = threads.describe()
+    assert before.keys() == inside.keys() == threads.describe().keys()
+    assert all(line.startswith("1 threads") for line in inside.values())
+    assert threads.describe() == before
+    with pytest.raises(qpsvm.InputError, match="n must be"), threads.limit(0):
+        pass

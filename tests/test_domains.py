@@ -1,0 +1,168 @@
+"""Domains against brute force: vertices, separable gaps, repair, violation, restriction."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, minimize_scalar
+
+from qpsvm.domains import BoxHyperplane, SimplexProduct, simplex
+from qpsvm.domains.simplex import water_level
+from qpsvm.errors import InputError
+
+M = 9
+GROUP = np.array([0, 1, 0, 2, 1, 0, 2, 1, 0])
+Y = np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0, 1.0])
+UPPER = np.array([1.0, 2.0, 0.5, 3.0, 1.0, 0.25, 1.0, 1.0, 4.0])
+DOMAINS = {
+    "simplex": simplex(M),
+    "product": SimplexProduct(GROUP),
+    "box": BoxHyperplane(UPPER, Y),
+    "tight-box": BoxHyperplane(np.full(M, 1e-8), Y),
+}
+SEEDS = range(5)
+
+
+@pytest.fixture(params=DOMAINS.values(), ids=DOMAINS)
+def domain(request):
+    return request.param
+
+
+def constraints(domain):
+    """Return the equality rows, their right-hand sides and the upper bounds."""
+    if isinstance(domain, BoxHyperplane):
+        return domain.y[None, :], [0.0], domain.upper
+    rows = np.array([domain.group == g for g in range(domain.n_groups)], float)
+    return rows, np.ones(domain.n_groups), np.full(domain.m, np.inf)
+
+
+def least(domain, g):
+    """Return min g'v by a linear program, in units in which the bounds are about 1."""
+    rows, right, upper = constraints(domain)
+    unit = upper.min() if np.isfinite(upper).all() else 1.0
+    bounds = list(zip(np.zeros(M), upper / unit, strict=True))
+    return unit * linprog(g, A_eq=rows, b_eq=right, bounds=bounds).fun
+
+
+def drawn(seed, size=1.0):
+    """Return random numbers of both signs, one at least in each group positive."""
+    x = size * np.random.default_rng(seed).standard_normal(M)
+    x[:4] = np.abs(x[:4])
+    return x
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_linear_min_is_the_vertex_of_a_linear_program(domain, seed):
+    g = drawn(seed)
+    g[seed % 3 :: 3] = g[0]  # ties
+    v = domain.linear_min(g)
+    assert domain.violation(v) <= 1e-15
+    assert g @ v == pytest.approx(least(domain, g), rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_separable_gap_without_ridge_is_the_frank_wolfe_gap(domain, seed):
+    g, x = drawn(seed), domain.repair(drawn(seed + 10))
+    gap, multipliers = domain.separable_gap(x, g, np.zeros(domain.m))
+    assert gap == pytest.approx(g @ x - least(domain, g), rel=1e-9, abs=1e-15)
+    assert gap >= 0 and len(multipliers) == len(constraints(domain)[1])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("ridge", [1e-6, 1.0, 1e6, "mixed"])
+def test_separable_gap_with_ridge_by_weak_duality(seed, ridge):
+    """Its multipliers prove it: the Lagrangian at them has the same value as the minimum."""
+    g, x = drawn(seed), DOMAINS["product"].repair(drawn(seed + 10))
+    d = np.full(M, ridge) if ridge != "mixed" else np.where(np.arange(M) % 2, 2.0, 0.0)
+    gap, levels = DOMAINS["product"].separable_gap(x, g, d)
+    slack = levels[GROUP] - g
+    held = np.maximum(slack, 0.0)
+    assert np.all(held[d == 0] <= 1e-15)
+    lagrangian = levels.sum() - np.sum(held[d > 0] ** 2 / (2.0 * d[d > 0]))
+    value = g @ x + 0.5 * d @ x**2
+    assert gap == pytest.approx(value - lagrangian, rel=1e-9, abs=1e-13 * max(1.0, abs(value)))
+
+
+def test_separable_gap_of_the_minimiser_is_zero():
+    g, d = np.array([0.0, 1.0, 5.0]), np.array([1.0, 1.0, 1.0])
+    gap, levels = simplex(3).separable_gap(np.array([1.0, 0.0, 0.0]), g, d)
+    assert gap == 0.0 and levels == pytest.approx([1.0])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_water_level_fills_exactly_one(seed, scale):
+    rng = np.random.default_rng(seed)
+    g, d = scale * rng.standard_normal(50), rng.uniform(0.1, 10.0, 50)
+    assert np.sum(np.maximum(water_level(g, d) - g, 0.0) / d) == pytest.approx(1.0, rel=1e-4)
+    assert water_level(g, 0.0 * d) == g.min()
+    assert water_level(g + 1.0, d) == pytest.approx(water_level(g, d) + 1.0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_best_multiplier_is_the_best_bias(seed):
+    box, g = DOMAINS["box"], drawn(seed)
+
+    def loss(b):
+        return UPPER @ np.maximum(0.0, -(g + b * Y))
+
+    found = minimize_scalar(loss, bounds=(-5, 5), method="bounded", options={"xatol": 1e-10})
+    assert loss(box.best_multiplier(g)) <= found.fun + 1e-12
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cone_multiplier_is_the_widest_strip(seed):
+    h = drawn(seed)
+    low, b = DOMAINS["box"].cone_multiplier(h)
+    assert low == pytest.approx(np.min(h + b * Y))
+    for other in b + np.array([-1e-3, 1e-3]):
+        assert np.min(h + other * Y) < low
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_repair_returns_a_feasible_point_and_keeps_one(domain, seed, size):
+    fixed = domain.repair(drawn(seed, size))
+    assert domain.violation(fixed) <= 1e-14 * max(1.0, fixed.sum())
+    np.testing.assert_allclose(domain.repair(fixed), fixed, rtol=1e-14)
+    assert not np.shares_memory(domain.repair(fixed), fixed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_repair_of_the_box_is_the_projection(seed):
+    """No feasible point is closer: (x - p)'(v - p) <= 0 for every vertex v."""
+    box, x = DOMAINS["box"], drawn(seed, size=3.0)
+    p = box.repair(x)
+    assert (x - p) @ box.linear_min(p - x) - (x - p) @ p <= 1e-13
+
+
+def test_repair_of_nothing_is_refused():
+    with pytest.raises(InputError, match="x0"):
+        simplex(3).repair(np.zeros(3))
+
+
+def test_violation_measures_the_worst_constraint():
+    assert simplex(2).violation(np.array([0.5, 0.75])) == 0.25
+    assert simplex(2).violation(np.array([-0.5, 1.5])) == 0.5
+    assert SimplexProduct(np.array([0, 1])).violation(np.array([1.0, 0.5])) == 0.5
+    box = BoxHyperplane(np.array([1.0, 2.0]), np.array([1.0, -1.0]))
+    assert box.violation(np.array([1.5, 1.5])) == 0.5
+    assert box.violation(np.array([1.0, 0.25])) == 0.75
+
+
+def test_take_restricts_the_constraints(domain):
+    rows = np.array([0, 1, 3, 4, 6])
+    part = domain.take(rows)
+    for whole, restricted in zip(constraints(domain), constraints(part), strict=True):
+        whole = whole[..., rows] if np.shape(whole)[-1:] == (M,) else whole
+        np.testing.assert_array_equal(restricted, whole)
+
+
+def test_members_partition_the_coordinates():
+    members = SimplexProduct(GROUP).members
+    assert sorted(np.concatenate(members)) == list(range(M))
+    assert all(set(GROUP[of]) == {k} for k, of in enumerate(members))
+    vertices = list(product(*members))
+    assert len(vertices) == np.prod([len(of) for of in members])

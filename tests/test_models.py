@@ -1,0 +1,184 @@
+"""What an answer means: balls, hyperplanes and closest points, judged by direct formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import pairwise
+from sklearn.svm import SVC, LinearSVC
+
+from problems.clouds import cloud, separable_clouds, two_clouds
+from qpsvm import (
+    RBF,
+    Cached,
+    HingeDual,
+    HingePrimal,
+    L2SVMDual,
+    Linear,
+    MEBDual,
+    PolytopeDistanceDual,
+    Precomputed,
+    solve,
+)
+
+X, Y = two_clouds(80, 3, seed=21)
+NEW = cloud(30, 3, seed=22)
+TOL = 1e-8
+
+# a Gram of X; its values between two sets of points; what the model is given for new points
+KERNELS = {
+    "linear": (Linear(X), pairwise.linear_kernel, lambda Z: Z),
+    "linear-CSR": (Linear(sp.csr_matrix(X)), pairwise.linear_kernel, sp.csr_matrix),
+    "rbf": (RBF(X, 0.5), lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.5), lambda Z: Z),
+    "cached": (Cached(RBF(X, 0.5)), lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.5), sp.csr_matrix),
+    "precomputed": (Precomputed(X @ X.T), pairwise.linear_kernel, lambda Z: Z @ X.T),
+    "array": (X @ X.T, pairwise.linear_kernel, lambda Z: sp.csr_matrix(Z @ X.T)),
+}
+
+
+@pytest.fixture(params=KERNELS.values(), ids=KERNELS)
+def kernel(request):
+    return request.param
+
+
+def is_linear(gram):
+    return isinstance(gram, Linear)
+
+
+def test_ball_contains_all_points_and_no_smaller_one_does(kernel):
+    gram, k, given = kernel
+    result = solve(MEBDual(gram), "mfw", tol=TOL)
+    ball, x = result.model, result.x
+    K = k(X, X)
+    square = np.diag(K) - 2 * K @ x + x @ K @ x
+    assert np.sqrt(square.max()) <= ball.radius * (1 + 1e-12)
+    assert ball.radius_lower <= ball.radius <= ball.radius_lower * (1 + TOL)
+    assert result.value == pytest.approx(-(ball.radius_lower**2), rel=1e-14)
+    assert f"{ball.radius:.10g}" in str(ball)
+    if isinstance(gram, np.ndarray | Precomputed):
+        return
+    distance = np.sqrt(k(NEW, NEW).diagonal() - 2 * k(NEW, X) @ x + x @ K @ x)
+    np.testing.assert_allclose(ball.distance(given(NEW)), distance, rtol=1e-9)
+    np.testing.assert_array_equal(ball.contains(given(NEW)), distance <= ball.radius)
+    assert ball.contains(given(X)).all()
+    np.testing.assert_allclose(ball.distance(given(X))[result.support], ball.radius, rtol=1e-3)
+    assert (ball.center is not None) == is_linear(gram)
+    if is_linear(gram):
+        np.testing.assert_allclose(ball.center, x @ X)
+
+
+@pytest.mark.parametrize("declare", [L2SVMDual, HingeDual])
+def test_hyperplane_is_its_formula(kernel, declare):
+    gram, k, given = kernel
+    result = solve(declare(gram, Y, C=3.0), tol=TOL)
+    plane, x = result.model, result.x
+    scale = x.sum() / (x @ (np.outer(Y, Y) * (k(X, X) + 1) + np.eye(80) / 3) @ x)
+    weights = Y * x * (scale if declare is L2SVMDual else 1.0)
+    decision = k(NEW, X) @ weights + plane.b
+    np.testing.assert_allclose(plane.decision_function(given(NEW)), decision, atol=1e-9)
+    np.testing.assert_array_equal(plane.predict(given(NEW)), np.where(decision >= 0, 1.0, -1.0))
+    assert plane.separable and (plane.w is not None) == is_linear(gram)
+    if is_linear(gram):
+        np.testing.assert_allclose(plane.w, weights @ X, atol=1e-12)
+    if declare is L2SVMDual:
+        assert plane.b == pytest.approx(weights.sum())
+
+
+@pytest.mark.parametrize("C", [0.1, 3.0, 100.0])
+def test_l2_svm_is_optimal_in_its_standard_form(C):
+    """Minimise 1/2 (|w|^2 + b^2) + C/2 sum max(0, 1 - y f)^2: zero gradient, LIBLINEAR's answer."""
+    plane = solve(L2SVMDual(Linear(X), Y, C=C), tol=1e-10).model
+    slack = np.maximum(0.0, 1.0 - Y * plane.decision_function(X))
+    np.testing.assert_allclose(plane.w, C * (Y * slack) @ X, atol=1e-5 * C)
+    assert plane.b == pytest.approx(C * (Y * slack).sum(), abs=1e-5 * C)
+    theirs = LinearSVC(C=C / 2, tol=1e-10, max_iter=10**6, dual=True).fit(X, Y)
+    np.testing.assert_allclose(plane.w, theirs.coef_[0], atol=1e-3)
+    assert plane.b == pytest.approx(theirs.intercept_[0], abs=1e-3)
+
+
+@pytest.mark.parametrize("C", [0.1, 3.0, 100.0])
+def test_hinge_is_libsvm(C):
+    result = solve(HingeDual(RBF(X, 0.5), Y, C=C), tol=1e-9)
+    theirs = SVC(C=C, gamma=0.5, tol=1e-9).fit(X, Y)
+    assert sorted(result.support) == sorted(theirs.support_)
+    decision = result.model.decision_function(NEW)
+    np.testing.assert_allclose(decision, theirs.decision_function(NEW), atol=1e-3)
+
+
+def test_hinge_satisfies_its_optimality_conditions():
+    C, result = 3.0, solve(HingeDual(RBF(X, 0.5), Y, C=3.0), tol=1e-12)
+    margin = Y * result.model.decision_function(X)
+    a, close = result.x, 1e-4
+    assert np.all(margin[a == 0] >= 1 - close) and np.all(margin[a == C] <= 1 + close)
+    np.testing.assert_allclose(margin[(a > 0) & (a < C)], 1.0, atol=close)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+def test_primal_and_dual_hinge_are_one_model(storage):
+    primal = solve(HingePrimal(storage(X), Y, C=2.0), tol=TOL)
+    dual = solve(HingeDual(Linear(storage(X)), Y, C=2.0), tol=TOL)
+    assert primal.value == pytest.approx(-dual.value, rel=2 * TOL)
+    np.testing.assert_allclose(primal.x, np.append(primal.model.w, primal.model.b))
+    np.testing.assert_array_equal(primal.dual, dual.x)
+    np.testing.assert_array_equal(primal.support, dual.support)
+    np.testing.assert_allclose(primal.model.decision_function(NEW), NEW @ primal.x[:-1] + primal.x[-1])
+    loss = np.maximum(0, 1 - Y * primal.model.decision_function(X)).sum()
+    assert primal.value == pytest.approx(0.5 * primal.x[:-1] @ primal.x[:-1] + 2.0 * loss)
+
+
+def test_witness_points_are_the_closest_points():
+    P, y = separable_clouds(80, 3, seed=23, gap=1.0)
+    result = solve(PolytopeDistanceDual(Linear(P), y), "mfw", tol=TOL)
+    m, x = result.model, result.x
+    np.testing.assert_allclose(m.p, x[y > 0] @ P[y > 0], atol=1e-12)
+    np.testing.assert_allclose(m.q, x[y < 0] @ P[y < 0], atol=1e-12)
+    np.testing.assert_allclose(m.w, m.p - m.q, atol=1e-12)
+    assert m.distance == pytest.approx(np.linalg.norm(m.p - m.q))
+    assert m.margin <= m.distance <= m.margin * (1 + TOL) and not m.hulls_intersect
+    # all of P lies on p's side of the strip, all of Q on q's; the hyperplane is half-way
+    along = P @ m.w / m.distance
+    assert along[y > 0].min() - along[y < 0].max() >= m.margin * (1 - 1e-9)
+    np.testing.assert_array_equal(m.predict(P), y)
+    np.testing.assert_allclose(m.decision_function([m.p, m.q]) @ [1.0, 1.0], 0.0, atol=1e-6)
+    np.testing.assert_allclose(m.decision_function(NEW), NEW @ m.w + m.b)
+
+
+def test_from_points_stacks_the_hulls():
+    P, Q = X[Y > 0] + 5.0, sp.csr_matrix(X[Y < 0])
+    result = solve(PolytopeDistanceDual.from_points(P, Q), tol=TOL)
+    np.testing.assert_allclose(result.model.p, result.x[: len(P)] @ P)
+    np.testing.assert_allclose(result.model.q, result.x[len(P) :] @ Q.toarray())
+    lifted = PolytopeDistanceDual.from_points(P, Q, chi=2.0, kernel=lambda X: RBF(X, 0.5))
+    assert isinstance(lifted.K, RBF) and lifted.chi == 2.0 and solve(lifted).converged
+
+
+def test_closest_points_in_feature_space(kernel):
+    gram, k, given = kernel
+    # the hulls meet unless they are lifted
+    for chi in (5.0,) if k is pairwise.linear_kernel else (5.0, None):
+        result = solve(PolytopeDistanceDual(gram, Y, chi=chi), "mfw", tol=TOL)
+        m, signed = result.model, Y * result.x
+        assert m.distance == pytest.approx(np.sqrt(signed @ k(X, X) @ signed))
+        decision = k(NEW, X) @ signed + m.b
+        np.testing.assert_allclose(m.decision_function(given(NEW)), decision, atol=1e-9)
+        np.testing.assert_array_equal(m.predict(given(NEW)), np.where(decision >= 0, 1.0, -1.0))
+        assert (m.p is not None) == is_linear(gram)
+
+
+def test_prediction_in_blocks_is_prediction(monkeypatch):
+    import qpsvm.models
+
+    plane = solve(HingeDual(RBF(X, 0.5), Y)).model
+    whole = plane.decision_function(NEW)
+    monkeypatch.setattr(qpsvm.models, "BLOCK_ENTRIES", 7 * len(plane.expansion.indices))
+    np.testing.assert_allclose(plane.decision_function(NEW), whole, rtol=1e-13)
+    np.testing.assert_allclose(plane.decision_function(sp.csr_matrix(NEW)), whole, rtol=1e-12)
+    np.testing.assert_allclose(plane.decision_function(NEW.tolist()), whole, rtol=1e-13)
+
+
+def test_a_result_reads_like_a_sentence():
+    result = solve(MEBDual(Linear(X)), "mfw", tol=1e-6)
+    text = str(result)
+    assert text.startswith("mfw: optimal") and f"{len(result.support)} points in the support" in text
+    assert "tol 1e-06" in text and "Ball of radius" in text

@@ -1,0 +1,115 @@
+"""Frandi et al.: section 4.4 is wrong for kernels that are not normalised; ball and machine agree.
+
+Their section 4.4 runs the code of the normalised case, with its line search
+lambda = 1/2 (1 - r^2 / gamma^2), on any Mercer kernel. That is the exact line search only where
+Q_ii is constant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from problems.clouds import two_clouds
+from qpsvm import RBF, L2SVMDual, Linear, MEBDual, Polynomial, Precomputed, solve
+from qpsvm.solvers import METHODS
+
+X, Y = two_clouds(60, 3, seed=31)
+C = 10.0
+
+
+def hessian(kernel):
+    K = kernel(X).block(np.arange(len(X)))
+    return np.outer(Y, Y) * (K + 1.0) + np.eye(len(X)) / C
+
+
+def as_printed(Q, steps):
+    """Run Algorithm 3 as section 4.4 has it, Delta^2 = Q_11; return the values a'Qa."""
+    delta_square = Q[0, 0]
+    a = np.zeros(len(Q))
+    a[[0, np.argmax(np.diag(Q) - 2.0 * Q[0])]] = 0.5
+    values = [a @ Q @ a]
+    for _ in range(steps):
+        s, R = Q @ a, values[-1]
+        radius = delta_square - R
+        distance = delta_square - 2.0 * s + R  # gamma_i^2
+        support = np.flatnonzero(a > 0)
+        i, j = np.argmax(distance), support[np.argmin(distance[support])]
+        up, down = distance[i] / radius - 1.0, 1.0 - distance[j] / radius
+        if up >= down:
+            length = 0.5 * (1.0 - radius / distance[i])
+            a *= 1.0 - length
+            a[i] += length
+        else:
+            length = min(down / (2.0 * (1.0 - down)), a[j] / (1.0 - a[j]))
+            a *= 1.0 + length
+            a[j] = max(a[j] - length, 0.0)
+        values.append(a @ Q @ a)
+    return np.array(values)
+
+
+def increases(values):
+    return int(np.sum(np.diff(values) > 1e-12 * np.abs(values[:-1])))
+
+
+def quadratic(X):
+    return Polynomial(X, degree=2, gamma=1.0, coef0=1.0)
+
+
+def iterates(problem, method, x0, steps):
+    """Return the points after each single step."""
+    qp = problem.as_qp()
+    solver = METHODS[method].maker(qp)()
+    with qp.gram.kernel.hold(1 << 24) as store:
+        qp = replace(qp, store=store)
+        state = solver.init(qp, x0, np.random.default_rng(0))
+        path = [state.x.copy()]
+        while len(path) <= steps:
+            if solver.advance(qp, state, 1).steps:
+                path.append(state.x.copy())
+        return path
+
+
+def test_the_printed_step_is_right_for_a_normalised_kernel():
+    Q = hessian(lambda X: RBF(X, 0.3))
+    values = as_printed(Q, 200)
+    assert increases(values) == 0
+    path = iterates(L2SVMDual(RBF(X, 0.3), Y, C=C), "mfw", None, 200)
+    np.testing.assert_allclose(values, [a @ Q @ a for a in path], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [quadratic, Linear])
+def test_the_printed_step_increases_the_value_with_other_kernels(kernel):
+    values = as_printed(hessian(kernel), 200)
+    assert increases(values) >= 10 or values[-1] > 1.5 * values.min()
+
+
+@pytest.mark.parametrize("kernel", [quadratic, Linear])
+@pytest.mark.parametrize("method", ["fw", "mfw"])
+def test_this_step_never_does(kernel, method):
+    Q = hessian(kernel)
+    values = np.array([a @ Q @ a for a in iterates(L2SVMDual(kernel(X), Y, C=C), method, None, 500)])
+    assert increases(values) == 0
+    assert values[-1] < values[0]
+
+
+def test_what_the_printed_step_misses_is_found():
+    Q = hessian(quadratic)
+    result = solve(L2SVMDual(quadratic(X), Y, C=C), "mfw", tol=1e-6)
+    assert result.converged
+    assert as_printed(Q, 2000)[-1] > 2.0 * result.value * (1.0 + 1e-3)
+
+
+@pytest.mark.parametrize("method", ["fw", "mfw"])
+def test_ball_and_machine_are_one_path_where_the_diagonal_is_constant(method):
+    """a'Qa - diag(Q)'a = a'Qa - Delta^2 on the simplex: the same steps, one after the other."""
+    Q = hessian(lambda X: RBF(X, 0.3))
+    assert np.ptp(np.diag(Q)) <= 1e-15
+    x0 = np.zeros(len(X))
+    x0[[3, 11, 20]] = 0.5, 0.25, 0.25
+    ball = iterates(MEBDual(Precomputed(Q)), method, x0, 300)
+    machine = iterates(L2SVMDual(RBF(X, 0.3), Y, C=C), method, x0, 300)
+    for one, other in zip(ball, machine, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)

@@ -1,0 +1,89 @@
+"""However the same data are handed over and held, the certified intervals meet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import qpsvm
+from problems import INSTANCES
+from qpsvm import Cached, Precomputed, Status
+from tests.independent import EPS
+
+
+def with_points(problem, X):
+    """Return the problem on other points, the parameters of the kernel unchanged."""
+    if hasattr(problem, "X"):
+        return replace(problem, X=X)
+    return replace(problem, K=replace(problem.K, X=X))
+
+
+def tight(problem):
+    """Return the bytes for nine columns: hardly more than the fewest that can be held."""
+    return 9 * 8 * len(problem.y if hasattr(problem, "y") else problem.K.diag())
+
+
+def dense_matrix(instance, problem):
+    return problem, instance.declare("dense"), {}
+
+
+def tight_memory(instance, problem):
+    return problem, problem, {"memory_limit": tight(problem)}
+
+
+def cached(instance, problem):
+    return problem, replace(problem, K=Cached(problem.K)), {}
+
+
+def cached_in_tight_memory(instance, problem):
+    return problem, replace(problem, K=Cached(problem.K, tight(problem))), {}
+
+
+def other_storage(instance, problem):
+    X = instance.data()["X"]
+    return problem, with_points(problem, X.toarray() if sp.issparse(X) else sp.csr_matrix(X)), {}
+
+
+def single_precision(instance, problem):
+    """The same numbers, all of which float32 can hold, in both precisions."""
+    if "K" in instance.data():
+        K = instance.data()["K"].astype(np.float32)
+        both = Precomputed(K), Precomputed(K.astype(np.float64))
+        return *(replace(problem, K=given) for given in both), {}
+    X = instance.data()["X"].astype(np.float32)
+    return with_points(problem, X), with_points(problem, X.astype(np.float64)), {}
+
+
+FOR_A_MATRIX = (single_precision,)
+FOR_A_PRIMAL = (*FOR_A_MATRIX, other_storage, tight_memory)
+FOR_POINTS = (*FOR_A_PRIMAL, dense_matrix, cached, cached_in_tight_memory)
+
+
+def changes(instance):
+    if "K" in instance.data():
+        return FOR_A_MATRIX
+    return FOR_A_PRIMAL if instance.family == "hinge_primal" else FOR_POINTS
+
+
+@pytest.mark.parametrize(
+    ("instance", "change"),
+    [
+        pytest.param(instance, change, id=f"{instance}-{change.__name__}")
+        for instance in INSTANCES.values()
+        for change in changes(instance)
+    ],
+)
+def test_intervals_meet(instance, change):
+    one, other, options = change(instance, instance.declare())
+    a = qpsvm.solve(one, tol=1e-6, max_iter=2000)
+    b = qpsvm.solve(other, tol=1e-6, max_iter=2000, **options)
+    assert Status.NONCONVEX not in (a.status, b.status)
+    # entries of K are rounded differently: relative to |x_i| |x_j|, which for distant points is much
+    weights = a.dual if instance.family == "hinge_primal" else a.x
+    K = one._dual.K if instance.family == "hinge_primal" else one.K
+    error = 64 * EPS * float(K.diag().max()) * float(weights.sum()) ** 2
+    assert a.certificate.lower <= b.certificate.upper + error
+    assert b.certificate.lower <= a.certificate.upper + error
