@@ -1,6 +1,6 @@
 """Hypercube least squares (Garber and Wolf, section 4.1): the figure and tables of the gallery.
 
-    python -m asv_benchmarks.gallery_hypercube
+python -m asv_benchmarks.gallery_hypercube
 """
 
 from __future__ import annotations

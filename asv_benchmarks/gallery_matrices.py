@@ -1,6 +1,6 @@
 """Matrix completion over the nuclear-norm ball and least squares over the Birkhoff polytope.
 
-    python -m asv_benchmarks.gallery_matrices
+python -m asv_benchmarks.gallery_matrices
 """
 
 from __future__ import annotations

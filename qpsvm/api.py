@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from qpsvm.errors import InputError, MethodMismatchError, check_number
-from qpsvm.formulations import Formulation
 from qpsvm.forms import QP
+from qpsvm.formulations import Formulation
 from qpsvm.gram.psd import is_psd
 from qpsvm.result import Progress, Result
 
@@ -140,7 +140,7 @@ def _find(problem: Formulation, qp: QP, method: str, options: dict[str, Any]) ->
     from qpsvm.solvers import METHODS
 
     name = _auto(qp) if method == "auto" else method
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(key) for key in ("auto", *METHODS))
         raise InputError(f"method must be one of {known}; got {method!r}")
     maker = METHODS[name].maker(qp)

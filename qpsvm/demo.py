@@ -123,8 +123,7 @@ def run(
     columns, rows = shutil.get_terminal_size((100, 24))
     shape = {"ncols": columns - 1, "nrows": rows}
     with tqdm(total=total, disable=None, leave=False, bar_format=BAR, **shape) as bar:
-        bar.set_description_str("compiling the steps")
-        compile_steps()
+        compile_steps(bar)
         bar.update()
         for line in _solve_all(tasks, bar, time_limit, compare):
             tqdm.write(line, file=sys.stdout)
@@ -193,12 +192,13 @@ def breast_cancer() -> tuple[Points, Labels, list[str]]:
     return X, np.where(data.target == 1, 1.0, -1.0), list(data.feature_names)
 
 
-def compile_steps() -> None:
+def compile_steps(bar: Any) -> None:
     """Solve two tiny problems by all methods, so that no time below holds compilation."""
     X, y = np.eye(4), np.array([1.0, 1.0, -1.0, -1.0])
     for problem in (PolytopeDistanceDual(Linear(X), y), HingeDual(Linear(X), y)):
         for method in methods(problem):
-            solve(problem, method=method)
+            bar.set_description_str(f"compiling {method}, once")
+            solve(problem, method)
 
 
 def _solve_all(tasks: list[Task], bar: Any, time_limit: float, compare: bool) -> Iterator[str]:

@@ -25,7 +25,9 @@ def shown(verbose: bool | str, callback: Callback | None, title: str) -> Iterato
         with tqdm(total=100, desc=title, bar_format=BAR, leave=True) as bar:
             yield _chain(_Bar(bar), callback)
     elif verbose == "table":
-        sys.stdout.write(f"{'iteration':>10} {'seconds':>9} {'upper':>15} {'lower':>15} {'gap':>9}\n")
+        sys.stdout.write(
+            f"{'iteration':>10} {'seconds':>9} {'upper':>15} {'lower':>15} {'gap':>9}\n"
+        )
         yield _chain(_row, callback)
     else:
         raise InputError(f'verbose must be True, False or "table"; got {verbose!r}')

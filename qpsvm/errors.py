@@ -55,6 +55,15 @@ def check_finite(name: str, values: NDArray[np.floating]) -> None:
         raise InputError(f"{name} must be finite; got {bad} entries that are NaN or infinite")
 
 
+def check_vector(name: str, values: Any, n: int) -> NDArray[np.float64]:
+    """Return a finite float64 copy of shape (n,)."""
+    vector = np.array(_as_array(name, values), dtype=np.float64)
+    if vector.shape != (n,):
+        raise InputError(f"{name} must have shape ({n},); got {vector.shape}")
+    check_finite(name, vector)
+    return vector
+
+
 def check_labels(name: str, y: Any, m: int) -> NDArray[np.float64]:
     """Return labels as a float64 copy of shape (m,) with values -1 and +1."""
     labels = np.array(_as_array(name, y), dtype=np.float64)
@@ -90,18 +99,22 @@ def check_number(
     high: float = math.inf,
     open_low: bool = False,
     integer: bool = False,
+    finite: bool = False,
 ) -> Any:
     """Return `value` if it is a number within [low, high]; raise InputError otherwise."""
     kind = numbers.Integral if integer else numbers.Real
-    allowed = f"{'an integer' if integer else 'a number'} {'>' if open_low else '>='} {low:g}"
+    allowed = "an integer" if integer else "a finite number" if finite else "a number"
+    if low > -math.inf:
+        allowed += f" {'>' if open_low else '>='} {low:g}"
     if high < math.inf:
         allowed += f" and <= {high:g}"
     if isinstance(value, bool) or not isinstance(value, kind):
         raise InputError(f"{name} must be {allowed}; got {value!r}")
     number = float(value)
-    if not (low < number if open_low else low <= number) or not number <= high:
+    inside = (low < number if open_low else low <= number) and number <= high
+    if not inside or (finite and not math.isfinite(number)):
         raise InputError(f"{name} must be {allowed}; got {value!r}")
-    return int(value) if integer else number
+    return int(number) if integer else number
 
 
 def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:

@@ -104,7 +104,8 @@ class QP:
         """Return a bound on the rounding error of the gap from fresh float64 products."""
         if isinstance(self.gram, Residual):
             return self.gram.roundoff(self.gram.product(x))
-        return 4.0 * EPS * (self.scale * float(np.sum(np.abs(x))) ** 2 + abs(value))
+        entry = 4.0 * EPS * self.scale + self.gram.error
+        return entry * float(np.sum(np.abs(x))) ** 2 + 4.0 * EPS * abs(value)
 
     def bounds(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> Bounds:
         """Return the bounds at a feasible x, given `product` = G x.
@@ -123,11 +124,8 @@ class QP:
         quadratic = float(x @ product)
         upper = 0.5 * quadratic + 0.5 * float(ridge @ (x * x)) + float(self.linear @ x)
         upper += self.constant
-        if isinstance(self.domain, BoxHyperplane) and not self.domain.bounded:
-            least_margin, bias = self.domain.cone_multiplier(product)
-            blow_up = 1.0 / least_margin if least_margin > 0 else np.inf
-            lower = self.constant - (0.5 * blow_up * blow_up * quadratic if blow_up else 0.0)
-            gap, multipliers = upper - lower, np.array([bias * blow_up if blow_up else bias])
+        if isinstance(self.domain, BoxHyperplane):
+            gap, multipliers = self._hinge_gap(x, product, quadratic, upper)
         else:
             gap, multipliers = self.domain.separable_gap(x, product + self.linear, ridge)
         gap = max(gap, 0.0) + self.roundoff(x, upper)
@@ -137,6 +135,24 @@ class QP:
         if self.negated:
             upper, lower = -lower, -upper
         return Bounds(upper, lower, gap, multipliers)
+
+    def _hinge_gap(
+        self, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float, upper: float
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
+
+        Either t = 1 with the slacks that this leaves, or t such that the least margin is 1 and no
+        slack is left: the only one with infinite C, and the better one where C is large.
+        """
+        assert isinstance(self.domain, BoxHyperplane)
+        least, bias = self.domain.cone_multiplier(product)
+        t = 1.0 / least if least > 0 else np.inf
+        hard = upper + (0.5 * t * t * quadratic if t and np.isfinite(t) else t) - self.constant
+        if self.domain.bounded:
+            gap, (b,) = self.domain.separable_gap(x, product + self.linear, self.gram.ridge)
+            if gap <= hard or not t:
+                return gap, np.array([b, 1.0])
+        return hard, np.array([bias * t if t and np.isfinite(t) else np.sign(bias), t or 1.0])
 
     def feasible(
         self, x: NDArray[np.float64], product: NDArray[np.float64]

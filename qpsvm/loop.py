@@ -54,14 +54,16 @@ def run(
     begun = time.perf_counter()
     state = solver.init(problem, x0, np.random.default_rng(seed))
     trace = _Trace(problem, limits, state.x.copy(), time.perf_counter())
-    with _interrupt_flag() as interrupted:
+    with _interrupt_flag() as interrupted:  # also while the closing certificate is computed
         status, certified = _iterate(problem, solver, state, limits, interrupted, trace)
-    stopped = time.perf_counter()
-    if certified is None:
-        honest = replace(problem, convex=problem.convex and status is not Status.NONCONVEX)
-        certified = certify(honest, trace.best, limits.tol)
+        stopped = time.perf_counter()
+        if certified is None:
+            honest = replace(problem, convex=problem.convex and status is not Status.NONCONVEX)
+            certified = certify(honest, trace.best, limits.tol)
     if certified.certificate.passed:
         status = Status.OPTIMAL
+    elif status is Status.STALLED and not problem.convex:
+        status = Status.NONCONVEX
     ended = time.perf_counter()
     timings = {
         "setup": trace.started - begun,

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.errors import InputError
+from qpsvm.errors import InputError, check_points
 from qpsvm.gram import Gram
 from qpsvm.gram.base import BLOCK_ENTRIES
-from qpsvm.gram.kernels import PointGram, transposed_times
+from qpsvm.gram.linear import transposed_times
+from qpsvm.gram.points import PointGram
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +75,7 @@ class Ball:
 
     def distance(self, points: Any) -> NDArray[np.float64]:
         """Return the distances of new points from the center, shape (n,)."""
-        if self.center is not None:
-            return np.asarray(np.linalg.norm(np.asarray(points, float) - self.center, axis=1))
+        new = check_points("points", points)
         gram = self.expansion.gram
         while not isinstance(gram, PointGram):
             if not hasattr(gram, "gram"):
@@ -83,7 +84,14 @@ class Ball:
                     "k(x, x) of a new point; give a kernel such as RBF(X) instead"
                 )
             gram = gram.gram
-        square = gram.norms(points) - 2.0 * self.expansion(points) + self.center_square
+        if new.shape[1] != gram.X.shape[1]:
+            raise InputError(
+                f"points must have {gram.X.shape[1]} features, as the training points have; "
+                f"got shape {new.shape}"
+            )
+        if self.center is not None and not sp.issparse(new):
+            return np.asarray(np.linalg.norm(new - self.center, axis=1))
+        square = gram.norms(new) - 2.0 * self.expansion(new) + self.center_square
         return np.asarray(np.sqrt(np.maximum(square, 0.0)))
 
     def contains(self, points: Any, slack: float = 1e-9) -> NDArray[np.bool_]:

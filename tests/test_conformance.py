@@ -44,8 +44,9 @@ class Case:
         if "crawl" in self.instance.tags or "zero-optimum" in self.instance.tags:
             return "crawl" not in self.instance.tags
         gram = self.problem.as_qp().gram
-        size = abs(reference.answer(self.instance).value) / np.max(gram.diag() + gram.ridge)
-        return size >= 1e-4 if self.tol > 1e-6 else self.tol * size >= 8 * independent.EPS
+        value, scale = reference.answer(self.instance).value, np.max(gram.diag() + gram.ridge)
+        least = 1e-4 if self.tol > 1e-6 else 8 * independent.EPS / self.tol
+        return abs(value) >= least * scale
 
     @cached_property
     def result(self) -> qpsvm.Result:

@@ -16,8 +16,8 @@ from qpsvm import (
     L2SVMDual,
     Linear,
     MEBDual,
-    PolytopeDistanceDual,
     Polynomial,
+    PolytopeDistanceDual,
     Sigmoid,
     Status,
     solve,
@@ -212,14 +212,14 @@ def test_zero_optimum_is_reached_and_said():
 def test_units_do_not_matter(scale):
     """The value scales by the square; certificates and steps are free of units."""
     X, y = STRIP
-    for declare, C in (
-        (lambda X, s: MEBDual(Linear(X)), None),
-        (lambda X, s: PolytopeDistanceDual(Linear(X), y), None),
-        (lambda X, s: HingeDual(Linear(X), y, C=1.0 / s**2), None),
-        (lambda X, s: PolytopeDistanceDual(Linear(X), y, chi=1.0 / s**2), None),
+    for declare, ratio in (
+        (lambda X, s: MEBDual(Linear(X)), scale**2),
+        (lambda X, s: PolytopeDistanceDual(Linear(X), y), scale**2),
+        (lambda X, s: PolytopeDistanceDual(Linear(X), y, chi=1.0 / s**2), scale**2),
+        (lambda X, s: HingeDual(Linear(X), y, C=1.0 / s**2), 1.0 / scale**2),
     ):
-        for one, other in zip(answers(declare(X, 1.0)), answers(declare(X * scale, scale))):
-            ratio = 1.0 / scale**2 if isinstance(declare(X, 1.0), HingeDual) else scale**2
+        pairs = zip(answers(declare(X, 1.0)), answers(declare(X * scale, scale)), strict=True)
+        for one, other in pairs:
             assert other.value == pytest.approx(one.value * ratio, rel=2 * one.certificate.tol)
 
 
@@ -316,10 +316,9 @@ def test_weights_of_zero_leave_a_point_out():
     C = np.where(np.arange(60) % 3, 2.0, 0.0)
     kept = C > 0
     for declare in (L2SVMDual, HingeDual):
-        for one, other in zip(
-            answers(declare(RBF(X, 0.5), y, C=C)),
-            answers(declare(RBF(X[kept], 0.5), y[kept], C=2.0)),
-        ):
+        given = answers(declare(RBF(X, 0.5), y, C=C))
+        taken = answers(declare(RBF(X[kept], 0.5), y[kept], C=2.0))
+        for one, other in zip(given, taken, strict=True):
             assert not one.x[~kept].any() and set(one.support) <= set(np.flatnonzero(kept))
             assert one.x[kept].tobytes() == other.x.tobytes()
 

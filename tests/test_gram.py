@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -119,9 +120,10 @@ def test_distant_points_keep_their_digits(offset):
     np.testing.assert_allclose(
         RBF(far, 0.2).block(np.arange(40)), pairwise.rbf_kernel(near, gamma=0.2), rtol=1e-12
     )
-    centered = Linear(far).centered()
+    K = Linear(far).centered().block(np.arange(40))  # where the origin is does not matter
+    squares = np.add.outer(np.diag(K), np.diag(K)) - 2.0 * K
     np.testing.assert_allclose(
-        centered.diag(), np.sum((near - near.mean(axis=0)) ** 2, axis=1), rtol=1e-7
+        squares, pairwise.euclidean_distances(near, squared=True), atol=1e-11
     )
 
 
@@ -180,6 +182,17 @@ def test_columns_are_computed_once_or_again_as_memory_allows():
     assert free.counters["columns"] <= 40 < tight.counters["columns"]
     assert len(free.support) <= free.counters["columns"]
     assert solve(L2SVMDual(X @ X.T, Y), "mfw").counters["columns"] == 0
+
+
+def test_fifty_thousand_points_need_no_matrix():
+    """The matrix would take 20 GB; the memory allowed is 100 columns."""
+    points = cloud(50_000, 3, seed=3)
+    tracemalloc.start()
+    result = solve(MEBDual(RBF(points, 0.1)), "mfw", tol=1e-4, memory_limit=100 * 8 * 50_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result.converged and result.model.contains(points[:100]).all()
+    assert peak < 500e6
 
 
 # Caches.
@@ -270,7 +283,14 @@ def test_a_negative_eigenvalue_is_found(dense, value, monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rounding_is_not_called_negative(dense, dtype, monkeypatch):
     monkeypatch.setattr(psd, "DENSE", dense)
-    for points in (X, cloud(200, 3, seed=5), 1e4 + X, 1e-8 * X, np.zeros((20, 2)), np.ones((20, 2))):
+    for points in (
+        X,
+        cloud(200, 3, seed=5),
+        1e4 + X,
+        1e-8 * X,
+        np.zeros((20, 2)),
+        np.ones((20, 2)),
+    ):
         assert is_psd(Precomputed((points @ points.T).astype(dtype)))
         assert is_psd(Precomputed(pairwise.rbf_kernel(points, gamma=0.01).astype(dtype)))
     assert is_psd(Precomputed(low_eigenvalue(0.0, 60).astype(dtype)))

@@ -19,8 +19,8 @@ from qpsvm import (
     Linear,
     MEBDual,
     MethodMismatchError,
-    PolytopeDistanceDual,
     Polynomial,
+    PolytopeDistanceDual,
     Precomputed,
     Sigmoid,
     solve,
@@ -227,7 +227,9 @@ def solving(**options):
         *refused("seed", *(solving(seed=s) for s in (-1, 1.5, None, "0"))),
         *refused("memory_limit", *(solving(memory_limit=n) for n in (0, -1, 1.5, NAN, "1"))),
         *refused("method", *(solving(method=m) for m in ("nope", None, 3, "MFW", ["mfw"]))),
-        *refused("options", solving(method="mfw", momentum=0.9), solving(method="smo", start="ball")),
+        *refused(
+            "options", solving(method="mfw", momentum=0.9), solving(method="smo", start="ball")
+        ),
         *refused("start", solving(method="mfw", start="middle"), solving(method="mfw", start=None)),
         *refused("start_size", *(solving(method="mfw", start_size=n) for n in (1, -5, 2.5, "20"))),
     ],

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def test_max_iter(hard, method, max_iter):
 @pytest.mark.parametrize("method", ["fw", "mfw", "smo"])
 def test_a_longer_run_is_never_worse(hard, method):
     gaps = [solve(hard, method, tol=TIGHT, max_iter=n).certificate.gap for n in (1, 10, 100, 1000)]
-    assert all(later <= earlier * (1 + 1e-6) for earlier, later in zip(gaps, gaps[1:]))
+    assert all(later <= earlier * (1 + 1e-6) for earlier, later in pairwise(gaps))
 
 
 def test_no_time_at_all(hard):

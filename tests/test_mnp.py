@@ -196,16 +196,15 @@ def test_warm_start_from_another_method(method):
 
 def test_warm_start_from_more_points_than_a_face_can_hold(rng):
     X = rng.standard_normal((6000, 3))
-    y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    assert solve(MEBDual(Linear(X)), x0=np.full(6000, 1 / 6000)).converged
-    x0 = np.where(y > 0, 1 / np.sum(y > 0), 1 / np.sum(y < 0))
-    assert solve(PolytopeDistanceDual(Linear(X), y, chi=1e-3), x0=x0, tol=1e-6).converged
+    result = solve(MEBDual(Linear(X)), x0=np.full(6000, 1 / 6000))
+    assert result.converged and result.n_iter <= 3
 
 
-def test_negative_curvature_is_noticed():
-    K = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
-    result = solve(L2SVMDual(Precomputed(K, psd="assume"), np.array([1.0, -1.0, 1.0]), C=np.inf))
-    assert result.status in (Status.NONCONVEX, Status.STALLED)
+@pytest.mark.parametrize("kernel", [-np.eye(3), np.array([[1.0, 2.0], [2.0, 1.0]])])
+def test_negative_curvature_is_noticed(kernel):
+    for candidates in (1, 512):
+        result = solve(MEBDual(Precomputed(kernel)), candidates=candidates)
+        assert result.status is Status.NONCONVEX
 
 
 def random_block(rng, n, rank, n_groups):
@@ -244,8 +243,8 @@ def test_factor_follows_the_face(rng, rank, n_groups, ahead):
     np.testing.assert_allclose(f[face], least[block.group[face]], atol=1e-10)
 
 
-def test_linear_points_are_moved_only_from_far_away(rng):
-    X = rng.standard_normal((500, 3))
+def test_many_linear_points_are_moved_only_from_far_away(rng):
+    X = rng.standard_normal((50_000, 3))
     near, far = Linear(X), Linear(X.astype(np.float32) + np.float32(1e4))
     assert near.origin is None and near.centered() is near
     moved = far.centered()

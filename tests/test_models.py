@@ -31,7 +31,11 @@ KERNELS = {
     "linear": (Linear(X), pairwise.linear_kernel, lambda Z: Z),
     "linear-CSR": (Linear(sp.csr_matrix(X)), pairwise.linear_kernel, sp.csr_matrix),
     "rbf": (RBF(X, 0.5), lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.5), lambda Z: Z),
-    "cached": (Cached(RBF(X, 0.5)), lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.5), sp.csr_matrix),
+    "cached": (
+        Cached(RBF(X, 0.5)),
+        lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.5),
+        sp.csr_matrix,
+    ),
     "precomputed": (Precomputed(X @ X.T), pairwise.linear_kernel, lambda Z: Z @ X.T),
     "array": (X @ X.T, pairwise.linear_kernel, lambda Z: sp.csr_matrix(Z @ X.T)),
 }
@@ -122,7 +126,9 @@ def test_primal_and_dual_hinge_are_one_model(storage):
     np.testing.assert_allclose(primal.x, np.append(primal.model.w, primal.model.b))
     np.testing.assert_array_equal(primal.dual, dual.x)
     np.testing.assert_array_equal(primal.support, dual.support)
-    np.testing.assert_allclose(primal.model.decision_function(NEW), NEW @ primal.x[:-1] + primal.x[-1])
+    np.testing.assert_allclose(
+        primal.model.decision_function(NEW), NEW @ primal.x[:-1] + primal.x[-1]
+    )
     loss = np.maximum(0, 1 - Y * primal.model.decision_function(X)).sum()
     assert primal.value == pytest.approx(0.5 * primal.x[:-1] @ primal.x[:-1] + 2.0 * loss)
 
@@ -180,5 +186,7 @@ def test_prediction_in_blocks_is_prediction(monkeypatch):
 def test_a_result_reads_like_a_sentence():
     result = solve(MEBDual(Linear(X)), "mfw", tol=1e-6)
     text = str(result)
-    assert text.startswith("mfw: optimal") and f"{len(result.support)} points in the support" in text
+    assert (
+        text.startswith("mfw: optimal") and f"{len(result.support)} points in the support" in text
+    )
     assert "tol 1e-06" in text and "Ball of radius" in text

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
-import pytest
-
 import qpsvm
 from problems import INSTANCES
 from qpsvm.solvers import METHODS
@@ -26,14 +23,13 @@ SMALL = (
 
 
 def answers():
-    """Return interval, status and x of each small instance by each method that fits."""
+    """Return the status and the bounds of each small instance by each method that fits."""
     found = {}
     for name in SMALL:
         problem = INSTANCES[name].declare()
         for method in qpsvm.methods(problem):
-            r = qpsvm.solve(problem, method, tol=METHODS[method].gap, max_iter=500)
-            interval = r.certificate.lower, r.certificate.upper
-            found[f"{name} {method}"] = interval, r.status.name, r.x.tolist()
+            r = qpsvm.solve(problem, method, tol=METHODS[method].gap, max_iter=3000)
+            found[f"{name} {method}"] = r.status.name, r.certificate.lower, r.certificate.upper
     return found
 
 
@@ -42,9 +38,8 @@ def test_same_answers(fresh_process):
     plain = json.loads(fresh_process(code, NUMBA_DISABLE_JIT="1"))
     compiled = answers()
     assert compiled.keys() == plain.keys() and {key.split()[0] for key in plain} == set(SMALL)
-    for case, ((lower, upper), status, x) in compiled.items():
-        (other_lower, other_upper), other_status, other_x = plain[case]
+    for case, (status, lower, upper) in compiled.items():
+        other_status, other_lower, other_upper = plain[case]
         assert status == other_status, case
-        rounding = 1e-15 * max(abs(lower), abs(upper))
+        rounding = 1e-15 * max(1.0, abs(lower), abs(upper))
         assert max(lower, other_lower) <= min(upper, other_upper) + rounding, case
-        assert x == pytest.approx(np.array(other_x), abs=1e-6), case

@@ -90,7 +90,9 @@ def test_the_printed_step_increases_the_value_with_other_kernels(kernel):
 @pytest.mark.parametrize("method", ["fw", "mfw"])
 def test_this_step_never_does(kernel, method):
     Q = hessian(kernel)
-    values = np.array([a @ Q @ a for a in iterates(L2SVMDual(kernel(X), Y, C=C), method, None, 500)])
+    values = np.array(
+        [a @ Q @ a for a in iterates(L2SVMDual(kernel(X), Y, C=C), method, None, 500)]
+    )
     assert increases(values) == 0
     assert values[-1] < values[0]
 

@@ -18,6 +18,7 @@ every_case = pytest.mark.parametrize("case", cases())
 @every_case
 def test_same_call_same_bits(case):
     instance, method = case
+
     def bits():
         result = qpsvm.solve(instance.declare(), method, tol=1e-6, max_iter=2000)
         history = result.history

@@ -81,7 +81,7 @@ def test_intervals_meet(instance, change):
     a = qpsvm.solve(one, tol=1e-6, max_iter=2000)
     b = qpsvm.solve(other, tol=1e-6, max_iter=2000, **options)
     assert Status.NONCONVEX not in (a.status, b.status)
-    # entries of K are rounded differently: relative to |x_i| |x_j|, which for distant points is much
+    # entries of K are rounded differently: relative to |x_i| |x_j|, which is much far from zero
     weights = a.dual if instance.family == "hinge_primal" else a.x
     K = one._dual.K if instance.family == "hinge_primal" else one.K
     error = 64 * EPS * float(K.diag().max()) * float(weights.sum()) ** 2

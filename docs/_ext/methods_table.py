@@ -24,7 +24,8 @@ def smallest_problems() -> dict[str, Any]:
     X = np.array([[0.0, 0.0], [0.0, 1.0], [2.0, 0.0], [2.0, 1.0]])
     y = np.array([1.0, 1.0, -1.0, -1.0])
     K = qpsvm.Linear(X)
-    arguments = {"K": K, "X": X, "y": y}
+    general = {"A": X, "b": y, "Q": X.T @ X, "c": np.ones(2), "domain": qpsvm.domains.hypercube(2)}
+    arguments = {"K": K, "X": X, "y": y, **general}
     problems = {}
     for name in qpsvm.__all__:
         formulation = getattr(qpsvm, name)

@@ -70,9 +70,7 @@ class Domain(ABC):
         """Return the point of the set that is nearest to x."""
         raise NotImplementedError(f"{type(self).__name__} has no projection")
 
-    def face_vertex(
-        self, g: NDArray[np.float64], x: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def face_vertex(self, g: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a vertex of the least face around x that maximises g'v.
 
         Here for {x >= 0, Ax = b} with vertices of entries 0 and 1: the face is where x is 0

@@ -97,7 +97,10 @@ class BoxHyperplane(Domain):
             return at(0.0)
         finite = self.upper[np.isfinite(self.upper)]
         reach = float(np.max(np.abs(x))) + (float(finite.max()) if len(finite) else 0.0)
-        low, high = -reach, reach  # excess does not increase with t: excess(low) >= 0 >= excess(high)
+        low, high = (
+            -reach,
+            reach,
+        )  # excess does not increase with t: excess(low) >= 0 >= excess(high)
         while True:
             middle = 0.5 * (low + high)
             if middle in (low, high):

@@ -135,9 +135,7 @@ class FlowPolytope(OracleDomain):
         return float(max(0.0, -np.min(x), np.max(np.abs(balance))))
 
 
-def layered_graph(
-    sizes: Any, density: float, seed: int
-) -> tuple[Indices, Indices, int, int]:
+def layered_graph(sizes: Any, density: float, seed: int) -> tuple[Indices, Indices, int, int]:
     """Return (tail, head, source, target) of a random layered graph, for instances and examples.
 
     Parameters

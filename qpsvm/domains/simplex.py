@@ -81,7 +81,9 @@ class SimplexProduct(Domain):
         x = np.maximum(x, 0.0)
         sums = np.bincount(self.group, weights=x, minlength=self.n_groups)
         if not np.all(sums > 0):
-            raise InputError("x0 must have a positive weight in every simplex; got a group of zeros")
+            raise InputError(
+                "x0 must have a positive weight in every simplex; got a group of zeros"
+            )
         return x / sums[self.group]
 
     def project(self, x: NDArray[np.float64]) -> NDArray[np.float64]:

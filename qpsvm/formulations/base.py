@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.certificate import Certified
-from qpsvm.errors import InputError
+from qpsvm.errors import check_vector
 from qpsvm.forms import QP
 from qpsvm.result import Result
 
@@ -40,12 +40,7 @@ class Formulation(ABC):
     def start(self, qp: QP, x0: Any) -> NDArray[np.float64]:
         """Return a starting point of the canonical form from an earlier result or an array."""
         x0 = x0.x if isinstance(x0, Result) else x0
-        x = np.array(x0, dtype=np.float64)
-        if x.shape != (qp.m,):
-            raise InputError(f"x0 must have shape ({qp.m},); got {x.shape}")
-        if not np.all(np.isfinite(x)):
-            raise InputError("x0 must be finite; got NaN or infinity")
-        return x
+        return check_vector("x0", x0, qp.m)
 
 
 class WeightedFormulation(Formulation):
@@ -64,10 +59,7 @@ class WeightedFormulation(Formulation):
     def start(self, qp: QP, x0: Any) -> NDArray[np.float64]:
         """Return the weights of the points that take part."""
         x0 = x0.x if isinstance(x0, Result) else x0
-        x = np.array(x0, dtype=np.float64)
-        if x.shape != (self.n_points,):
-            raise InputError(f"x0 must have shape ({self.n_points},); got {x.shape}")
-        return super().start(qp, x[self.kept])
+        return check_vector("x0", x0, self.n_points)[self.kept]
 
     def support(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the indices, among all points given, of those with a positive weight."""

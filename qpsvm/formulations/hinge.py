@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from qpsvm.certificate import Certified
 from qpsvm.domains import BoxHyperplane
-from qpsvm.errors import InputError, check_labels, check_penalty, check_points
-from qpsvm.formulations.base import Formulation, Recovery, WeightedFormulation
+from qpsvm.errors import InputError, check_labels, check_penalty, check_points, check_vector
 from qpsvm.forms import QP
+from qpsvm.formulations.base import Formulation, Recovery, WeightedFormulation
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
-from qpsvm.gram.kernels import times
+from qpsvm.gram.linear import times
 from qpsvm.models import Expansion, Hyperplane
 from qpsvm.result import Result
 
@@ -85,19 +85,14 @@ class HingeDual(WeightedFormulation):
     def hyperplane(self, qp: QP, certified: Certified) -> Hyperplane:
         """Return w = sum a_i y_i phi(x_i) with its exact best bias.
 
-        With infinite C the pair is scaled up until every margin is at least 1.
+        The pair is scaled up until every margin is at least 1 where that gives the better bound, as
+        it must with infinite C.
         """
-        signed = self.spread(qp.gram.sign * certified.x)
-        quadratic = float(certified.x @ certified.product)
-        separable = True
-        if np.isinf(self.C[self.kept[0]]) and quadratic > 0:
-            bounds = certified.certificate
-            primal = bounds.upper if qp.negated else -bounds.lower
-            separable = bool(np.isfinite(primal))
-            signed = signed * np.sqrt(2.0 * primal / quadratic) if separable else signed
+        bias, blow_up = certified.multipliers
+        separable = bool(np.isfinite(blow_up))
+        signed = self.spread(qp.gram.sign * certified.x) * (blow_up if separable else 1.0)
         expansion = Expansion.of(self.K, signed)
-        bias = float(certified.multipliers[0]) + expansion.offset()
-        return Hyperplane(bias, expansion, expansion.vector, separable)
+        return Hyperplane(float(bias) + expansion.offset(), expansion, expansion.vector, separable)
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights, the bias and the hyperplane."""
@@ -149,15 +144,13 @@ class HingePrimal(Formulation):
         dual: HingeDual = self._dual  # type: ignore[attr-defined]
         if isinstance(x0, Result):
             return dual.start(qp, x0.dual)
-        x = np.array(x0, dtype=np.float64)
-        if x.shape != (self.X.shape[1] + 1,):
-            raise InputError(f"x0 must have shape ({self.X.shape[1] + 1},), w then b; got {x.shape}")
+        x = check_vector("x0 (w, then b)", x0, self.X.shape[1] + 1)
         margin = dual.y * (times(self.X, x[:-1]) + x[-1])
         return dual.start(qp, np.where(margin < 1, np.where(np.isinf(dual.C), 1.0, dual.C), 0.0))
 
     def support(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the indices of the support vectors."""
-        return self._dual.support(x)  # type: ignore[attr-defined,no-any-return]
+        return self._dual.support(x)  # type: ignore[attr-defined]
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return (w, b), the dual weights and the hyperplane."""

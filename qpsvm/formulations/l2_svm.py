@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from qpsvm.certificate import Certified
 from qpsvm.domains import simplex
 from qpsvm.errors import check_labels, check_penalty
-from qpsvm.formulations.base import Recovery, WeightedFormulation
 from qpsvm.forms import EPS, QP
+from qpsvm.formulations.base import Recovery, WeightedFormulation
 from qpsvm.gram import Gram, SignedGram, as_gram
 from qpsvm.models import Expansion, Hyperplane
 

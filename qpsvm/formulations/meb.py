@@ -9,8 +9,8 @@ import numpy as np
 
 from qpsvm.certificate import Certified
 from qpsvm.domains import simplex
-from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.forms import QP, centering_noise
+from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import SignedGram, as_gram
 from qpsvm.models import Ball, Expansion
 
@@ -54,12 +54,12 @@ class MEBDual(Formulation):
         bounds = certified.certificate
         expansion = Expansion.of(self.K, certified.x)
         center = expansion.vector
-        square = float(certified.x @ self.K.dot(certified.x)) if center is None else np.nan
+        square = float(certified.x @ self.K.dot(certified.x)) if center is None else center @ center
         ball = Ball(
             radius=float(np.sqrt(max(-bounds.lower, 0.0))),
             radius_lower=float(np.sqrt(max(-bounds.upper, 0.0))),
             expansion=expansion,
-            center_square=square,
+            center_square=float(square),
             center=center,
         )
         return Recovery(certified.x, certified.multipliers, ball)

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from qpsvm.certificate import Certified
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
-from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.forms import EPS, QP, centering_noise
+from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.models import ClosestPoints, Expansion
 

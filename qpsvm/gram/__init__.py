@@ -6,7 +6,8 @@ from typing import Any
 
 from qpsvm.gram.base import Gram
 from qpsvm.gram.cached import Cached
-from qpsvm.gram.kernels import RBF, CustomKernel, Laplacian, Linear, Polynomial, Sigmoid
+from qpsvm.gram.kernels import RBF, CustomKernel, Laplacian, Polynomial, Sigmoid
+from qpsvm.gram.linear import Linear
 from qpsvm.gram.precomputed import Precomputed
 from qpsvm.gram.signed import SignedGram
 

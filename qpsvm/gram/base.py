@@ -77,6 +77,11 @@ class Gram(ABC):
         return None
 
     @property
+    def error(self) -> float:
+        """Bound on the error of a float64 entry beyond the rounding of a sum of its size."""
+        return 0.0
+
+    @property
     def origin(self) -> NDArray[np.float64] | None:
         """The point that `centered` moves to zero, shape (d,), or None where it moves nothing."""
         return None

@@ -80,6 +80,11 @@ class Cached(Gram):
         """Evaluate the Gram behind at new points."""
         return self.gram.cross(points, columns)
 
+    @property
+    def error(self) -> float:
+        """Return that of the Gram behind."""
+        return self.gram.error
+
     def factor(self) -> Any:
         """Return the factor of the Gram behind."""
         return self.gram.factor()

@@ -71,9 +71,7 @@ class ColumnStore:
         self._open(gram, matrix, np.arange(gram.m))
         return self
 
-    def _open(
-        self, gram: Gram, base: NDArray[np.floating], slot: NDArray[np.int64]
-    ) -> None:
+    def _open(self, gram: Gram, base: NDArray[np.floating], slot: NDArray[np.int64]) -> None:
         self.store = base.view()
         self.store.flags.writeable = False
         self.slot = slot

@@ -37,6 +37,11 @@ class SignedGram:
         """Number of points."""
         return self.kernel.m
 
+    @property
+    def error(self) -> float:
+        """Bound on the error of an entry of G that its kernel brings along."""
+        return self.scale * self.kernel.error
+
     def diag(self) -> NDArray[np.float64]:
         """Return the diagonal of G, shape (m,), without the ridge."""
         return self.scale * (self.kernel.diag() + self.shift)

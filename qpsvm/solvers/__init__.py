@@ -17,12 +17,12 @@ from qpsvm.solvers.vertex import VertexFrankWolfe
 
 __all__ = [
     "METHODS",
+    "SMO",
     "CoreSet",
     "FrankWolfe",
     "Method",
     "MinNormPoint",
     "Reply",
-    "SMO",
     "Solver",
     "Stop",
 ]

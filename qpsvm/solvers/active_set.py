@@ -145,7 +145,7 @@ def enter(b: Block, i: int, z: Any, counts: Any) -> bool:
             z[k] = row[j] + (b.sigma[0] if b.group[i] == b.group[j] else 0.0)
         forward(b.R, s, z)
         pivot = own - dot(z, z, s)
-        if pivot < -1e-6 * own:
+        if row[i] < 0.0 or pivot < -1e-6 * own:
             return False
         if pivot > DEPENDENT * (s + 4) * own:
             append(b, i, z, np.sqrt(pivot))

@@ -160,9 +160,7 @@ class FullyCorrective(GeneralSolver):
             return problem.domain.linear_min(g)
         return problem.domain.nearest_vertex(g, x, weight * quadratic(problem).smoothness)
 
-    def _correct(
-        self, problem: QP, state: CorrectiveState, g: Vector, u: Vector
-    ) -> Candidate:
+    def _correct(self, problem: QP, state: CorrectiveState, g: Vector, u: Vector) -> Candidate:
         """Return the weights after the correction over the active set with u, and their value."""
         quad = quadratic(problem)
         image = quad.product(u)
@@ -282,8 +280,8 @@ def minimize_on_simplex(H: Vector, q: Vector, start: Vector, entering: int) -> V
             c[at] = z
             g = H @ c + q
             value = float(0.5 * c @ (g + q))
-            if value < best_value:
-                best, best_value = c.copy(), value
+            if value <= best_value + 4.0 * EPS * abs(best_value):  # the gap may fall where f cannot
+                best, best_value = c.copy(), min(value, best_value)
             enters = int(np.argmin(g))
             slope = float(c @ g - g[enters])
             if inside[enters] or slope <= 8.0 * EPS * float(np.max(np.abs(H))):

@@ -17,7 +17,7 @@ form, with Q doubled after a step that is short or leaves the residual.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,8 @@ TO_BOUNDARY = 0.995
 
 SHORT = 0.1
 """In the printed form, a shorter step doubles the number of rows."""
+
+GROW, SHRINK = 2.0, 1.5
 
 FLOOR = 1e-13
 """Complementarity is not driven below this share of the value: what is left is feasibility."""
@@ -166,7 +168,7 @@ class ConstraintReduced(Solver):
     def _iterate(self, state: CRSVMState) -> bool:
         """Make one iteration; return False at a point that cannot be improved."""
         core = state.core
-        mu = core.scale()
+        mu = core.mu
         least = FLOOR * core.size / (2 * core.m)
         active = self._active(state, mu)
         left = self.reduction == "paper" and active is not None
@@ -174,12 +176,11 @@ class ConstraintReduced(Solver):
         if mu <= 2.0 * least and residual > 0.5 * core.residual and not left:
             return False
         core.residual = residual
-        core.n_rows += core.m if active is None else len(active)
-        core.points.factor(core.d, active)
+        core.factor(active)
 
-        rough, fine = self._accuracy(active, mu / core.mu_first)
+        rough, fine = self._accuracy(core, active, mu)
         core.solve(rough)  # predictor
-        target = max(mu * (core.affine(mu) / mu) ** 3, min(mu, least))
+        target = max(mu * (core.affine() / mu) ** 3, min(mu, least))
         core.correct(target)
         core.solve(rough)  # corrector
         for _ in range(self.correctors):
@@ -192,17 +193,30 @@ class ConstraintReduced(Solver):
         if not a > 1e-12 and not left:
             return False
         core.move(a)
-        if a < SHORT or float(np.max(np.abs(core.rw))) > max(1.0 - 0.5 * a, 0.5) * residual:
-            core.growth *= 2  # read by the printed form alone
+        if self.reduction == "paper":
+            if a < SHORT or float(np.max(np.abs(core.rw))) > max(1.0 - 0.5 * a, 0.5) * residual:
+                core.growth *= 2
+        elif active is not None:
+            core.growth *= GROW if core.bare > ROUGH / 3 else 1.0
+            core.growth /= SHRINK if core.bare < ROUGH / 100 else 1.0
         return True
 
-    def _accuracy(self, active: Rows | None, progress: float) -> tuple[float, float]:
-        """Return the relative residuals asked of trial directions and of the one taken."""
+    def _accuracy(self, core: Interior, active: Rows | None, mu: float) -> tuple[float, float]:
+        """Return the relative residuals asked of trial directions and of the one taken.
+
+        Infinity saves the products that a residual costs: where M_Q alone has lately been enough.
+        """
         if self.reduction == "paper":
             return np.inf, np.inf
         if active is None:
-            return np.inf, 1e-10
-        return ROUGH, min(FINE, max(FINEST, 0.1 * progress))
+            rough, fine = np.inf, FINEST
+        else:
+            rough, fine = ROUGH, min(FINE, max(FINEST, 0.1 * mu / core.mu_first))
+        if (active is None) != core.whole:
+            core.bare = np.inf if active is not None else 0.0
+        core.whole = active is None
+        margin = 3.0 * core.bare
+        return np.inf if margin <= rough else rough, np.inf if margin <= fine else fine
 
     def _active(self, state: CRSVMState, mu: float) -> Rows | None:
         """Return the rows of Q, None for all."""
@@ -210,9 +224,9 @@ class ConstraintReduced(Solver):
         m = core.m
         if self.reduction is None:
             return None
-        growth = core.growth if self.reduction == "paper" else 1
+        growth = core.growth
         most = self.q_upper if isinstance(self.q_upper, int) else np.ceil(self.q_upper * m)
-        most = int(min(m, max(1, most * growth)))
+        most = int(min(m, max(1, most * (growth if self.reduction == "paper" else 1))))
         if core.n_steps == 0:
             return None if most == m else np.sort(state.rng.choice(m, most, replace=False))
         # theta and beta act on mu: in units in which points have length 1, unless as printed

@@ -40,6 +40,7 @@ class Direction:
         self.alpha, self.u, self.s, self.xi = (np.zeros(m) for _ in range(4))
         self.r, self.e, self.f = (np.zeros(m) for _ in range(3))  # rO and the targets
         self.rhs, self.shift = np.zeros(n), 0.0
+        self.refined = False  # its residual has been looked at
         self.longest = 0.0  # step to the boundary
         self.second = 0.0  # sum of ds dalpha + dxi du
 
@@ -62,14 +63,18 @@ class Interior:
         """Allocate the work space."""
         self.m, n = self.points.m, self.points.n
         self.classes = [np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)]
-        self.d, self.q = np.zeros(self.m), np.zeros(self.m)  # 1 / omega; Y rO / omega
+        # Y alpha, d = 1 / omega, q = Y rO / omega: what X' multiplies
+        self.columns = np.zeros((3, self.m))
+        self.d, self.q = self.columns[1], self.columns[2]
         self.delta, self._spare = Direction(self.m, n), Direction(self.m, n)
         self.n_cg = self.n_corrections = self.n_rows = self.n_steps = 0
-        self.mu_first = 0.0
-        self.growth = 1  # factor on the number of rows, in the printed form
+        self.growth = 1.0  # factor on the number of rows
         self.residual = np.inf  # |rw| before the last step
+        self.whole = True  # the last factor held every row
+        self.bare = 0.0  # relative residual of its solutions, before conjugate gradients
         self.compute_scores()
-        self.compute_residuals()
+        self.take_stock()
+        self.mu_first = self.mu
 
     @property
     def longest(self) -> float:
@@ -81,37 +86,37 @@ class Interior:
         self.h = self.points.times(self.w) - self.gamma
         self._drift = 0.0
 
-    def compute_residuals(self) -> None:
-        """Compute z = X'Y alpha, rw, ra, the complementarity and the size of the value."""
-        self.z = self.points.transposed(self.y * self.alpha)
-        self.rw = self.w - self.z
-        self.ra = float(self.y @ self.alpha)
-        self.complementarity = float(self.s @ self.alpha + self.xi @ self.u)
-        total, quadratic = float(np.sum(self.alpha)), float(self.z @ self.z)
-        self.size = total - 0.5 * quadratic if total > 0.5 * quadratic else total
-
-    def scale(self) -> float:
-        """Scale and eliminate for the predictor; return mu."""
+    def take_stock(self) -> None:
+        """Scale, eliminate for the predictor, multiply by X', and compute rw, ra, mu, the value."""
         delta = self.delta
         _scale(
             self.y, self.tau, self.alpha, self.u, self.s, self.xi, self.h,
-            self.d, self.q, delta.r, delta.e, delta.f,
+            self.columns[0], self.d, self.q, delta.r, delta.e, delta.f,
         )  # fmt: skip
-        mu = self.complementarity / (2 * self.m)
-        self.mu_first = self.mu_first or mu
-        return mu
+        self.z, self.moment, self.rhs = self.points.transposed_all(self.columns)
+        self.rw = self.w - self.z
+        self.ra = float(self.y @ self.alpha)
+        self.complementarity = float(self.s @ self.alpha + self.xi @ self.u)
+        self.mu = self.complementarity / (2 * self.m)
+        total, quadratic = float(np.sum(self.alpha)), float(self.z @ self.z)
+        self.size = total - 0.5 * quadratic if total > 0.5 * quadratic else total
+
+    def factor(self, active: NDArray[np.int64] | None) -> None:
+        """Factor the normal matrix of the rows `active`, None for all."""
+        self.n_rows += self.m if active is None else len(active)
+        self.points.factor(self.d, self.moment, active)
 
     def solve(self, rtol: float) -> None:
         """Compute the direction of the elimination at hand, to a relative residual `rtol`."""
         of, delta = self.points, self.delta
         moment = self.ra - float(np.sum(self.q))
-        delta.rhs = -(self.rw + of.transposed(self.q) + moment * of.mean)
+        delta.rhs = -(self.rw + self.rhs + moment * of.mean)
         delta.w, delta.h = of.solve(delta.rhs)
-        if np.isfinite(rtol):
-            self.n_cg += of.refine(delta.rhs, delta.w, delta.h, rtol)
         delta.shift = moment / of.total
         delta.h += delta.shift
+        delta.refined = False
         self._expand()
+        self.refine(rtol)
 
     def refine(self, rtol: float) -> None:
         """Bring the direction to a smaller relative residual."""
@@ -119,8 +124,10 @@ class Interior:
         if not np.isfinite(rtol):
             return
         delta.h -= delta.shift
-        n_cg = self.points.refine(delta.rhs, delta.w, delta.h, rtol)
+        n_cg, bare = self.points.refine(delta.rhs, delta.w, delta.h, rtol)
         delta.h += delta.shift
+        if not delta.refined:
+            self.bare, delta.refined = bare, True
         if n_cg:
             self.n_cg += n_cg
             self._expand()
@@ -133,10 +140,10 @@ class Interior:
             delta.h, delta.alpha, delta.u, delta.s, delta.xi,
         )  # fmt: skip
 
-    def affine(self, mu: float) -> float:
+    def affine(self) -> float:
         """Return the complementarity after the longest step along the predictor."""
         a = min(1.0, self.delta.longest)
-        return (1.0 - a) * mu + a * a * self.delta.second / (2 * self.m)
+        return (1.0 - a) * self.mu + a * a * self.delta.second / (2 * self.m)
 
     def correct(self, target: float) -> None:
         """Eliminate for Mehrotra's corrector: complementarity `target`, second-order terms."""
@@ -172,6 +179,7 @@ class Interior:
             self.y, self.tau, self.alpha, self.u, self.s, self.xi, self.h, self.d,
             delta.e, delta.f, delta.r, self.q,
         )  # fmt: skip
+        self.rhs = self.points.transposed(self.q)
 
     def move(self, a: float) -> None:
         """Take the step a, the same for every variable."""
@@ -186,7 +194,11 @@ class Interior:
         self._drift += change
         if self._drift > 1e3 * (1.0 + largest):  # its rounding would show in the margins
             self.compute_scores()
-        self.compute_residuals()
+        before = self.rw
+        self.take_stock()
+        if not delta.refined:  # rhs - M dw, from what the step has left of rw
+            left = ((1.0 - a) * before - self.rw) / a
+            self.bare = self.points.relative(left, delta.rhs, delta.w)
 
 
 def cold(points: NormalEquations, y: Vector, tau: Vector, alpha: Vector, u: Vector) -> Interior:
@@ -198,10 +210,11 @@ def cold(points: NormalEquations, y: Vector, tau: Vector, alpha: Vector, u: Vect
 @compiled
 def _scale(
     y: Any, tau: Any, alpha: Any, u: Any, s: Any, xi: Any, h: Any,
-    d: Any, q: Any, r: Any, e: Any, f: Any,
+    signed: Any, d: Any, q: Any, r: Any, e: Any, f: Any,
 ) -> None:  # fmt: skip
-    """Fill d = 1 / omega and the elimination for e = f = 0."""
+    """Fill Y alpha, d = 1 / omega and the elimination for e = f = 0."""
     for i in range(y.shape[0]):
+        signed[i] = y[i] * alpha[i]
         ratio = xi[i] / u[i]
         d[i] = 1.0 / (s[i] / alpha[i] + ratio)
         r[i] = y[i] * h[i] - 1.0 - ratio * (tau[i] - alpha[i] - u[i])

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.forms import EPS, QP
-from qpsvm.solvers.active_set import NONCONVEX, descend
+from qpsvm.solvers.active_set import NONCONVEX, UNFINISHED, descend
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.block import (
     FACE,
@@ -88,19 +88,24 @@ class MinNormPoint(Solver):
             x = heaviest(domain, domain.repair(x0), LARGEST_START)
         support = np.flatnonzero(x != 0)
         capacity = len(support) + min(self.candidates, problem.m)
-        sigma = problem.scale + float(np.max(problem.gram.ridge)) or 1.0
+        sigma = abs(problem.scale) + float(np.max(problem.gram.ridge)) or 1.0
         state = MinNormPointState(
             x, np.zeros(problem.m), empty_block(capacity, domain.n_groups, sigma)
         )
         admit(problem, state, support)
-        factor_face(state.block, np.arange(len(support)))
-        descend(state.block, 0, state.counts)
+        if len(support) > START:
+            go_ahead(state)
+        else:
+            factor_face(state.block, np.arange(len(support)))
+        state.outcome = descend(state.block, 0, state.counts)
         take_over(problem, state, np.zeros(len(support)))
         return state
 
     def advance(self, problem: QP, state: MinNormPointState, n_steps: int) -> Reply:
         """Price all points and solve the block of the best, `n_steps` times."""
         for step in range(n_steps):
+            if state.outcome == NONCONVEX:
+                return Reply(step, Stop.NONCONVEX)
             chosen, value, violation = price(problem, state, self.candidates)
             if not np.isfinite(value):
                 return Reply(step, Stop.NUMERICAL)
@@ -110,13 +115,10 @@ class MinNormPoint(Solver):
             admit(problem, state, chosen)
             before = state.block.x[: len(state.members)].copy()
             if len(chosen) >= MANY:
-                n = len(state.members)
-                steps = min(10 * n, int(WORK / n))
-                state.counts[PAIR] += approach(state.block, 0.01, steps)
+                go_ahead(state)
             s = int(state.block.sizes[FACE])
             budget = min(self.candidates, max(16, int(WORK / (s + 1.0) ** 2)))
-            if descend(state.block, budget, state.counts) == NONCONVEX:
-                return Reply(step, Stop.NONCONVEX)
+            state.outcome = descend(state.block, budget, state.counts)
             take_over(problem, state, before)
         return Reply(n_steps, Stop.BUDGET)
 
@@ -149,6 +151,7 @@ class MinNormPointState:
     counts: NDArray[np.int64] = field(  # steps by STEP_KINDS
         default_factory=lambda: np.zeros(len(STEP_KINDS), np.int64)
     )
+    outcome: int = UNFINISHED  # how the last solution of the block ended
     least_value: float = np.inf
     least_violation: float = np.inf
     idle: int = 0  # iterations since the value or the largest violation became smaller
@@ -207,7 +210,7 @@ def price(
     value = 0.5 * float(x @ (f + c))
     level = np.bincount(block.group[face], weights=x * f, minlength=domain.n_groups)
     # label by label, so that neither crowds out the other
-    bar = np.full(2, 4.0 * EPS * problem.scale)
+    bar = np.full(2, 4.0 * EPS * abs(problem.scale))
     found = np.empty((2, 2 * wanted), np.int64)
     by = np.empty((2, 2 * wanted))
     n_found = np.zeros(2, np.int64)
@@ -250,6 +253,12 @@ def admit(problem: QP, state: MinNormPointState, points: NDArray[np.int64]) -> N
     block.x[old:new] = state.x[points]
     block.sizes[MEMBERS] = new
     state.members = members
+
+
+def go_ahead(state: MinNormPointState) -> None:
+    """Let SMO solve the block down to a hundredth of its violation."""
+    n = len(state.members)
+    state.counts[PAIR] += approach(state.block, 0.01, min(10 * n, int(WORK / n)))
 
 
 def take_over(problem: QP, state: MinNormPointState, before: NDArray[np.float64]) -> None:

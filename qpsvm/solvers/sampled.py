@@ -152,9 +152,7 @@ def _enter(state: SampledState, i: int) -> int:
     state.core = np.append(state.core, i)
     row = signed_block(state.problem, state.core[n:], state.core)[0]
     state.room[n, : n + 1] = state.room[: n + 1, n] = row
-    state.gradient = np.append(
-        state.gradient, row[:n] @ state.weight + state.problem.linear[i]
-    )
+    state.gradient = np.append(state.gradient, row[:n] @ state.weight + state.problem.linear[i])
     state.weight = np.append(state.weight, 0.0)
     state.counters["entered"] += 1
     return n

@@ -1,0 +1,144 @@
+"""Grams of points: what every kernel on dense or CSR data shares."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.errors import InputError, check_choice, check_number, check_points
+from qpsvm.gram.base import Gram
+
+FUSED = 1 << 17
+"""Entries from which a block is swept by compiled code; below, numpy needs no compilation."""
+
+Points = Any  # ndarray of shape (m, d) or csr_matrix of that shape
+
+
+@dataclass(frozen=True, eq=False)
+class PointGram(Gram):
+    """Gram of points `X` under a kernel that subclasses define.
+
+    A column block is one BLAS product of a few points with all points, turned into kernel values
+    in place.
+    """
+
+    X: Points
+
+    def __post_init__(self) -> None:
+        """Check the points and settle the parameters."""
+        X = check_points("X", self.X)
+        self._set(X=X, m=X.shape[0], dtype=X.dtype)
+        self._settle()
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _settle(self) -> None:
+        """Check the parameters of the kernel and replace the named ones by numbers."""
+
+    @abstractmethod
+    def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
+        """Return k(A, B), shape (len(A), len(B)), for A dense and B dense or CSR."""
+
+    @cached_property
+    def _points(self) -> Points:
+        """The points that are multiplied: X, or X moved where the kernel does not see it."""
+        return self.X
+
+    def block(
+        self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
+    ) -> NDArray[np.floating]:
+        """Return k(columns, rows), one BLAS product and one sweep."""
+        dtype = self.dtype if dtype is None else dtype
+        some = self._points if rows is None else self._points[rows]
+        few = self._points[columns]
+        few = few.toarray() if sp.issparse(few) else few
+        return self._values(few.astype(dtype, copy=False), some.astype(dtype, copy=False))
+
+    def take(self, rows: NDArray[np.int64]) -> Gram:
+        """Return the Gram of the points `rows`, with the parameters of this one."""
+        return replace(self, X=self.X[rows])
+
+    def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return k(points, columns) in float64 for new points, shape (n, len(columns))."""
+        new: Points = check_points("points", points)
+        if new.shape[1] != self.X.shape[1]:
+            raise InputError(
+                f"points must have {self.X.shape[1]} features, as the training points have; "
+                f"got shape {new.shape}"
+            )
+        few = self.X[columns]
+        few = (few.toarray() if sp.issparse(few) else few).astype(np.float64)
+        new = new.astype(np.float64, copy=False)
+        if not sp.issparse(new):  # a translation that no such kernel sees, for fewer lost digits
+            few, new = self._shifted(few, new)
+        return np.ascontiguousarray(self._values(few, new).T)
+
+    def _shifted(
+        self, few: NDArray[np.float64], new: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return few, new
+
+    def norms(self, points: Any) -> NDArray[np.float64]:
+        """Return k(z, z) of new points, shape (n,)."""
+        return replace(self, X=points).diag()
+
+
+def products(
+    A: NDArray[np.floating], B: Points, out: NDArray[np.floating] | None = None
+) -> NDArray[np.floating]:
+    """Return A B' for dense A and dense or CSR B, in `out` if it is given."""
+    if not sp.issparse(B):
+        return np.matmul(A, B.T, out=out)
+    if out is None:
+        return np.ascontiguousarray((B @ A.T).T)
+    out[:] = (B @ A.T).T
+    return out
+
+
+def squared_norms(A: Points) -> NDArray[np.floating]:
+    """Return the squared norms of the rows."""
+    if sp.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
+
+
+def mean_point(X: Points) -> NDArray[np.float64]:
+    """Return the mean of the points, shape (d,)."""
+    return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+
+
+def variance_sum(X: Points) -> float:
+    """Return the trace of the covariance (with 1/m): half the mean squared distance."""
+    mean = mean_point(X)
+    if sp.issparse(X):
+        return float(X.multiply(X).sum(dtype=np.float64) / X.shape[0] - mean @ mean)
+    return float(np.sum(np.var(X, axis=0, dtype=np.float64)))
+
+
+def settle_gamma(gamma: Any, X: Points) -> float:
+    """Return the number that `gamma` stands for.
+
+    ``"scale"`` is 1 / (d var(X)) over all entries, as in scikit-learn; ``"mean-distance"`` is
+    1 / (2 sigma^2) with sigma^2 the mean squared distance over all ordered pairs of points, the
+    choice of Frandi et al., whose kernel is exp(-|x - z|^2 / (2 sigma^2)).
+    """
+    if not isinstance(gamma, str):
+        return float(check_number("gamma", gamma, low=0.0, open_low=True, finite=True))
+    check_choice("gamma", gamma, ("scale", "mean-distance"))
+    if gamma == "mean-distance":
+        spread = 4.0 * variance_sum(X)  # 2 sigma^2, sigma^2 = 2 trace of the covariance
+    else:
+        mean = float(X.mean(dtype=np.float64))
+        squares = float(np.sum(squared_norms(X), dtype=np.float64)) / (X.shape[0] * X.shape[1])
+        dense = not sp.issparse(X)
+        variance = float(np.var(X, dtype=np.float64)) if dense else squares - mean * mean
+        spread = X.shape[1] * variance
+    return 1.0 / spread if spread > 0 else 1.0
