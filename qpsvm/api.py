@@ -10,6 +10,7 @@ from typing import Any
 
 from qpsvm.errors import InputError, MethodMismatchError, check_number
 from qpsvm.forms import QP
+from qpsvm.gram import SignedGram
 from qpsvm.formulations import Formulation
 from qpsvm.gram.psd import is_psd
 from qpsvm.result import Progress, Result
@@ -160,11 +161,22 @@ def _find(problem: Formulation, qp: QP, method: str, options: dict[str, Any]) ->
 
 
 def _auto(qp: QP) -> str:
-    """Return the first of `AUTO` that fits."""
+    """Return the method for a problem: the rule and its evidence are in docs/decisions.
+
+    A linear or low-rank Gram goes to the methods that work on its factor; a kernel to pairs of
+    coordinates, and from `LARGE` points to pairs within blocks; a general quadratic to the
+    accelerated gradient where the domain has a projection.
+    """
     from qpsvm.solvers import METHODS
 
-    return next((name for name in AUTO if METHODS[name].fits(qp)), AUTO[0])
+    by_factor: tuple[str, ...] = ()
+    X = qp.gram.kernel.factor() if isinstance(qp.gram, SignedGram) else None
+    if X is not None and X.shape[1] <= qp.m:
+        by_factor = ("crsvm", "mnp")
+    by_pairs = ("decomposition", "smo") if qp.m >= LARGE else ("smo",)
+    order = (*by_factor, *by_pairs, "apg", "bpfw")
+    return next((name for name in order if METHODS[name].fits(qp)), "bpfw")
 
 
-AUTO = ("smo", "apg", "bpfw")
-"""What ``method="auto"`` picks, the first that fits: see docs/decisions."""
+LARGE = 1000
+"""Points from which ``method="auto"`` prefers blocks of columns to single ones."""

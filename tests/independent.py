@@ -95,21 +95,23 @@ def least(g: np.ndarray, d: np.ndarray) -> float:
 
 
 def hinge(data: dict[str, Any], result: Any) -> Bounds:
-    """Return the dual's value and minus the primal's at w of the answer with its best bias."""
+    """Return the dual's value, and minus the primal's at w of the answer with its best bias.
+
+    Where w separates the classes it may be stretched until no slack is left.
+    """
     y = data["y"]
     C = np.broadcast_to(data["C"], y.shape)
     K = gram(data, translate=True)
     f = K @ (y * result.x)
     quadratic = y * result.x @ f
-    upper = 0.5 * quadratic - result.x.sum()
-    if np.isinf(C).any() and len(set(y)) == 2:
-        half_strip = 0.5 * (f[y > 0].min() - f[y < 0].max())
-        primal = 0.5 * quadratic / half_strip**2 if half_strip > 0 else np.inf
-    else:
-        kinks = (y - f)[C > 0]
-        short = np.maximum(1.0 - y * (f + kinks[:, None]), 0.0)
-        primal = 0.5 * quadratic + np.where(short > 0, C * short, 0.0).sum(axis=1).min()
-    return box_bounds(upper, -primal, K, y, C, result.x)
+    kinks, here = (y - f)[C > 0], C > 0
+    short = np.maximum(1.0 - y * (f + kinks[:, None]), 0.0)
+    primal = 0.5 * quadratic + (np.where(short > 0, C, 0.0) * short).sum(axis=1).min()
+    plus, minus = f[here & (y > 0)], f[here & (y < 0)]
+    half_strip = 0.5 * (plus.min(initial=np.inf) - minus.max(initial=-np.inf))
+    if 0 < half_strip < np.inf:
+        primal = min(primal, 0.5 * quadratic / half_strip**2)
+    return box_bounds(0.5 * quadratic - result.x.sum(), -primal, K, y, C, result.x)
 
 
 def hinge_primal(data: dict[str, Any], result: Any) -> Bounds:

@@ -85,5 +85,6 @@ def test_intervals_meet(instance, change):
     weights = a.dual if instance.family == "hinge_primal" else a.x
     K = one._dual.K if instance.family == "hinge_primal" else one.K
     error = 64 * EPS * float(K.diag().max()) * float(weights.sum()) ** 2
+    error += a.certificate.roundoff + b.certificate.roundoff
     assert a.certificate.lower <= b.certificate.upper + error
     assert b.certificate.lower <= a.certificate.upper + error

@@ -8,6 +8,7 @@ from qpsvm.solvers.apg import ProjectedGradient
 from qpsvm.solvers.base import Method, Reply, Solver, Stop
 from qpsvm.solvers.core_set import CoreSet
 from qpsvm.solvers.corrective import FullyCorrective
+from qpsvm.solvers.crsvm import ConstraintReduced
 from qpsvm.solvers.dicg import DecompositionInvariant
 from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.mnp import MinNormPoint
@@ -18,6 +19,7 @@ from qpsvm.solvers.vertex import VertexFrankWolfe
 __all__ = [
     "METHODS",
     "SMO",
+    "ConstraintReduced",
     "CoreSet",
     "FrankWolfe",
     "Method",
@@ -168,5 +170,19 @@ METHODS: dict[str, Method] = {
         "Beck and Teboulle (2009); O'Donoghue and Candes (2015)",
         gap=1e-6,
         budget=100_000,
+    ),
+    "crsvm": Method(
+        ConstraintReduced,
+        "predictor-corrector interior point method, its normal matrix from the rows that matter",
+        "Jung, O'Leary and Tits, Algorithm 1",
+        gap=1e-8,
+        budget=60,
+    ),
+    "pdipm": Method(
+        partial(ConstraintReduced, reduction=None),
+        "the same interior point method with every row at every iteration",
+        "Mehrotra (1992); Gertz and Griffin (2010)",
+        gap=1e-8,
+        budget=60,
     ),
 }

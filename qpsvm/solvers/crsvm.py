@@ -26,9 +26,9 @@ from qpsvm.domains import BoxHyperplane, Domain
 from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.crossover import Vertex, crossover
 from qpsvm.solvers.interior import Interior, cold
 from qpsvm.solvers.normal_equations import NormalEquations
+from qpsvm.solvers.sifting import Sifted, Whole, pays
 
 Vector = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -37,15 +37,16 @@ TO_BOUNDARY = 0.995
 """Least share of the way to the boundary that a step may take; it tends to 1 with the gap."""
 
 SHORT = 0.1
-"""In the printed form, a shorter step doubles the number of rows."""
+"""In the printed form, a shorter step makes the number of rows grow."""
 
 GROW, SHRINK = 2.0, 1.5
+"""Factors on the number of rows where M_Q is too far from M, and where it is closer than needed."""
+
+ALMOST_ALL = 0.8
+"""From this share on, a choice of rows costs more than it saves."""
 
 FLOOR = 1e-13
 """Complementarity is not driven below this share of the value: what is left is feasibility."""
-
-NEAR = 1e-3
-"""Complementarity relative to the value below which the crossover is tried."""
 
 ROUGH, FINE, FINEST = 1e-3, 1e-4, 1e-8
 """Relative residuals of trial directions, and of the one that is taken, early and late."""
@@ -68,7 +69,7 @@ class ConstraintReduced(Solver):
     adaptive : bool
         Whether the number of rows falls with the complementarity mu, (3.18); otherwise it is `q_upper`.
     q_upper : int or float
-        Most rows chosen by rank: a number, or a share of all.
+        Most rows chosen by rank: a number, or a share of all (a float).
     beta, theta : float
         The number of rows falls as mu^(1/beta); rows with 1 / omega_i >= theta sqrt(mu) are always in Q.
     correctors : int
@@ -126,25 +127,30 @@ class ConstraintReduced(Solver):
         """Return the paper's limit."""
         return 200
 
-    def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> CRSVMState:
+    def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> Whole:
         """Return the starting point, or one nine tenths of the way from it to x0."""
-        from qpsvm.solvers.sifting import Sifted, pays
-
         domain = problem.domain
         assert isinstance(domain, BoxHyperplane)
         tau, y = domain.upper, domain.y
         points = NormalEquations(problem.gram.kernel.factor(), problem.gram.diag())
-        wanted = pays(points) and self.reduction == "preconditioner"
-        if wanted if self.sift is None else self.sift:
-            return Sifted(points, y, tau, rng, x0)
-        alpha = np.full(problem.m, 2.0) if self.start == "paper" else 0.5 * tau
-        u = alpha.copy()
-        if x0 is not None:
-            x = np.clip(x0, 0.0, tau)
-            alpha, u = 0.1 * alpha + 0.9 * x, 0.1 * u + 0.9 * (tau - x)
-        return CRSVMState(points, y, tau, rng, cold(points, y, tau, alpha, u))
+        sift = self.sift
+        if sift is None:
+            sift = self.reduction == "preconditioner" and pays(points)
+        state: Whole
+        if sift and y.min() < y.max():
+            state = Sifted(points, y, tau, rng, None if x0 is None else domain.repair(x0))
+        else:
+            alpha = np.full(problem.m, 2.0) if self.start == "paper" else 0.5 * tau
+            u = alpha.copy()
+            if x0 is not None:
+                x = np.clip(x0, 0.0, tau)
+                alpha, u = 0.1 * alpha + 0.9 * x, 0.1 * u + 0.9 * (tau - x)
+            state = Whole(points, y, tau, cold(points, y, tau, alpha, u))
+            state.take_stock(False)
+        state.rng = rng
+        return state
 
-    def advance(self, problem: QP, state: CRSVMState, n_steps: int) -> Reply:
+    def advance(self, problem: QP, state: Whole, n_steps: int) -> Reply:
         """Make iterations of Algorithm 1."""
         done = 0
         while done < n_steps:
@@ -160,17 +166,17 @@ class ConstraintReduced(Solver):
                 return Reply(done, Stop.BUDGET if moved else Stop.STALLED)
         return Reply(done, Stop.BUDGET)
 
-    def refresh(self, problem: QP, state: CRSVMState, product: Vector) -> None:
+    def refresh(self, problem: QP, state: Whole, product: Vector) -> None:
         """Take over a fresh G x, and compute the scores afresh."""
         state.product[:] = product
         state.core.compute_scores()
 
-    def _iterate(self, state: CRSVMState) -> bool:
+    def _iterate(self, state: Whole) -> bool:
         """Make one iteration; return False at a point that cannot be improved."""
         core = state.core
         mu = core.mu
         least = FLOOR * core.size / (2 * core.m)
-        active = self._active(state, mu)
+        active = self._active(state)
         left = self.reduction == "paper" and active is not None
         residual = float(np.max(np.abs(core.rw)))
         if mu <= 2.0 * least and residual > 0.5 * core.residual and not left:
@@ -193,9 +199,9 @@ class ConstraintReduced(Solver):
         if not a > 1e-12 and not left:
             return False
         core.move(a)
-        if self.reduction == "paper":
-            if a < SHORT or float(np.max(np.abs(core.rw))) > max(1.0 - 0.5 * a, 0.5) * residual:
-                core.growth *= 2
+        if left:
+            stays = float(np.max(np.abs(core.rw))) > max(1.0 - 0.5 * a, 0.5) * residual
+            core.growth *= GROW if a < SHORT or stays else 1.0
         elif active is not None:
             core.growth *= GROW if core.bare > ROUGH / 3 else 1.0
             core.growth /= SHRINK if core.bare < ROUGH / 100 else 1.0
@@ -218,28 +224,29 @@ class ConstraintReduced(Solver):
         margin = 3.0 * core.bare
         return np.inf if margin <= rough else rough, np.inf if margin <= fine else fine
 
-    def _active(self, state: CRSVMState, mu: float) -> Rows | None:
+    def _active(self, state: Whole) -> Rows | None:
         """Return the rows of Q, None for all."""
-        core = state.core
-        m = core.m
+        core, m = state.core, state.core.m
         if self.reduction is None:
             return None
-        growth = core.growth
+        printed = self.reduction == "paper"
         most = self.q_upper if isinstance(self.q_upper, int) else np.ceil(self.q_upper * m)
-        most = int(min(m, max(1, most * (growth if self.reduction == "paper" else 1))))
+        most = int(min(m, max(1, most * (core.growth if printed else 1))))
         if core.n_steps == 0:
             return None if most == m else np.sort(state.rng.choice(m, most, replace=False))
         # theta and beta act on mu: in units in which points have length 1, unless as printed
-        unit = 1.0 if self.reduction == "paper" else state.unit
-        level = np.sqrt(mu * unit)
+        unit = 1.0 if printed else core.unit
+        level = np.sqrt(core.mu * unit)
+        share = level ** (2.0 / self.beta) * core.growth if self.adaptive else 1.0
+        base = min(int(np.ceil(min(1.0, share) * m)), most)
+        if base >= m or (base >= ALMOST_ALL * m and not printed):
+            return None
         if self.constraint_choice == "omega":
             z = -core.d  # ordered as omega = 1 / d
             big = core.d * unit >= self.theta * level
         else:
             z = core.y * core.h + core.xi - 1.0
             big = (core.alpha * unit >= self.theta * level * core.s) | (core.s <= level)
-        share = level ** (2.0 / self.beta) * growth if self.adaptive else 1.0
-        base = min(int(np.ceil(min(1.0, share) * m)), most)
         if not self.balanced:
             return _smallest(z, np.arange(m), max(np.count_nonzero(big), base))
         chosen = [
@@ -260,68 +267,3 @@ def _smallest(z: Vector, rows: Rows, count: int) -> Rows:
     if count >= len(rows):
         return rows
     return np.sort(rows[np.argpartition(z[rows], count - 1)[:count]])
-
-
-class CRSVMState:
-    """The problem, the iterate, and the feasible point that it stands for."""
-
-    def __init__(
-        self,
-        points: NormalEquations,
-        y: Vector,
-        tau: Vector,
-        rng: np.random.Generator,
-        core: Interior,
-    ) -> None:
-        self.points, self.y, self.tau, self.rng, self.core = points, y, tau, rng, core
-        self.unit = max(float(np.mean(points.squares)), np.finfo(float).tiny)
-        self.x, self.product = np.zeros(len(y)), np.zeros(len(y))  # what is reported
-        self.exact = False  # x meets the optimality conditions
-        self.take_stock(True)
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Steps of conjugate gradients, centrality corrections, and rows assembled."""
-        core = self.core
-        return {"cg": core.n_cg, "corrections": core.n_corrections, "rows": core.n_rows}
-
-    def take_stock(self, moved: bool) -> int:
-        """Report the iterate, and return the number of iterations that a check may count: 1."""
-        core = self.core
-        vertex = self.vertex()
-        if vertex is not None:
-            self.exact = True
-            self.x, self.product = vertex.x, vertex.product
-            return 1
-        self.x, exact = balanced(core)
-        if not exact:
-            scores = core.points.times(core.points.transposed(core.y * self.x))
-        elif self._noise() > 1e-3 * core.complementarity:
-            scores = core.points.times(core.z)
-        else:
-            scores = core.h + core.gamma
-        self.product = core.y * scores
-        return int(moved)
-
-    def _noise(self) -> float:
-        """Return what the residual w - X'Y alpha can change in the gap."""
-        largest = float(np.sqrt(np.max(self.points.squares)))
-        return largest * float(np.linalg.norm(self.core.rw)) * float(np.sum(self.tau))
-
-    def vertex(self) -> Vertex | None:
-        """Return the optimal weights where they can be read off the iterate."""
-        core = self.core
-        if core.complementarity > NEAR * core.size:
-            return None
-        low, high = core.alpha < core.s * core.tau, core.u < core.xi * core.tau
-        return crossover(core.points, core.y, core.tau, core.alpha, low, high, core.size)
-
-
-def balanced(core: Interior) -> tuple[Vector, bool]:
-    """Return alpha with the heavier class shrunk so that y'x = 0, and whether it hardly changed."""
-    x = np.minimum(core.alpha, core.tau)
-    plus, minus = (float(np.sum(x[rows])) for rows in core.classes)
-    heavy = core.classes[0] if plus > minus else core.classes[1]
-    if plus != minus:
-        x[heavy] *= min(plus, minus) / max(plus, minus)
-    return x, abs(plus - minus) <= 1e-13 * (plus + minus)

@@ -68,6 +68,7 @@ class Interior:
         self.d, self.q = self.columns[1], self.columns[2]
         self.delta, self._spare = Direction(self.m, n), Direction(self.m, n)
         self.n_cg = self.n_corrections = self.n_rows = self.n_steps = 0
+        self.unit = max(float(np.mean(self.points.squares)), np.finfo(float).tiny)
         self.growth = 1.0  # factor on the number of rows
         self.residual = np.inf  # |rw| before the last step
         self.whole = True  # the last factor held every row
