@@ -56,14 +56,14 @@ def test_a_longer_run_is_never_worse(hard, method):
 
 
 def test_no_time_at_all(hard):
-    result = solve(hard, tol=TIGHT, time_limit=0)
+    result = solve(hard, "smo", tol=TIGHT, time_limit=0)
     check_honest(result, Status.TIME_LIMIT)
     assert result.n_iter == 0
 
 
 def test_little_time(hard):
-    solve(hard, tol=TIGHT, max_iter=10)  # compile
-    result = solve(hard, tol=TIGHT, time_limit=0.1, max_iter=10**9)
+    solve(hard, "smo", tol=TIGHT, max_iter=10)  # compile
+    result = solve(hard, "smo", tol=TIGHT, time_limit=0.1, max_iter=10**9)
     check_honest(result, Status.TIME_LIMIT)
     assert 0.1 <= result.timings["iterate"] + result.timings["certify"] < 1.0
     assert result.n_iter > 100
@@ -71,7 +71,7 @@ def test_little_time(hard):
 
 def test_a_limit_that_is_not_met_changes_nothing(hard):
     free, limited = (
-        solve(hard, tol=TIGHT, max_iter=500, **limit) for limit in ({}, {"time_limit": 1e6})
+        solve(hard, "smo", tol=TIGHT, max_iter=500, **limit) for limit in ({}, {"time_limit": 1e6})
     )
     assert free.x.tobytes() == limited.x.tobytes()
 
@@ -85,7 +85,7 @@ def test_callback_sees_the_history_and_stops(hard):
         progress.x[:] = np.nan  # a copy: nothing can be spoiled
         return progress.iteration >= 100
 
-    result = solve(hard, tol=TIGHT, callback=callback)
+    result = solve(hard, "smo", tol=TIGHT, callback=callback)
     check_honest(result, Status.CALLBACK_STOP)
     h = result.history
     assert seen == list(zip(h.iteration, h.upper, h.lower, h.gap, strict=True))
@@ -98,7 +98,7 @@ def test_callback_stops_by_stop_iteration(hard):
         if progress.iteration >= 8:
             raise StopIteration
 
-    result = solve(hard, tol=TIGHT, callback=callback)
+    result = solve(hard, "smo", tol=TIGHT, callback=callback)
     check_honest(result, Status.CALLBACK_STOP)
     assert result.n_iter == 8
 
@@ -108,7 +108,7 @@ def test_callback_exception_propagates(hard, sigint):
         raise ZeroDivisionError("mine")
 
     with pytest.raises(ZeroDivisionError, match="mine"):
-        solve(hard, callback=callback)
+        solve(hard, "smo", callback=callback)
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_interrupt_within_the_iterations(hard, sigint):
         if progress.iteration == 64:
             signal.raise_signal(signal.SIGINT)
 
-    result = solve(hard, tol=TIGHT, callback=callback)
+    result = solve(hard, "smo", tol=TIGHT, callback=callback)
     check_honest(result, Status.INTERRUPTED)
     assert result.n_iter == 64
 
@@ -150,7 +150,7 @@ def test_interrupt_within_the_closing_certificate(hard, sigint, monkeypatch):
     honest, pressed = qpsvm.loop.certify, []
     monkeypatch.setattr(qpsvm.loop, "certify", certify)
     signal.signal(signal.SIGINT, lambda *_: pressed.append(True))  # would raise KeyboardInterrupt
-    result = solve(hard, tol=TIGHT, max_iter=5)
+    result = solve(hard, "smo", tol=TIGHT, max_iter=5)
     signal.signal(signal.SIGINT, sigint)
     assert result.n_iter == 5 and not pressed
 
@@ -161,14 +161,14 @@ def test_second_interrupt_raises(hard, sigint):
         signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        solve(hard, tol=TIGHT, callback=callback)
+        solve(hard, "smo", tol=TIGHT, callback=callback)
 
 
 def test_other_threads_leave_signals_alone(hard, sigint):
     seen = []
     with ThreadPoolExecutor(1) as pool:
         watch = lambda progress: seen.append(signal.getsignal(signal.SIGINT))  # noqa: E731
-        result = pool.submit(solve, hard, tol=TIGHT, max_iter=20, callback=watch).result()
+        result = pool.submit(solve, hard, "smo", tol=TIGHT, max_iter=20, callback=watch).result()
     check_honest(result, Status.MAX_ITER)
     assert seen and all(handler is sigint for handler in seen)
 

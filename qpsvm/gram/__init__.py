@@ -8,6 +8,7 @@ from qpsvm.gram.base import Gram
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.kernels import RBF, CustomKernel, Laplacian, Polynomial, Sigmoid
 from qpsvm.gram.linear import Linear
+from qpsvm.gram.lowrank import LowRank
 from qpsvm.gram.precomputed import Precomputed
 from qpsvm.gram.signed import SignedGram
 
@@ -18,6 +19,7 @@ __all__ = [
     "Gram",
     "Laplacian",
     "Linear",
+    "LowRank",
     "Polynomial",
     "Precomputed",
     "Sigmoid",

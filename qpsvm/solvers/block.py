@@ -80,17 +80,15 @@ def factor_face(block: Block, support: NDArray[np.int64]) -> None:
     """Put the support on the face by one factorization, or nothing where it is dependent."""
     s, group = len(support), block.group[support]
     H = block.Q[np.ix_(support, support)]
-    H += block.sigma[0] * (group[:, None] == group)
+    np.add(H, block.sigma[0], out=H, where=group[:, None] == group)
     own = np.diagonal(H).copy()
+    # LAPACK reads H by columns: its lower factor is R by rows, in place
+    lower, failed = scipy.linalg.lapack.dpotrf(H.T, lower=1, clean=0, overwrite_a=1)
     block.sizes[FACE] = 0
-    try:
-        R = scipy.linalg.cholesky(H, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return
-    if np.all(np.diagonal(R) ** 2 > DEPENDENT * (s + 4) * own):
+    if not failed and np.all(np.diagonal(lower) ** 2 > DEPENDENT * (s + 4) * own):
         A = (group[:, None] == np.arange(block.U.shape[1])).astype(np.float64)
-        block.R[:s, :s] = R
-        block.U[:s] = scipy.linalg.solve_triangular(R, A, trans=1, check_finite=False)
+        block.R[:s, :s] = lower.T
+        block.U[:s] = scipy.linalg.solve_triangular(lower, A, lower=True, check_finite=False)
         block.face[:s] = support
         block.sizes[FACE] = s
 

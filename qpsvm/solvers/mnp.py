@@ -106,7 +106,7 @@ class MinNormPoint(Solver):
         for step in range(n_steps):
             if state.outcome == NONCONVEX:
                 return Reply(step, Stop.NONCONVEX)
-            chosen, value, violation = price(problem, state, self.candidates)
+            chosen, value, violation = price(problem, state, self._wanted(state))
             if not np.isfinite(value):
                 return Reply(step, Stop.NUMERICAL)
             if len(chosen) == 0 or not state.progresses(value, violation):
@@ -121,6 +121,11 @@ class MinNormPoint(Solver):
             state.outcome = descend(state.block, budget, state.counts)
             take_over(problem, state, before)
         return Reply(n_steps, Stop.BUDGET)
+
+    def _wanted(self, state: MinNormPointState) -> int:
+        """Return the number of candidates: more for a large face, so that the iterations stay few."""
+        large = int(state.block.sizes[FACE]) // 2 if self.candidates >= MANY else 0
+        return max(self.candidates, large)
 
     def refresh(self, problem: QP, state: MinNormPointState, product: NDArray[np.float64]) -> None:
         """Take over a fresh G x and the weights that it belongs to."""

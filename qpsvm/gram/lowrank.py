@@ -1,0 +1,361 @@
+"""Low-rank approximations of a Gram, K ~ V V', from some of its columns: K is never formed.
+
+Pivoted Cholesky takes the column with the largest residual diagonal (Fine and Scheinberg, 2001);
+randomly pivoted Cholesky draws columns with probabilities proportional to it, some at a time (Chen,
+Epperly, Tropp and Webber, 2022). Nystrom's method takes K_BB^-1 on landmarks B that are drawn evenly,
+by ridge leverage scores (Alaoui and Mahoney, 2015), or are centers of k-means. The truncated
+eigendecomposition is the best of its rank and the dearest: every step passes over all of K.
+
+K - V V' is positive semidefinite in all of them, so its trace is its trace norm.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from qpsvm.errors import InputError, check_choice, check_number
+from qpsvm.gram.base import BLOCK_ENTRIES, Gram
+from qpsvm.gram.points import PointGram
+
+Matrix = NDArray[np.float64]
+
+DEFAULT_RANK = 256
+"""Rank where neither rank nor tolerance is given."""
+
+DRAWN = 32
+"""Columns drawn at a time: one product instead of 32, for a hardly larger error."""
+
+KEPT = 1e-12
+"""Eigenvalues of a landmark block below this share of the largest are left out."""
+
+ROUNDING = 1e-12
+"""Residual trace, relative, below which nothing is left to approximate."""
+
+PASSES = 20
+"""Most passes over K by the eigendecomposition."""
+
+
+class Landmarks(NamedTuple):
+    """The features of a point z: k(z, landmarks) W."""
+
+    gram: Gram
+    columns: NDArray[np.int64]
+    W: Matrix
+
+
+class Factor(NamedTuple):
+    """V of shape (m, r), and how new points get their rows."""
+
+    V: Matrix
+    landmarks: Landmarks
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank(Gram):
+    """Gram V V' that approximates another one, `exact`.
+
+    The factor is computed when this is made.
+
+    Parameters
+    ----------
+    exact : Gram
+        The kernel's Gram; kept, so that an answer can be judged by it.
+    rank : int, optional
+        Most columns of V; 256 unless `tol` is given.
+    tol : float, optional
+        Relative trace error, trace(K - V V') / trace(K), at which to stop.
+    method : str
+        ``"rpcholesky"``, ``"pivoted-cholesky"``, ``"nystrom"``, ``"nystrom-kmeans"`` (of points
+        only), ``"nystrom-leverage"`` or ``"eigen"``.
+    seed : int
+        Seed of what is drawn at random.
+
+    Attributes
+    ----------
+    rank : int
+        Columns of V that were reached.
+    trace_error, relative_trace_error : float
+        trace(K - V V'), the trace norm of the error, and its share of trace(K).
+    seconds : float
+        Time that the factor took.
+    """
+
+    exact: Gram
+    rank: int | None = None
+    tol: float | None = None
+    method: str = "rpcholesky"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the arguments and compute the factor."""
+        if not isinstance(self.exact, Gram):
+            raise InputError(f"exact must be a Gram, such as RBF(X); got {self.exact!r}")
+        check_choice("method", self.method, tuple(METHODS))
+        check_number("seed", self.seed, low=0, integer=True)
+        if self.rank is not None:
+            check_number("rank", self.rank, low=1, integer=True)
+        if self.tol is not None:
+            check_number("tol", self.tol, low=0.0, high=1.0)
+        m = self.exact.m
+        fallback = DEFAULT_RANK if self.tol is None else m
+        most = min(m, fallback if self.rank is None else self.rank)
+        begun = time.perf_counter()
+        tol = max(0.0 if self.tol is None else self.tol, ROUNDING)
+        factor = METHODS[self.method](self.exact, most, tol, np.random.default_rng(self.seed))
+        seconds = time.perf_counter() - begun
+        trace = float(np.sum(self.exact.diag()))
+        error = max(0.0, trace - float(np.sum(factor.V**2)))
+        self._set(factor, error, error / trace if trace > 0 else 0.0, seconds)
+
+    def _set(self, factor: Factor, error: float, relative: float, seconds: float) -> None:
+        V = factor.V
+        V.flags.writeable = False
+        values = {
+            "V": V,
+            "landmarks": factor.landmarks,
+            "m": V.shape[0],
+            "dtype": V.dtype,
+            "rank": V.shape[1],
+            "trace_error": error,
+            "relative_trace_error": relative,
+            "seconds": seconds,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def factor(self) -> Matrix:
+        """Return V, shape (m, rank), read-only."""
+        V: Matrix = self.V  # type: ignore[attr-defined]
+        return V
+
+    def diag(self) -> NDArray[np.float64]:
+        """Return the squared norms of the rows of V."""
+        V = self.factor()
+        return np.einsum("ij,ij->i", V, V)
+
+    def block(
+        self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
+    ) -> NDArray[np.floating]:
+        """Return V_columns V_rows'."""
+        V = self.factor()
+        some = V if rows is None else V[rows]
+        return (V[columns] @ some.T).astype(self.dtype if dtype is None else dtype, copy=False)
+
+    def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
+        """Return V (V'x): two passes over V."""
+        V = self.factor()
+        return np.asarray((V if rows is None else V[rows]) @ (V.T @ x))
+
+    def take(self, rows: NDArray[np.int64]) -> LowRank:
+        """Return the same approximation on the points `rows`: their rows of V."""
+        some = object.__new__(LowRank)
+        for name in ("tol", "method", "seed"):
+            object.__setattr__(some, name, getattr(self, name))
+        exact = self.exact.take(rows)
+        object.__setattr__(some, "exact", exact)
+        V = self.factor()[rows]
+        trace = float(np.sum(exact.diag()))
+        error = max(0.0, trace - float(np.sum(V**2)))
+        landmarks: Landmarks = self.landmarks  # type: ignore[attr-defined]
+        some._set(
+            Factor(V, landmarks),
+            error,
+            error / trace if trace > 0 else 0.0,
+            self.seconds,  # type: ignore[attr-defined]
+        )
+        return some
+
+    def features(self, points: Any) -> Matrix:
+        """Return the rows of V that new points would have, shape (n, rank)."""
+        gram, columns, W = self.landmarks  # type: ignore[attr-defined]
+        return np.asarray(gram.cross(points, columns) @ W)
+
+    def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the approximate k(points, columns), through the landmarks."""
+        return self.features(points) @ self.factor()[columns].T
+
+
+def _cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator, drawn: int) -> Factor:
+    """Grow V by columns: the largest residual diagonal (drawn = 1), or some at random."""
+    m = gram.m
+    d = gram.diag().astype(np.float64)
+    trace = float(np.sum(d))
+    V = np.empty((m, min(most, 4 * DRAWN)))
+    pivots: list[NDArray[np.int64]] = []
+    r = 0
+    while r < most and float(np.sum(d)) > tol * trace:
+        if drawn == 1:
+            c = np.array([np.argmax(d)])
+        else:
+            c = np.unique(rng.choice(m, min(drawn, most - r), p=d / np.sum(d)))
+        G = gram.block(c, None, np.float64)  # residual columns, as rows
+        if r:
+            G = G - V[c, :r] @ V[:, :r].T
+        values, U = scipy.linalg.eigh(0.5 * (G[:, c] + G[:, c].T), check_finite=False)
+        good = values > max(KEPT * values[-1], ROUNDING * trace / m * 1e-3)
+        d[c] = 0.0
+        if not good.any():
+            continue
+        new = G.T @ (U[:, good] / np.sqrt(values[good]))
+        if r + new.shape[1] > V.shape[1]:
+            V = np.hstack([V, np.empty((m, min(most, 2 * V.shape[1]) - V.shape[1]))])
+        V[:, r : r + new.shape[1]] = new
+        r += new.shape[1]
+        pivots.append(c)
+        d -= np.einsum("ij,ij->i", new, new)
+        np.maximum(d, 0.0, out=d)
+        d[c] = 0.0
+    if r == 0:
+        return Factor(np.zeros((m, 1)), Landmarks(gram, np.arange(1), np.zeros((1, 1))))
+    V = V if r == V.shape[1] else np.ascontiguousarray(V[:, :r])
+    columns = np.concatenate(pivots)
+    # K[:, columns] = V V_columns', so that a row of V is k(z, columns) V_columns'^+
+    return Factor(V, Landmarks(gram, columns, scipy.linalg.pinv(V[columns], rtol=1e-11).T))
+
+
+def _rpcholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
+    return _cholesky(gram, most, tol, rng, DRAWN)
+
+
+def _pivoted_cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
+    return _cholesky(gram, most, tol, rng, 1)
+
+
+def _from_landmarks(
+    landmarks: Gram, columns: NDArray[np.int64], m: int, values: Callable[[slice], Matrix]
+) -> Factor:
+    """Return V = K_mB K_BB^-1/2; `values(rows)` are the rows asked for of K_Bm'."""
+    K = landmarks.block(columns, columns, np.float64)
+    w, U = scipy.linalg.eigh(0.5 * (K + K.T), check_finite=False)
+    good = w > KEPT * max(w[-1], np.finfo(float).tiny)
+    if not good.any():
+        good[-1], w[-1] = True, np.inf
+    W = U[:, good] / np.sqrt(w[good])
+    V = np.empty((m, W.shape[1]))
+    size = max(1, BLOCK_ENTRIES // len(columns))
+    for start in range(0, m, size):
+        at = slice(start, min(start + size, m))
+        V[at] = values(at) @ W
+    return Factor(V, Landmarks(landmarks, columns, W))
+
+
+def _from_columns(gram: Gram, columns: NDArray[np.int64]) -> Factor:
+    def values(at: slice) -> Matrix:
+        return gram.block(columns, at, np.float64).T
+
+    return _from_landmarks(gram, columns, gram.m, values)
+
+
+def _doubling(make: Callable[[int], Factor], gram: Gram, most: int, tol: float) -> Factor:
+    """Double the number of landmarks until the trace error is met."""
+    trace = float(np.sum(gram.diag()))
+    size = most if tol <= ROUNDING else min(most, DRAWN)
+    while True:
+        factor = make(size)
+        if size >= most or trace - float(np.sum(factor.V**2)) <= tol * trace:
+            return factor
+        size = min(most, 2 * size)
+
+
+def _nystrom(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
+    order = rng.permutation(gram.m)
+    return _doubling(lambda r: _from_columns(gram, np.sort(order[:r])), gram, most, tol)
+
+
+def _nystrom_leverage(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
+    """Draw by ridge leverage scores, themselves from an even draw of the same size."""
+
+    def make(r: int) -> Factor:
+        V = _from_columns(gram, np.sort(rng.permutation(gram.m)[:r])).V
+        rest = np.maximum(gram.diag() - np.einsum("ij,ij->i", V, V), 0.0)
+        ridge = max(float(np.sum(rest)) / r, 1e-12 * float(np.sum(gram.diag())))
+        inner = V.T @ V
+        inner[np.diag_indices_from(inner)] += ridge
+        Z = scipy.linalg.solve_triangular(scipy.linalg.cholesky(inner, lower=True), V.T, lower=True)
+        scores = np.einsum("ij,ij->j", Z, Z) + rest / ridge
+        chosen = rng.choice(gram.m, r, replace=False, p=scores / np.sum(scores))
+        return _from_columns(gram, np.sort(chosen))
+
+    return _doubling(make, gram, most, tol)
+
+
+def _nystrom_kmeans(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
+    """Take the centers of k-means, on at most 20 points a center, as landmarks (Zhang, 2008)."""
+    if not isinstance(gram, PointGram):
+        raise InputError(
+            'method "nystrom-kmeans" needs a kernel on points, such as RBF(X); '
+            f"got {type(gram).__name__}"
+        )
+    from sklearn.cluster import MiniBatchKMeans
+
+    def make(r: int) -> Factor:
+        some = np.sort(rng.permutation(gram.m)[: 20 * r])
+        seed = int(rng.integers(2**31))
+        clusters = MiniBatchKMeans(r, random_state=seed, n_init=1, batch_size=max(1024, 2 * r))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # fewer distinct points than centers
+            centers = clusters.fit(gram.X[some]).cluster_centers_.astype(np.float64)
+        landmarks = replace(gram, X=centers)
+
+        def values(at: slice) -> Matrix:
+            return gram.cross(centers, np.arange(at.start, at.stop)).T
+
+        return _from_landmarks(landmarks, np.arange(len(centers)), gram.m, values)
+
+    return _doubling(make, gram, most, tol)
+
+
+def _eigen(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
+    """Iterate on a block (LOBPCG) from the column space of randomly pivoted Cholesky."""
+    from scipy.sparse.linalg import LinearOperator, lobpcg
+
+    start = _rpcholesky(gram, most, tol, rng).V
+    m, r = start.shape
+
+    def apply(Z: Matrix) -> Matrix:
+        out = np.empty_like(Z)
+        size = max(1, BLOCK_ENTRIES // m)
+        for i in range(0, m, size):
+            part = np.arange(i, min(i + size, m))
+            out[part] = gram.block(part, None, np.float64) @ Z
+        return out
+
+    if m < 5 * r:  # all of K is not much larger than V
+        values, U = scipy.linalg.eigh(apply(np.eye(m)), subset_by_index=[m - r, m - 1])
+        values, U = values[::-1], U[:, ::-1]
+    else:
+        operator = LinearOperator(
+            (m, m), matvec=lambda z: apply(z.reshape(-1, 1)), matmat=apply, dtype=np.float64
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what was not reached is in the trace error
+            values, U = lobpcg(
+                operator, np.linalg.qr(start)[0], largest=True, maxiter=PASSES, tol=1e-6
+            )
+    trace = float(np.sum(gram.diag()))
+    values = np.maximum(values, 0.0)
+    enough = trace - np.cumsum(values) <= tol * trace
+    count = int(np.argmax(enough)) + 1 if enough.any() else r
+    count = max(1, min(count, int(np.count_nonzero(values > KEPT * max(values[0], 1e-300)))))
+    root = np.sqrt(values[:count])
+    U = U[:, :count]
+    W = np.divide(U, root, out=np.zeros_like(U), where=root > 0)
+    return Factor(np.ascontiguousarray(U * root), Landmarks(gram, np.arange(m), W))
+
+
+METHODS: dict[str, Callable[[Gram, int, float, np.random.Generator], Factor]] = {
+    "rpcholesky": _rpcholesky,
+    "pivoted-cholesky": _pivoted_cholesky,
+    "nystrom": _nystrom,
+    "nystrom-kmeans": _nystrom_kmeans,
+    "nystrom-leverage": _nystrom_leverage,
+    "eigen": _eigen,
+}
