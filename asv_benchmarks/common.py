@@ -68,6 +68,7 @@ def compile_steps(method: str, dtype: type = np.float64) -> None:
         qpsvm.L2SVMDual(qpsvm.RBF(X), y),
         qpsvm.PolytopeDistanceDual(qpsvm.RBF(X), y),
         qpsvm.HingeDual(qpsvm.RBF(X), y),
+        qpsvm.HingePrimal(X, y),
     ):
         if method in qpsvm.methods(problem):
             qpsvm.solve(problem, method)

@@ -129,6 +129,7 @@ def head(name: str, title: str, text: str, runs: int = RUNS) -> Iterator[str]:
     lines = [f"- {processor()}, {os.cpu_count()} cores, {memory():.0f} GB of memory"]
     lines += [f"- {library}: {said}" for library, said in threads.describe().items()]
     lines.append(f"- OPENBLAS_CORETYPE is {os.environ.get('OPENBLAS_CORETYPE', 'not set')}")
+    lines.append(f"- load average before the run: {busy()}")
     versions = [f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "scipy")]
     python = f"Python {platform.python_version()}"
     lines.append(f"- qpsvm {qpsvm.__version__}, {python}, {', '.join(versions)}")
@@ -153,6 +154,13 @@ def memory() -> float:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
 
 
+def busy() -> str:
+    """Return the load average of the last minute, and what it means for the figures."""
+    load = os.getloadavg()[0]
+    rough = "; other processes ran at the same time, so that the seconds are rough"
+    return f"{load:.1f}{rough if load > 0.5 else ''}"
+
+
 def commit() -> str:
     """Return the commit that is checked out, and whether qpsvm was edited since."""
 
@@ -171,6 +179,7 @@ def row(*cells: Any) -> str:
 def solved(name: str, problem: Any, method: str, tol: float, dtype: Any = np.float64) -> str:
     """Solve several times and return the line of the table; a failure is shown with its status."""
     compile_steps(method, dtype)
+    qpsvm.solve(problem, method, tol=tol, max_iter=20)  # what only a large problem needs
     seconds, result = [], None
     for _ in range(RUNS):
         begun = time.perf_counter()

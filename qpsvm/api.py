@@ -10,8 +10,8 @@ from typing import Any
 
 from qpsvm.errors import InputError, MethodMismatchError, check_number
 from qpsvm.forms import QP
-from qpsvm.gram import SignedGram
 from qpsvm.formulations import Formulation
+from qpsvm.gram import SignedGram
 from qpsvm.gram.psd import is_psd
 from qpsvm.result import Progress, Result
 

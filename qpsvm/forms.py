@@ -83,7 +83,7 @@ class QP:
         """
         if isinstance(self.gram, Residual):
             return self.gram.scale
-        return float(np.max(self.gram.diag()))
+        return self.gram.scale * (float(np.max(self.gram.kernel.diag())) + self.gram.shift)
 
     def columns(self) -> Columns:
         """Return what compiled steps read."""
@@ -105,8 +105,9 @@ class QP:
         if isinstance(self.gram, Residual):
             return self.gram.roundoff(self.gram.product(x))
         entry = 4.0 * EPS * self.scale + self.gram.error
-        return entry * float(np.sum(np.abs(x))) ** 2 + 4.0 * EPS * abs(value)
+        return entry * float(np.linalg.norm(x, 1)) ** 2 + 4.0 * EPS * abs(value)
 
+    @np.errstate(invalid="ignore", over="ignore")  # a diverging x is the loop's to notice
     def bounds(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> Bounds:
         """Return the bounds at a feasible x, given `product` = G x.
 
@@ -121,14 +122,16 @@ class QP:
             gap = min(max(gap, 0.0) + self.gram.roundoff(product), max(upper - self.least, 0.0))
             return Bounds(upper, upper - gap, gap, multipliers)
         ridge = self.gram.ridge
-        quadratic = float(x @ product)
-        upper = 0.5 * quadratic + 0.5 * float(ridge @ (x * x)) + float(self.linear @ x)
-        upper += self.constant
+        some = np.flatnonzero(x != 0)  # a short support of many points is read alone
+        xs = x[some]
+        quadratic = float(xs @ product[some])
+        upper = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
+        upper += float(self.linear[some] @ xs) + self.constant
         if isinstance(self.domain, BoxHyperplane):
             gap, multipliers = self._hinge_gap(x, product, quadratic, upper)
         else:
             gap, multipliers = self.domain.separable_gap(x, product + self.linear, ridge)
-        gap = max(gap, 0.0) + self.roundoff(x, upper)
+        gap = max(gap, 0.0) + self.roundoff(xs, upper)
         if upper - gap < self.least:
             gap = max(upper - self.least, 0.0)
         lower = upper - gap

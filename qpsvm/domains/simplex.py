@@ -36,6 +36,8 @@ class SimplexProduct(Domain):
     @cached_property
     def members(self) -> list[NDArray[np.int64]]:
         """Coordinates of each group, in order."""
+        if self.n_groups == 1:
+            return [np.arange(self.m)]
         return [np.flatnonzero(self.group == g) for g in range(self.n_groups)]
 
     @cached_property
@@ -59,32 +61,37 @@ class SimplexProduct(Domain):
         a_i > 0 and x_i (g_i - rho + d_i x_i / 2) elsewhere.
         """
         gap, levels = 0.0, np.empty(self.n_groups)
-        for k, of in enumerate(self.members):
-            whole = self.n_groups == 1
+        whole = self.n_groups == 1
+        for k, of in enumerate([None] if whole else self.members):
             xs, gs, ds = (x, g, d) if whole else (x[of], g[of], d[of])
             rho = water_level(gs, ds)
-            wet = (gs < rho) & (ds > 0)
+            wet = np.flatnonzero(gs < rho)  # few, as the support: only they are read
+            wet = wet[ds[wet] > 0]
             a = (rho - gs[wet]) / ds[wet]
             gap += 0.5 * float(ds[wet] @ (xs[wet] - a) ** 2)
-            dry = (xs > 0) & ~wet
+            dry = np.flatnonzero(xs > 0)
+            dry = dry[(gs[dry] >= rho) | (ds[dry] == 0)]
             gap += float(xs[dry] @ (gs[dry] - rho + 0.5 * ds[dry] * xs[dry]))
             levels[k] = rho
         return gap, levels
 
     def violation(self, x: NDArray[np.float64]) -> float:
         """Return the largest of -x_i and |sum of a group - 1|."""
-        sums = np.bincount(self.group, weights=x, minlength=self.n_groups)
+        some = np.flatnonzero(x != 0)
+        sums = np.bincount(self.group[some], weights=x[some], minlength=self.n_groups)
         return float(max(0.0, -x.min(), np.max(np.abs(sums - 1.0))))
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Clip at 0 and rescale each group to sum 1."""
         x = np.maximum(x, 0.0)
-        sums = np.bincount(self.group, weights=x, minlength=self.n_groups)
+        some = np.flatnonzero(x != 0)
+        sums = np.bincount(self.group[some], weights=x[some], minlength=self.n_groups)
         if not np.all(sums > 0):
             raise InputError(
                 "x0 must have a positive weight in every simplex; got a group of zeros"
             )
-        return x / sums[self.group]
+        x[some] /= sums[self.group[some]]
+        return x
 
     def project(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the nearest point: one sort for each group."""
@@ -109,7 +116,7 @@ def water_level(g: NDArray[np.float64], d: NDArray[np.float64]) -> float:
     Since no a_i exceeds 1, only g_i below min(g + d) can matter: nothing else is sorted.
     """
     low = float(np.min(g))
-    top = float(np.min(g + d))
+    top = float(np.min(g + d)) if d.any() else low
     if top <= low:
         return low
     below = g < top

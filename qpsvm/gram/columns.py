@@ -77,7 +77,7 @@ class ColumnStore:
         self.slot = slot
         self.stamp = np.zeros(len(base), np.int64)
         self.clock = np.zeros(1, np.int64)
-        self.diag = gram.diag().astype(gram.dtype).astype(np.float64)
+        self.diag = gram.diag().astype(gram.dtype, copy=False).astype(np.float64, copy=False)
         self.n_computed = 0
 
     @property

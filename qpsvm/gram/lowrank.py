@@ -249,7 +249,7 @@ def _from_landmarks(
 
 def _from_columns(gram: Gram, columns: NDArray[np.int64]) -> Factor:
     def values(at: slice) -> Matrix:
-        return gram.block(columns, at, np.float64).T
+        return gram.block(columns, at, np.float64).T.astype(np.float64, copy=False)
 
     return _from_landmarks(gram, columns, gram.m, values)
 

@@ -59,7 +59,8 @@ class Precomputed(Gram):
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
     ) -> NDArray[np.floating]:
         """Return K[columns, rows]."""
-        part = self.K[columns] if rows is None else self.K[columns][:, rows]
+        whole = rows is None or isinstance(rows, slice)
+        part = self.K[columns, rows or slice(None)] if whole else self.K[np.ix_(columns, rows)]
         return np.ascontiguousarray(part, dtype=dtype)
 
     def take(self, rows: NDArray[np.int64]) -> Precomputed:

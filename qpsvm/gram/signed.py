@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,11 @@ class SignedGram:
         """Bound on the error of an entry of G that its kernel brings along."""
         return self.scale * self.kernel.error
 
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every sign is +1."""
+        return bool(np.all(self.sign > 0))
+
     def diag(self) -> NDArray[np.float64]:
         """Return the diagonal of G, shape (m,), without the ridge."""
         return self.scale * (self.kernel.diag() + self.shift)
@@ -53,11 +59,12 @@ class SignedGram:
 
     def product(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return G x afresh in float64."""
-        signed = self.sign * x
+        signed = x if self.plain else self.sign * x
         total = self.kernel.dot(signed)
         if self.shift:
             total += self.shift * float(np.sum(signed))
-        total *= self.sign
+        if not self.plain:
+            total *= self.sign
         if self.scale != 1.0:
             total *= self.scale
         return total

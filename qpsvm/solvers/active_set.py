@@ -38,10 +38,11 @@ IDLE_MAJORS = 12  # majors without progress after which roundoff is what is left
 def descend(b: Block, budget: int, counts: Any) -> int:
     """Go to the optimum of the face, enter the most violating member, repeat; say why it ended.
 
-    Members with a weight that are not yet on the face are put there first. A major strictly
-    decreases h in exact arithmetic, so no face occurs twice. In floating point the decrease, of
-    second order in the violation, is lost before the violation is: majors without a visible
-    decrease go on while the largest violation shrinks, and for a dozen more.
+    Where the face is empty, the members with a weight are put there first; with a budget of 0
+    majors that is all. A major strictly decreases h in exact arithmetic, so no face occurs twice.
+    In floating point the decrease, of second order in the violation, is lost before the violation
+    is: majors without a visible decrease go on while the largest violation shrinks, and for a
+    dozen more.
     """
     n = b.sizes[MEMBERS]
     z = np.empty(n)
@@ -54,6 +55,8 @@ def descend(b: Block, budget: int, counts: Any) -> int:
     for k in range(n if b.sizes[FACE] == 0 else 0):
         if b.x[k] > 0.0 and not enter(b, k, z, counts):
             return NONCONVEX
+    if budget == 0:
+        return UNFINISHED
     least_value = np.inf
     least_violation = np.inf
     idle = 0

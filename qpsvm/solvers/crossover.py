@@ -24,8 +24,8 @@ from qpsvm.solvers.normal_equations import NormalEquations
 
 Vector = NDArray[np.float64]
 
-MOST_FREE, DEGENERATE = 3000, 10
-"""Largest number of free weights that is tried, in all and for each column."""
+MOST_FREE, DEGENERATE, FEW = 3000, 10, 200
+"""Largest number of free weights that is tried, in all and for each column; so few always are."""
 
 ROUNDS = 8
 """Times that points may change sides."""
@@ -68,7 +68,7 @@ def crossover(
     fewest = len(y)
     for _ in range(ROUNDS):
         free = np.flatnonzero(~(low | high))
-        if not 0 < len(free) <= min(MOST_FREE, DEGENERATE * (points.n + 1)):
+        if not 0 < len(free) <= min(MOST_FREE, max(FEW, DEGENERATE * points.n)):
             return None
         x = np.where(high, tau, 0.0)
         x[free] = alpha[free]

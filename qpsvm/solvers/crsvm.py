@@ -75,7 +75,8 @@ class ConstraintReduced(Solver):
     correctors : int
         Most centrality corrections (Gondzio) after Mehrotra's corrector, tried after short steps.
     start : {"scaled", "paper"}
-        alpha = u = tau / 2, s = xi = 2, whatever the units of tau; or 2 for each, as in the paper.
+        alpha = u = tau / 2, s = xi = 2, whatever the units of tau; or 2 for each, as in the paper,
+        which is meant for tau near 1.
     sift : bool, optional
         Whether rows far on the right side of their margin are left out, after a look at a sample,
         and looked at again at the end of a round (see `Sifted`). By default for tall points, unless
@@ -157,7 +158,8 @@ class ConstraintReduced(Solver):
             if state.exact:
                 return Reply(done, Stop.STALLED)
             try:
-                moved = self._iterate(state)
+                with np.errstate(all="ignore"):  # what is not finite is found and said
+                    moved = self._iterate(state)
             except np.linalg.LinAlgError:
                 return Reply(done, Stop.NUMERICAL)
             counted = state.take_stock(moved)
@@ -167,8 +169,9 @@ class ConstraintReduced(Solver):
         return Reply(done, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: Whole, product: Vector) -> None:
-        """Take over a fresh G x, and compute the scores afresh."""
+        """Take over a fresh G x, compute the scores afresh, and go on."""
         state.product[:] = product
+        state.exact = False
         state.core.compute_scores()
 
     def _iterate(self, state: Whole) -> bool:
@@ -179,13 +182,15 @@ class ConstraintReduced(Solver):
         active = self._active(state)
         left = self.reduction == "paper" and active is not None
         residual = float(np.max(np.abs(core.rw)))
-        if mu <= 2.0 * least and residual > 0.5 * core.residual and not left:
+        if mu <= 2.0 * least and residual >= 0.5 * core.residual and not left:
             return False
         core.residual = residual
         core.factor(active)
 
         rough, fine = self._accuracy(core, active, mu)
         core.solve(rough)  # predictor
+        if not np.isfinite(core.delta.second):
+            raise np.linalg.LinAlgError("the direction is not finite")
         target = max(mu * (core.affine() / mu) ** 3, min(mu, least))
         core.correct(target)
         core.solve(rough)  # corrector
@@ -248,9 +253,9 @@ class ConstraintReduced(Solver):
             z = core.y * core.h + core.xi - 1.0
             big = (core.alpha * unit >= self.theta * level * core.s) | (core.s <= level)
         if not self.balanced:
-            return _smallest(z, np.arange(m), max(np.count_nonzero(big), base))
+            return _smallest(z, np.arange(m), max(int(np.count_nonzero(big)), base))
         chosen = [
-            _smallest(z, rows, max(np.count_nonzero(big[rows]), min(-(-base // 2), len(rows))))
+            _smallest(z, rows, max(int(np.count_nonzero(big[rows])), min(-(-base // 2), len(rows))))
             for rows in core.classes
         ]
         lacking = base - sum(map(len, chosen))

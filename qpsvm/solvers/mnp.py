@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.forms import EPS, QP
-from qpsvm.solvers.active_set import NONCONVEX, UNFINISHED, descend
+from qpsvm.solvers.active_set import NONCONVEX, OPTIMAL, UNFINISHED, descend
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.block import (
     FACE,
@@ -109,10 +109,12 @@ class MinNormPoint(Solver):
             chosen, value, violation = price(problem, state, self._wanted(state))
             if not np.isfinite(value):
                 return Reply(step, Stop.NUMERICAL)
-            if len(chosen) == 0 or not state.progresses(value, violation):
+            done = len(chosen) == 0 and state.outcome == OPTIMAL
+            if done or not state.progresses(value, violation):
                 return Reply(step, Stop.STALLED)
             state.members = state.members[keep_face(state.block)]
-            admit(problem, state, chosen)
+            if len(chosen):
+                admit(problem, state, chosen)
             before = state.block.x[: len(state.members)].copy()
             if len(chosen) >= MANY:
                 go_ahead(state)

@@ -64,7 +64,8 @@ class NormalEquations:
 
     def __init__(self, X: Any, squares: Vector) -> None:
         self.m, self.n = X.shape
-        self.X, self._XT = (_compressed(X), _compressed(X.T)) if sp.issparse(X) else (X, None)
+        self.X: Any = _compressed(X) if sp.issparse(X) else X
+        self._XT: Any = _compressed(X.T) if sp.issparse(X) else None
         self.squares = squares
         self.mean = np.zeros(self.n)
         self.total = 0.0
