@@ -227,3 +227,17 @@ def test_a_start_outside_is_moved_into_the_domain(clouds):
     for problem in (MEBDual(RBF(X)), HingeDual(RBF(X), y)):
         result = solve(problem, tol=1e-6, x0=np.linspace(-3.0, 5.0, len(X)))
         assert result.converged and result.certificate.violation <= 1e-12
+
+
+def test_table_has_a_row_for_each_check(hard, capsys):
+    result = solve(hard, tol=TIGHT, max_iter=100, verbose="table")
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["iteration", "seconds", "upper", "lower", "gap"]
+    assert [int(row.split()[0]) for row in rows] == result.history.iteration.tolist()
+
+
+def test_bar_goes_to_the_standard_error_and_leaves_the_answer_alone(hard, capsys):
+    silent, shown = (solve(hard, tol=TIGHT, max_iter=100, verbose=v) for v in (False, True))
+    out, err = capsys.readouterr()
+    assert not out and "%" in err and "gap" in err
+    assert silent.x.tobytes() == shown.x.tobytes()

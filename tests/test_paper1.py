@@ -115,3 +115,26 @@ def test_ball_and_machine_are_one_path_where_the_diagonal_is_constant(method):
     machine = iterates(L2SVMDual(RBF(X, 0.3), Y, C=C), method, x0, 300)
     for one, other in zip(ball, machine, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [2, 20, 1000])
+def test_the_random_ball_is_the_optimum_over_points_drawn_by_the_seed(size):
+    problem = L2SVMDual(RBF(X, 0.3), Y, C=C)
+    options = {"start": "ball", "start_size": size, "tol": 1e-6}
+    starts = [solve(problem, "mfw", seed=s, max_iter=0, **options) for s in (0, 0, 1)]
+    assert starts[0].x.tobytes() == starts[1].x.tobytes()
+    assert starts[0].x.tobytes() != starts[2].x.tobytes() or size == 1000
+    for start in starts:
+        rows = start.support
+        assert 1 <= len(rows) <= size
+        part = solve(L2SVMDual(RBF(X, 0.3).take(rows), Y[rows], C=C), "mfw", tol=1e-6)
+        assert start.value == pytest.approx(part.value, rel=2e-3)
+    assert solve(problem, "mfw", **options).converged
+
+
+def test_the_two_points_are_the_first_and_the_farthest_from_it():
+    Q = hessian(quadratic)
+    start = solve(L2SVMDual(quadratic(X), Y, C=C), "mfw", start="two-point", max_iter=0)
+    far = int(np.argmax(np.diag(Q) + Q[0, 0] - 2.0 * Q[0]))
+    np.testing.assert_array_equal(start.support, sorted([0, far]))
+    np.testing.assert_array_equal(start.x[start.support], 0.5)

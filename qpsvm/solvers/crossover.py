@@ -13,7 +13,7 @@ margin on the wrong side of 1; such points change sides a few times before the a
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -26,6 +26,9 @@ Vector = NDArray[np.float64]
 
 MOST_FREE, DEGENERATE, FEW = 3000, 10, 200
 """Largest number of free weights that is tried, in all and for each column; so few always are."""
+
+WIDE = 2000
+"""Most columns with which equations of dependent points are tried."""
 
 ROUNDS = 8
 """Times that points may change sides."""
@@ -103,40 +106,44 @@ def _solve(
 ) -> tuple[Vector, float] | None:
     """Return the change of the free weights and the bias; None if the equations contradict."""
     X = points.X[free].astype(np.float64, copy=False)
-    X = X.toarray() if sp.issparse(X) else X
-    B = np.column_stack([X, np.ones(len(free))]) * y[free, None]  # the bias is a feature
-    unit = max(float(np.max(np.einsum("ij,ij->i", X, X))), np.finfo(float).tiny)
-    w = points.transposed(y * x)
-    margins, balance = 1.0 - y[free] * (X @ w), -float(y @ x)
-    solve = _independent if len(free) <= points.n + 1 else _dependent
-    return solve(B, margins, balance, unit)
+    sign = y[free]
+    unit = max(float(np.max(points.squares[free])), np.finfo(float).tiny)
+    margins = 1.0 - sign * np.asarray(X @ points.transposed(y * x))
+    balance = -float(y @ x)
+    solution = None
+    if len(free) <= points.n + 1:
+        K = X @ X.T
+        K = K.toarray() if sp.issparse(K) else K
+        solution = _independent(K * (sign[:, None] * sign / unit), sign, margins, balance * unit)
+    if solution is None and points.n <= WIDE:
+        X = X.toarray() if sp.issparse(X) else X
+        B = X * (sign[:, None] / np.sqrt(unit))
+        solution = _dependent(np.column_stack([B, sign]), margins, balance * unit)
+    return None if solution is None else (solution[:-1] / unit, float(solution[-1]))
 
 
-def _independent(B: Vector, margins: Vector, balance: float, unit: float) -> Any:
-    """Solve the equations of few free weights, in units in which points have length 1."""
-    size = len(B)
+def _independent(K: Vector, sign: Vector, margins: Vector, balance: float) -> Vector | None:
+    """Return change and bias by the equations as they stand; points are scaled to length 1."""
+    size = len(K)
     A = np.zeros((size + 1, size + 1))
-    A[:size, :size] = B[:, :-1] @ B[:, :-1].T / unit
-    A[:size, size] = A[size, :size] = B[:, -1]
-    right = np.append(margins, balance * unit)
+    A[:size, :size] = K
+    A[:size, size] = A[size, :size] = sign
+    right = np.append(margins, balance)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
             solution = scipy.linalg.solve(A, right, assume_a="sym", check_finite=False)
     except np.linalg.LinAlgError:
-        return _dependent(B, margins, balance, unit)
-    if not _met(A @ solution - right, solution):
-        return _dependent(B, margins, balance, unit)
-    return solution[:size] / unit, float(solution[size])
+        return None
+    return solution if _met(A @ solution - right, solution) else None
 
 
-def _dependent(B: Vector, margins: Vector, balance: float, unit: float) -> Any:
+def _dependent(B: Vector, margins: Vector, balance: float) -> Vector | None:
     """Return the smallest change of dependent free weights, a combination of the columns of B.
 
     With B = U S V' it is U c, and U'(B_x B_x' U c + y b) = U'margins, y'U c = balance: as many
     equations as B has rank, and one.
     """
-    B = B * np.append(np.full(B.shape[1] - 1, 1.0 / np.sqrt(unit)), 1.0)
     values, V = scipy.linalg.eigh(B.T @ B, check_finite=False)
     kept = values > 1e-11 * values[-1]
     root = np.sqrt(values[kept])
@@ -147,17 +154,16 @@ def _dependent(B: Vector, margins: Vector, balance: float, unit: float) -> Any:
     A[:size, :size] = of_U[:, :-1] @ of_U[:, :-1].T
     A[:size, size] = A[size, :size] = of_U[:, -1]
     factors = scipy.linalg.lu_factor(A, check_finite=False)
-    change, bias = np.zeros(len(B)), 0.0  # in units of 1 / unit
-    left, lack = margins, balance * unit
+    change, bias = np.zeros(len(B)), 0.0
+    left, lack = margins, balance
     for _ in range(3):  # after the first time for the digits that B'B has lost
         c = scipy.linalg.lu_solve(factors, np.append(U.T @ left, lack), check_finite=False)
         change += U @ c[:size]
         bias += float(c[size])
         left = margins - B[:, :-1] @ (B[:, :-1].T @ change) - B[:, -1] * bias
-        lack = balance * unit - float(B[:, -1] @ change)
-    if not _met(np.append(left, lack), np.append(change, bias)):
-        return None
-    return change / unit, bias
+        lack = balance - float(B[:, -1] @ change)
+    solution = np.append(change, bias)
+    return solution if _met(np.append(left, lack), solution) else None
 
 
 def _met(residual: Vector, solution: Vector) -> bool:

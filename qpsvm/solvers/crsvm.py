@@ -185,9 +185,9 @@ class ConstraintReduced(Solver):
         if mu <= 2.0 * least and residual >= 0.5 * core.residual and not left:
             return False
         core.residual = residual
-        core.factor(active)
+        core.factor(active, exact=self.reduction == "paper")
 
-        rough, fine = self._accuracy(core, active, mu)
+        rough, fine = self._accuracy(core)
         core.solve(rough)  # predictor
         if not np.isfinite(core.delta.second):
             raise np.linalg.LinAlgError("the direction is not finite")
@@ -212,20 +212,16 @@ class ConstraintReduced(Solver):
             core.growth /= SHRINK if core.bare < ROUGH / 100 else 1.0
         return True
 
-    def _accuracy(self, core: Interior, active: Rows | None, mu: float) -> tuple[float, float]:
+    def _accuracy(self, core: Interior) -> tuple[float, float]:
         """Return the relative residuals asked of trial directions and of the one taken.
 
         Infinity saves the products that a residual costs: where M_Q alone has lately been enough.
         """
         if self.reduction == "paper":
             return np.inf, np.inf
-        if active is None:
+        rough, fine = ROUGH, min(FINE, max(FINEST, 0.1 * core.mu / core.mu_first))
+        if core.whole:
             rough, fine = np.inf, FINEST
-        else:
-            rough, fine = ROUGH, min(FINE, max(FINEST, 0.1 * mu / core.mu_first))
-        if (active is None) != core.whole:
-            core.bare = np.inf if active is not None else 0.0
-        core.whole = active is None
         margin = 3.0 * core.bare
         return np.inf if margin <= rough else rough, np.inf if margin <= fine else fine
 

@@ -102,10 +102,14 @@ class Interior:
         total, quadratic = float(np.sum(self.alpha)), float(self.z @ self.z)
         self.size = total - 0.5 * quadratic if total > 0.5 * quadratic else total
 
-    def factor(self, active: NDArray[np.int64] | None) -> None:
-        """Factor the normal matrix of the rows `active`, None for all."""
+    def factor(self, active: NDArray[np.int64] | None, exact: bool) -> None:
+        """Factor the normal matrix of the rows `active`, None for all; exactly if asked for."""
         self.n_rows += self.m if active is None else len(active)
-        self.points.factor(self.d, self.moment, active)
+        self.points.factor(self.d, self.moment, active, exact)
+        whole = self.points.whole
+        if whole != self.whole:  # what the last residual said does not hold any more
+            self.bare = 0.0 if whole else np.inf
+        self.whole = whole
 
     def solve(self, rtol: float) -> None:
         """Compute the direction of the elimination at hand, to a relative residual `rtol`."""

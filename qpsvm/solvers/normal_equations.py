@@ -9,6 +9,7 @@ M_Q is a preconditioner of conjugate gradients on M, exact where Q holds every r
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,8 +30,15 @@ BLOCK_ENTRIES = 1 << 19
 CANCELLED = 0.9
 """Rows are centered as they are gathered where the mean holds more than this share of the squares."""
 
-DENSE = 2000
-"""Largest order at which CSR points get a dense factor. Measured on 44 entries a row, see below."""
+DENSE, HEAVY = 2000, 1000
+"""Largest order of a dense factor for CSR points, and number of rows kept beyond it."""
+
+SPARSE = 0.001
+"""Share of nonzero entries of X'X, of about a thousand rows, up to which SuperLU is tried.
+
+Measured on text, 7,770 points with 44 of 8,315 features each: SuperLU filled in and took 22 s for a
+factor; a thousand rows and a diagonal take 0.1 s, and some ten steps of conjugate gradients a solve.
+"""
 
 MOST_REFINEMENTS, MOST_STEPS = 3, 200
 """Steps of conjugate gradients with an exact factor and with a reduced one."""
@@ -60,6 +68,8 @@ class NormalEquations:
         xbar over all rows.
     total : float
         c = sum of d over all rows.
+    whole : bool
+        Whether the factor is that of M.
     """
 
     def __init__(self, X: Any, squares: Vector) -> None:
@@ -71,7 +81,7 @@ class NormalEquations:
         self.total = 0.0
         self._d = np.zeros(self.m)
         self._factor: Factor = _Identity()
-        self._whole = True
+        self.whole = True
 
     def take(self, rows: NDArray[np.int64]) -> NormalEquations:
         """Return the same on the rows asked for, copied."""
@@ -99,8 +109,13 @@ class NormalEquations:
             return V @ self.X
         return np.array([self.transposed(v) for v in V])
 
-    def factor(self, scaling: Vector, moment: Vector, active: NDArray[np.int64] | None) -> None:
+    def factor(
+        self, scaling: Vector, moment: Vector, active: NDArray[np.int64] | None, exact: bool
+    ) -> None:
         """Assemble and factor M_Q from d = `scaling`, X'd = `moment`, the rows `active` (None: all).
+
+        Of wide CSR points, unless `exact`, only the heaviest rows are kept and the others reduced to
+        their diagonal, where the factor would not be sparse.
 
         Raises
         ------
@@ -110,15 +125,35 @@ class NormalEquations:
         d = self._d = scaling
         self.total = float(np.sum(d))
         self.mean = moment / self.total
-        self._whole = active is None
+        self.whole = active is None
         count = self.m if active is None else len(active)
-        if count < self.n and count <= DENSE:
-            self._factor = _Dual(self.X, d, active)
-        elif sp.issparse(self.X) and self.n > DENSE:
-            self._factor = _Sparse(self.X, d, active)
-        else:
+        if min(count, self.n) <= DENSE or not sp.issparse(self.X):
+            if count < self.n:
+                self._factor = _Dual(self.X, d, active)
+                return
             offset = self.total * float(self.mean @ self.mean) > CANCELLED * float(d @ self.squares)
             self._factor = _Dense(_assemble(self.X, d, active, self.mean, offset))
+            return
+        if exact or self._stays_sparse:
+            self._factor = _Sparse(self.X, d, active)
+            return
+        # the heaviest rows, and the diagonal of the others
+        self.whole = False
+        heavy = np.argpartition(-d * self.squares, HEAVY)[:HEAVY]
+        rest = d.copy()
+        rest[heavy] = 0.0
+        self._factor = _Dual(self.X, d, heavy, 1.0 + np.asarray(self._squared @ rest))
+
+    @cached_property
+    def _stays_sparse(self) -> bool:
+        """Whether X'X is so sparse that its factor may be."""
+        some = self.X if self.m <= HEAVY else self.X[:: self.m // HEAVY]
+        return bool((some.T @ some).nnz <= SPARSE * self.n**2)
+
+    @cached_property
+    def _squared(self) -> Any:
+        """X' with its entries squared."""
+        return self._XT.multiply(self._XT).tocsr()
 
     def solve(self, rhs: Vector) -> tuple[Vector, Vector]:
         """Return dw with M_Q dw = rhs, (3.23), and its spread (x_i - xbar)'dw, shape (m,)."""
@@ -141,7 +176,7 @@ class NormalEquations:
         size = max(abs(float(rhs @ dw)), np.finfo(float).tiny)
         p, rho = z, float(r @ z)
         bare = float(np.sqrt(max(rho, 0.0) / size))
-        limit = MOST_REFINEMENTS if self._whole else MOST_STEPS
+        limit = MOST_REFINEMENTS if self.whole else MOST_STEPS
         n_steps = 0
         while n_steps < limit and rho > rtol * rtol * size:
             part = self._spread(p)
@@ -198,30 +233,36 @@ class _Dense:
 
 
 class _Dual:
-    """M_Q^-1 by Sherman, Morrison and Woodbury, for fewer rows than columns.
+    """Inverse by Sherman, Morrison and Woodbury, for fewer rows than columns.
 
-    (I + Z'DZ)^-1 = I - Z'(D^-1 + ZZ')^-1 Z, Z = X_Q - 1 xbar_Q'.
+    (E + Z'DZ)^-1 = E^-1 - E^-1 Z'(D^-1 + Z E^-1 Z')^-1 Z E^-1, Z = X_Q - 1 xbar_Q', E = diag(base).
     """
 
-    def __init__(self, X: Any, d: Vector, active: NDArray[np.int64] | None) -> None:
-        self._X = X if active is None else X[active]
-        self._X = self._X.astype(np.float64, copy=False)
-        d = d if active is None else d[active]
-        self._mean = np.asarray(self._X.T @ d) / float(np.sum(d))
-        K = self._X @ self._X.T
-        K = K.toarray() if sp.issparse(K) else K
-        k = np.asarray(self._X @ self._mean)
+    def __init__(
+        self, X: Any, d: Vector, rows: NDArray[np.int64] | None, base: Vector | float = 1.0
+    ) -> None:
+        X = X if rows is None else X[rows]
+        self._X = X = X.astype(np.float64, copy=False)
+        d = d if rows is None else d[rows]
+        self._base = np.broadcast_to(base, X.shape[1])
+        self._mean = mean = np.asarray(X.T @ d) / float(np.sum(d))
+        if sp.issparse(X):
+            K = (X @ sp.diags(1.0 / self._base) @ X.T).toarray()
+        else:
+            K = (X / self._base) @ X.T
+        k = np.asarray(X @ (mean / self._base))
         K -= k[:, None]
         K -= k[None, :]
-        K += float(self._mean @ self._mean)
+        K += float(mean @ (mean / self._base))
         K[np.diag_indices_from(K)] += 1.0 / d
         self._cholesky = _cholesky(K)
 
     def solve(self, b: Vector) -> Vector:
+        b = b / self._base
         v = self._X @ b
         v -= float(self._mean @ b)
         v = scipy.linalg.cho_solve(self._cholesky, v, check_finite=False)
-        return b - self._X.T @ v + self._mean * float(np.sum(v))
+        return b - (self._X.T @ v - self._mean * float(np.sum(v))) / self._base
 
 
 class _Sparse:
@@ -230,7 +271,7 @@ class _Sparse:
     x = t + p (ybar't) / (c - ybar'p), t = A^-1 b, p = A^-1 ybar, ybar = X_Q'd.
     """
 
-    def __init__(self, X: sp.csr_matrix, d: Vector, active: NDArray[np.int64] | None) -> None:
+    def __init__(self, X: Any, d: Vector, active: NDArray[np.int64] | None) -> None:
         X = X if active is None else X[active]
         d = d if active is None else d[active]
         A = (X.T @ (sp.diags(d) @ X) + sp.identity(X.shape[1])).tocsc()
