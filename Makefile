@@ -10,7 +10,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
-ASV_ARGS ?= --quick --show-stderr
+ASV_ARGS ?= --quick --show-stderr --launch-method forkserver
 DOCS_OUT ?= docs/_build/html
 
 BIN := $(abspath $(VENV))/bin

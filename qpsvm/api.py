@@ -45,7 +45,8 @@ def solve(
     max_iter : int, optional
         Most iterations; by default a finite number that grows with the problem.
     time_limit : float, optional
-        Seconds for the iterations; the closing certificate comes on top and is never skipped.
+        Seconds for the iterations; the closing certificate comes on top and is never skipped. The
+        first solve by a method on a machine also compiles its steps, which counts.
     callback : callable, optional
         ``callback(progress)`` at each check; True or StopIteration stops.
     verbose : bool or "table"

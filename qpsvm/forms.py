@@ -126,7 +126,7 @@ class QP:
         xs = x[some]
         quadratic = float(xs @ product[some])
         upper = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
-        upper += float(self.linear[some] @ xs) + self.constant
+        upper = max(upper + float(self.linear[some] @ xs) + self.constant, self.least)
         if isinstance(self.domain, BoxHyperplane):
             gap, multipliers = self._hinge_gap(x, product, quadratic, upper)
         else:

@@ -224,6 +224,9 @@ def _interrupt_flag() -> Iterator[threading.Event]:
         yield flag
         return
     previous = signal.getsignal(signal.SIGINT)
+    if previous in (None, signal.SIG_IGN):  # not ours to change: a job that is to ignore Ctrl-C
+        yield flag
+        return
 
     def note(signum: int, frame: Any) -> None:
         if flag.is_set():

@@ -276,11 +276,12 @@ def _nystrom_leverage(gram: Gram, most: int, tol: float, rng: np.random.Generato
     def make(r: int) -> Factor:
         V = _from_columns(gram, np.sort(rng.permutation(gram.m)[:r])).V
         rest = np.maximum(gram.diag() - np.einsum("ij,ij->i", V, V), 0.0)
-        ridge = max(float(np.sum(rest)) / r, 1e-12 * float(np.sum(gram.diag())))
+        ridge = max(float(np.sum(rest)) / r, 1e-12 * float(np.sum(gram.diag())), 1e-300)
         inner = V.T @ V
         inner[np.diag_indices_from(inner)] += ridge
         Z = scipy.linalg.solve_triangular(scipy.linalg.cholesky(inner, lower=True), V.T, lower=True)
         scores = np.einsum("ij,ij->j", Z, Z) + rest / ridge
+        scores += 1e-9 * np.max(scores) + 1e-300  # every point can be drawn
         chosen = rng.choice(gram.m, r, replace=False, p=scores / np.sum(scores))
         return _from_columns(gram, np.sort(chosen))
 

@@ -104,6 +104,8 @@ class CoreSet(Solver):
         share = -(-self.entering // len(low))
         new = [_violators(state, g, low[g], high[g], share) for g in range(len(low))]
         _enter(problem, state, np.unique(np.concatenate(new)))
+        if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
+            return Reply(0, Stop.STALLED)
         noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
         moved = _solve_core(problem, state, max(self.inner_tol * violation, noise))
         return Reply(1, Stop.BUDGET if moved else Stop.STALLED)

@@ -158,7 +158,7 @@ class Sifted(Whole):
     def _choose(self, excess: Vector) -> None:
         """Keep the rows with the smallest excess of their margin over 1."""
         m = len(excess)
-        count = SUPPORT * int(np.count_nonzero(excess <= 0)) + SPARE * self.points.n
+        count = int(SUPPORT * np.count_nonzero(excess <= 0)) + SPARE * self.points.n
         rows = np.arange(m)
         if count < TOO_MANY * m:
             rows = np.sort(np.argpartition(excess, count)[:count])

@@ -265,6 +265,8 @@ def pairs(
         room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
         room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
         t = min((s[j] - low) / max(curvature, tiny), room_i, room_j)
+        if t > 1e300:  # the value falls without end along this pair
+            return step, 1
         x[i] += z[i] * t
         x[j] -= z[j] * t
         if t >= room_i:

@@ -1,0 +1,323 @@
+"""The constraint-reduced interior point method: its variants, its linear algebra, its exact end."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import qpsvm
+import reference
+from problems import INSTANCES, select
+from problems.clouds import two_clouds
+from qpsvm import RBF, HingeDual, HingePrimal, InputError, Linear, MethodMismatchError, Status
+from qpsvm.solvers import METHODS, Stop, normal_equations
+from qpsvm.solvers.crossover import crossover
+from qpsvm.solvers.interior import cold
+from qpsvm.solvers.normal_equations import NormalEquations
+
+# Section 5.1 of Jung, O'Leary and Tits: two constraint choices, three ways to size the set.
+VARIANTS = {
+    f"{choice}, {name}": {"constraint_choice": choice, **sizing}
+    for choice in ("omega", "one-sided")
+    for name, sizing in {
+        "fixed": {"adaptive": False, "q_upper": 0.5},
+        "adaptive": {"balanced": False},
+        "adaptive balanced": {},
+    }.items()
+}
+SOFT = [instance for instance in select(family="hinge_primal", exclude=("hard-margin",))]
+QUICK = ("random-linear-C1e3", "random-weighted", "random-sparse", "one-against-all")
+
+
+def solve(problem, method="crsvm", **options):
+    return qpsvm.solve(problem, method, **{"tol": 1e-8, **options})
+
+
+def agrees(result, instance, tol=1e-7):
+    known = reference.answer(instance)
+    return abs(result.value - known.value) <= tol * abs(known.value) + known.residual
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize(
+    "instance",
+    [
+        pytest.param(i, marks=() if i.name.endswith(QUICK) else pytest.mark.slow, id=i.name)
+        for i in SOFT
+    ],
+)
+def test_every_variant_reaches_full_accuracy(instance, variant):
+    result = solve(instance.declare(), max_iter=60, **VARIANTS[variant])
+    assert result.status is Status.OPTIMAL
+    assert agrees(result, instance)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_printed_form_gets_there_too(name):
+    instance = INSTANCES[f"hinge_primal/{name}"]
+    for options in VARIANTS.values():
+        result = solve(instance.declare(), reduction="paper", correctors=0, **options)
+        assert result.status is Status.OPTIMAL
+        assert agrees(result, instance)
+
+
+@pytest.mark.parametrize("name", ["random-linear-C1", "digits-linear", "breast-cancer-linear"])
+def test_a_preconditioner_of_few_rows_keeps_the_number_of_iterations(name):
+    problem = INSTANCES[f"hinge_primal/{name}"].declare()
+    whole, reduced = solve(problem, "pdipm"), solve(problem, q_upper=0.1)
+    assert whole.counters["rows"] == whole.n_iter * problem.X.shape[0]
+    assert reduced.counters["rows"] < 0.8 * whole.counters["rows"]
+    assert reduced.counters["cg"] > 0
+    assert reduced.n_iter <= whole.n_iter + 2
+
+
+def test_the_papers_start_and_plain_corrector():
+    X, y = two_clouds(300, 5, seed=1, distance=1.5)
+    result = solve(HingePrimal(X / 5, y), start="paper", correctors=0)
+    assert result.status is Status.OPTIMAL and result.counters["corrections"] == 0
+    assert result.value == pytest.approx(solve(HingePrimal(X / 5, y), "smo").value, rel=1e-7)
+
+
+def newton(core, e, f):
+    """Return the residual of each Newton equation of section 5.1, relative to its terms."""
+    X = core.points.X
+    t, d, y = core.tau - core.alpha - core.u, core.delta, core.y
+    rows = y * (X @ core.w) - core.gamma * y + core.xi - 1 - core.s
+    signed = y * (X @ d.w) - d.gamma * y
+    equations = (
+        (d.w - X.T @ (y * d.alpha), core.w - X.T @ (y * core.alpha)),
+        (y @ d.alpha, y @ core.alpha),
+        (-d.alpha - d.u, t),
+        (signed + d.xi - d.s, rows),
+        (core.s * d.alpha + core.alpha * d.s, core.s * core.alpha + e),
+        (core.u * d.xi + core.xi * d.u, core.xi * core.u + f),
+    )
+    return [float(np.max(np.abs(a + b)) / (1 + np.max(np.abs(b)))) for a, b in equations]
+
+
+@pytest.mark.parametrize("active", [None, np.arange(0, 80, 2)], ids=["all rows", "half of them"])
+def test_a_direction_solves_newtons_equations(rng, active):
+    X, y = two_clouds(80, 4, seed=2)
+    tau = rng.uniform(0.5, 2.0, 80)
+    core = cold(NormalEquations(X, np.sum(X**2, axis=1)), y, tau, 0.3 * tau, 0.6 * tau)
+    core.s *= rng.uniform(0.1, 3, 80)
+    core.take_stock()
+    core.factor(active, exact=False)
+    core.solve(1e-12)
+    assert max(newton(core, 0.0, 0.0)) < 1e-9
+    e = core.delta.s * core.delta.alpha - 0.01
+    f = core.delta.xi * core.delta.u - 0.01
+    core.correct(0.01)
+    core.solve(1e-12)
+    assert max(newton(core, e, f)) < 1e-9
+
+
+def matrix(X, d, active):
+    """Return M_Q as it is defined."""
+    X = X.toarray() if sp.issparse(X) else np.asarray(X, np.float64)
+    rows = np.arange(len(d)) if active is None else active
+    Z, d = X[rows], d[rows]
+    Z = Z - d @ Z / np.sum(d)
+    return np.eye(X.shape[1]) + Z.T @ (d[:, None] * Z)
+
+
+def factored(X, d, active, exact=False):
+    squares = np.asarray(sp.csr_matrix(X).multiply(X).sum(axis=1)).ravel()
+    points = NormalEquations(X, squares)
+    points.factor(d, points.transposed(d), active, exact)
+    return points
+
+
+@pytest.mark.parametrize("active", [None, np.arange(0, 60, 3)], ids=["all", "some"])
+@pytest.mark.parametrize(
+    "kind", ["dense", "float32", "offset", "csr", "wide", "wide csr", "sparse"]
+)
+def test_the_factor_is_that_of_the_rows_asked_for(rng, monkeypatch, kind, active):
+    X = rng.standard_normal((60, 100 if "wide" in kind else 7))
+    X[:, 2] *= 10
+    if kind == "float32":
+        X = X.astype(np.float32)
+    elif kind == "offset":
+        X += 1e5
+    elif kind != "dense" and kind != "wide":
+        X = sp.csr_matrix(np.where(rng.random(X.shape) < 0.5, X, 0))
+    if kind == "sparse":  # as it is for many columns
+        monkeypatch.setattr(normal_equations, "DENSE", 3)
+    d = 10.0 ** rng.uniform(-6, 3, 60)
+    points = factored(X, d, active, exact=kind == "sparse")
+    M, b = matrix(X, d, active), rng.standard_normal(X.shape[1])
+    assert np.linalg.eigvalsh(M)[0] >= 1 - 1e-7
+    dw, spread = points.solve(b)
+    tight = 1e-6 if kind == "offset" else 1e-9
+    np.testing.assert_allclose(dw, np.linalg.solve(M, b), atol=tight * np.max(np.abs(dw)))
+    mean = d @ (X.toarray() if sp.issparse(X) else X) / np.sum(d)
+    np.testing.assert_allclose(spread, X @ dw - mean @ dw, atol=1e-9 * (1 + abs(mean @ dw)))
+
+
+def test_conjugate_gradients_mend_a_reduced_factor(rng, monkeypatch):
+    X = sp.random(400, 90, density=0.2, random_state=0, format="csr")
+    d, b = 10.0 ** rng.uniform(-3, 3, 400), rng.standard_normal(90)
+    exact = np.linalg.solve(matrix(X, d, None), b)
+    monkeypatch.setattr(normal_equations, "DENSE", 50)
+    monkeypatch.setattr(normal_equations, "HEAVY", 40)
+    for active in (None, np.arange(200)):
+        points = factored(X, d, active)
+        assert not points.whole  # forty rows and a diagonal
+        dw, spread = points.solve(b)
+        n_cg, bare = points.refine(b, dw, spread, 1e-10)
+        assert 0 < n_cg < 90 and bare > 1e-10
+        np.testing.assert_allclose(dw, exact, atol=1e-8 * np.max(np.abs(exact)))
+        np.testing.assert_allclose(spread, X @ dw - points.mean @ dw, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["csr", "float32", "wide", "fortran"])
+def test_other_forms_of_the_points_give_the_same_answer(rng, form):
+    X, y = two_clouds(120, 8, seed=3)
+    X = np.round(X, 2).astype(np.float32).astype(np.float64)
+    expected = solve(HingePrimal(X, y)).value
+    given = {
+        "csr": sp.csr_matrix(X),
+        "float32": X.astype(np.float32),
+        "fortran": np.asfortranarray(X),
+        "wide": np.hstack([X, np.zeros((120, 200))]),
+    }[form]
+    result = solve(HingePrimal(given, y))
+    assert result.status is Status.OPTIMAL
+    assert result.value == pytest.approx(expected, rel=1e-7)
+
+
+def test_a_penalty_twice_as_large_is_the_point_given_twice():
+    X, y = two_clouds(60, 3, seed=4)
+    C = np.where(np.arange(60) % 3 == 0, 2.0, 1.0)
+    weighted = solve(HingePrimal(X, y, C))
+    rows = np.repeat(np.arange(60), C.astype(int))
+    repeated = solve(HingePrimal(X[rows], y[rows]))
+    assert weighted.value == pytest.approx(repeated.value, rel=1e-8)
+    np.testing.assert_allclose(weighted.model.w, repeated.model.w, atol=1e-6)
+    kept = np.where(np.arange(60) % 4 == 0, 0.0, C)
+    left_out = solve(HingePrimal(X, y, kept))
+    assert left_out.value == pytest.approx(
+        solve(HingePrimal(X[kept > 0], y[kept > 0], kept[kept > 0])).value, rel=1e-8
+    )
+    assert not left_out.dual[kept == 0].any()
+
+
+def test_the_end_is_exact_and_sparse():
+    X, y = two_clouds(400, 6, seed=5)
+    result = solve(HingePrimal(X, y), tol=1e-10)
+    assert result.status is Status.OPTIMAL
+    on_margin = np.flatnonzero((result.dual > 0) & (result.dual < 1))
+    assert len(on_margin) <= 7
+    margins = y * (X @ result.model.w + result.model.b)
+    np.testing.assert_allclose(margins[on_margin], 1.0, atol=1e-10)
+    assert np.all(margins[result.dual == 0] >= 1 - 1e-10)
+    assert np.all(margins[result.dual == 1] <= 1 + 1e-10)
+
+
+def test_the_crossover_copes_with_duplicates_and_gives_up_on_a_wrong_split():
+    X, y = two_clouds(50, 3, seed=6)
+    X, y = np.repeat(X, 4, axis=0), np.repeat(y, 4)
+    problem = HingePrimal(X, y)
+    result = solve(problem, tol=1e-10)
+    assert result.status is Status.OPTIMAL
+    points, tau = NormalEquations(X, np.sum(X**2, axis=1)), np.ones(200)
+    margins = y * (X @ result.model.w + result.model.b)
+    low, high = margins > 1 + 1e-7, margins < 1 - 1e-7
+    rough = np.where(low, 0.0, np.where(high, 1.0, 0.4))
+    found = crossover(points, y, tau, rough, low, high, result.value)
+    assert found is not None
+    np.testing.assert_allclose(found.product + y * found.bias, margins, atol=1e-9)
+    assert abs(y @ found.x) < 1e-12 and found.x.min() >= 0 and found.x.max() <= 1
+    assert crossover(points, y, tau, rough, high, low, result.value) is None
+    assert crossover(points, y, tau, rough, ~high, high, result.value) is None  # none is free
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0])
+def test_sifting_changes_the_cost_and_not_the_answer(C):
+    X, y = two_clouds(3000, 4, seed=7, distance=3.0)
+    whole = solve(HingePrimal(X, y, C), sift=False)
+    sifted = solve(HingePrimal(X, y, C), sift=True)
+    assert sifted.status is Status.OPTIMAL
+    assert sifted.counters["rounds"] >= 2
+    assert sifted.counters["rows"] < whole.counters["rows"]
+    assert sifted.value == pytest.approx(whole.value, rel=1e-9)
+    again = solve(HingePrimal(X, y, C), sift=True, x0=sifted)
+    assert again.status is Status.OPTIMAL
+    assert again.counters["rounds"] < sifted.counters["rounds"]
+
+
+def test_sifting_takes_back_what_it_left_out(monkeypatch):
+    from qpsvm.solvers import sifting
+
+    monkeypatch.setattr(sifting, "SUPPORT", 0.7)
+    monkeypatch.setattr(sifting, "SPARE", 0)
+    X, y = two_clouds(2000, 3, seed=8, distance=3.0)
+    result = solve(HingePrimal(X, y), sift=True)
+    assert result.status is Status.OPTIMAL and result.counters["rounds"] >= 3
+    assert result.value == pytest.approx(solve(HingePrimal(X, y)).value, rel=1e-9)
+
+
+def test_one_iteration_at_a_time_is_the_same_run():
+    X, y = two_clouds(100, 4, seed=9)
+    qp, solver = HingePrimal(X, y).as_qp(), METHODS["crsvm"].solver()
+    one, all_at_once = (solver.init(qp, None, np.random.default_rng(0)) for _ in range(2))
+    for _ in range(5):
+        assert solver.advance(qp, one, 1).stop is Stop.BUDGET
+    solver.advance(qp, all_at_once, 5)
+    np.testing.assert_array_equal(one.x, all_at_once.x)
+    np.testing.assert_array_equal(one.product, all_at_once.product)
+
+
+def test_every_reported_point_is_feasible_with_its_product():
+    X, y = two_clouds(150, 5, seed=10, positive=0.2)
+    problem = HingePrimal(X, y)
+    qp, solver = problem.as_qp(), METHODS["crsvm"].solver()
+    state = solver.init(qp, None, np.random.default_rng(0))
+    for _ in range(8):
+        assert qp.domain.violation(state.x) <= 1e-12 * np.sum(state.x)
+        size = np.max(np.abs(state.product))
+        np.testing.assert_allclose(state.product, qp.gram.product(state.x), atol=1e-9 * size)
+        solver.advance(qp, state, 1)
+
+
+def test_warm_start_and_stops():
+    X, y = two_clouds(200, 4, seed=11)
+    problem = HingePrimal(X, y)
+    cold_run = solve(problem)
+    assert solve(problem, x0=cold_run).status is Status.OPTIMAL
+    stopped = solve(problem, max_iter=3)
+    assert stopped.status is Status.MAX_ITER and stopped.n_iter == 3
+    assert stopped.certificate.lower <= cold_run.value <= stopped.certificate.upper
+    seen = []
+    solve(problem, callback=lambda p: seen.append(p.iteration))
+    assert seen == list(range(cold_run.n_iter + 1))
+
+
+def test_memory_is_a_small_multiple_of_the_points(rng):
+    X = rng.standard_normal((20_000, 60))
+    y = np.sign(X[:, 0] + rng.standard_normal(20_000))
+    problem = HingePrimal(X, y)
+    solve(HingePrimal(X[:50], y[:50]))  # compile
+    tracemalloc.start()
+    solve(problem, memory_limit=2_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * X.nbytes
+
+
+def test_what_does_not_fit_is_said():
+    X, y = two_clouds(40, 3, seed=12)
+    with pytest.raises(MethodMismatchError, match="cannot solve"):
+        solve(HingePrimal(X, y, C=np.inf))
+    with pytest.raises(MethodMismatchError, match="cannot solve"):
+        solve(HingeDual(RBF(X), y))
+    assert {"crsvm", "pdipm"} <= set(qpsvm.methods(HingeDual(Linear(X), y)))
+    for option, value in {
+        "reduction": "some", "constraint_choice": "alpha", "balanced": "yes", "adaptive": None,
+        "q_upper": 0, "beta": -1, "theta": np.nan, "correctors": 1.5, "start": "warm", "sift": 3,
+    }.items():  # fmt: skip
+        with pytest.raises(InputError, match=option):
+            solve(HingePrimal(X, y), **{option: value})
