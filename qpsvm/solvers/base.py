@@ -67,8 +67,8 @@ class Solver(ABC):
         return int(np.clip(WORK_BETWEEN_POLLS / problem.m, 1, 5000))
 
     def default_max_iter(self, problem: QP) -> int:
-        """Return a finite budget for those who give none."""
-        return max(1_000_000, 100 * problem.m)
+        """Return a finite budget for those who give none: seconds at 1,000 points."""
+        return max(100 * problem.m, min(5_000_000, int(1e10 / problem.m)))
 
 
 @dataclass(frozen=True)
