@@ -12,7 +12,7 @@ from problems.general import hypercube_face
 from qpsvm import LeastSquares
 from qpsvm.domains import hypercube
 
-RUNS = 10
+RUNS = 50
 STEPS = 300
 FACE = 5
 FISTA = {"corrector": "fista", "inner_steps": 50}

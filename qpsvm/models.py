@@ -10,8 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_points
-from qpsvm.gram import Gram
-from qpsvm.gram.base import BLOCK_ENTRIES
+from qpsvm.gram import Gram, LowRank
 from qpsvm.gram.linear import transposed_times
 from qpsvm.gram.points import PointGram
 
@@ -31,18 +30,13 @@ class Expansion:
         return cls(gram, indices, weights[indices])
 
     def __call__(self, points: Any) -> NDArray[np.float64]:
-        """Return the inner products with the features of `points`, shape (n,), block by block."""
-        n = np.shape(points)[0] if np.ndim(points) or hasattr(points, "shape") else 0
-        size = max(1, BLOCK_ENTRIES // max(1, len(self.indices)))
-        if n <= size:
-            return self.gram.cross(points, self.indices) @ self.coef
-        parts = [points[i : i + size] for i in range(0, n, size)]
-        return np.concatenate([self.gram.cross(part, self.indices) @ self.coef for part in parts])
+        """Return the inner products with the features of `points`, shape (n,)."""
+        return self.gram.combine(points, self.indices, self.coef)
 
     @property
     def vector(self) -> NDArray[np.float64] | None:
         """The vector itself, shape (d,), where the kernel is linear; None otherwise."""
-        X = self.gram.factor()
+        X = None if isinstance(self.gram, LowRank) else self.gram.factor()
         return None if X is None else transposed_times(X[self.indices], self.coef)
 
     def offset(self) -> float:
@@ -77,6 +71,10 @@ class Ball:
         """Return the distances of new points from the center, shape (n,)."""
         new = check_points("points", points)
         gram = self.expansion.gram
+        if isinstance(gram, LowRank):  # its own norms, through its own features
+            new_square = np.sum(gram.features(new) ** 2, axis=1)
+            square = new_square - 2.0 * self.expansion(new) + self.center_square
+            return np.asarray(np.sqrt(np.maximum(square, 0.0)))
         while not isinstance(gram, PointGram):
             if not hasattr(gram, "gram"):
                 raise InputError(

@@ -173,11 +173,11 @@ def test_closest_points_in_feature_space(kernel):
 
 
 def test_prediction_in_blocks_is_prediction(monkeypatch):
-    import qpsvm.models
+    import qpsvm.gram.base
 
     plane = solve(HingeDual(RBF(X, 0.5), Y)).model
     whole = plane.decision_function(NEW)
-    monkeypatch.setattr(qpsvm.models, "BLOCK_ENTRIES", 7 * len(plane.expansion.indices))
+    monkeypatch.setattr(qpsvm.gram.base, "BLOCK_ENTRIES", 7 * len(plane.expansion.indices))
     np.testing.assert_allclose(plane.decision_function(NEW), whole, rtol=1e-13)
     np.testing.assert_allclose(plane.decision_function(sp.csr_matrix(NEW)), whole, rtol=1e-12)
     np.testing.assert_allclose(plane.decision_function(NEW.tolist()), whole, rtol=1e-13)

@@ -61,6 +61,16 @@ class Gram(ABC):
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return k(points, columns) in float64 for new points, shape (n, len(columns))."""
 
+    def combine(
+        self, points: Any, columns: NDArray[np.int64], coef: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return sum_j coef_j k(points, columns_j) for new points, shape (n,), block by block."""
+        n = np.shape(points)[0] if np.ndim(points) or hasattr(points, "shape") else 0
+        size = max(1, BLOCK_ENTRIES // max(1, len(columns)))
+        if n <= size:
+            return self.cross(points, columns) @ coef
+        return np.concatenate([self.cross(points[at], columns) @ coef for at in _slices(n, size)])
+
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return K x, or its entries `rows`, computed afresh in float64 block by block."""
         support = np.flatnonzero(x)

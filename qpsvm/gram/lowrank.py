@@ -109,10 +109,13 @@ class LowRank(Gram):
         most = min(m, fallback if self.rank is None else self.rank)
         begun = time.perf_counter()
         tol = max(0.0 if self.tol is None else self.tol, ROUNDING)
-        factor = METHODS[self.method](self.exact, most, tol, np.random.default_rng(self.seed))
+        gram = _in_double(self.exact)
+        factor = METHODS[self.method](gram, most, tol, np.random.default_rng(self.seed))
         seconds = time.perf_counter() - begun
+        if factor.landmarks.gram is gram:
+            factor = factor._replace(landmarks=factor.landmarks._replace(gram=self.exact))
         trace = float(np.sum(self.exact.diag()))
-        error = max(0.0, trace - float(np.sum(factor.V**2)))
+        error = max(0.0, trace - _square_sum(factor.V))
         self._set(factor, error, error / trace if trace > 0 else 0.0, seconds)
 
     def _set(self, factor: Factor, error: float, relative: float, seconds: float) -> None:
@@ -163,7 +166,7 @@ class LowRank(Gram):
         object.__setattr__(some, "exact", exact)
         V = self.factor()[rows]
         trace = float(np.sum(exact.diag()))
-        error = max(0.0, trace - float(np.sum(V**2)))
+        error = max(0.0, trace - _square_sum(V))
         landmarks: Landmarks = self.landmarks  # type: ignore[attr-defined]
         some._set(
             Factor(V, landmarks),
@@ -178,9 +181,29 @@ class LowRank(Gram):
         gram, columns, W = self.landmarks  # type: ignore[attr-defined]
         return np.asarray(gram.cross(points, columns) @ W)
 
+    def combine(
+        self, points: Any, columns: NDArray[np.int64], coef: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return sum_j coef_j k(points, columns_j): as many kernel values a point as landmarks."""
+        gram, landmarks, W = self.landmarks  # type: ignore[attr-defined]
+        weights: Matrix = W @ (self.factor()[columns].T @ coef)
+        return np.asarray(gram.combine(points, landmarks, weights))
+
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the approximate k(points, columns), through the landmarks."""
         return self.features(points) @ self.factor()[columns].T
+
+
+def _in_double(gram: Gram) -> Gram:
+    """Return the Gram with its points in double precision: converted once, not block by block."""
+    if isinstance(gram, PointGram) and gram.dtype != np.float64:
+        return replace(gram, X=gram.X.astype(np.float64))
+    return gram
+
+
+def _square_sum(V: Matrix) -> float:
+    """Return the sum of the squares of the entries, without a copy of them."""
+    return float(np.vdot(V, V))
 
 
 def _cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator, drawn: int) -> Factor:
@@ -188,7 +211,7 @@ def _cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator, drawn
     m = gram.m
     d = gram.diag().astype(np.float64)
     trace = float(np.sum(d))
-    V = np.empty((m, min(most, 4 * DRAWN)))
+    V = np.empty((m, most if tol <= ROUNDING else min(most, 4 * DRAWN)))
     pivots: list[NDArray[np.int64]] = []
     r = 0
     while r < most and float(np.sum(d)) > tol * trace:
@@ -260,7 +283,7 @@ def _doubling(make: Callable[[int], Factor], gram: Gram, most: int, tol: float) 
     size = most if tol <= ROUNDING else min(most, DRAWN)
     while True:
         factor = make(size)
-        if size >= most or trace - float(np.sum(factor.V**2)) <= tol * trace:
+        if size >= most or trace - _square_sum(factor.V) <= tol * trace:
             return factor
         size = min(most, 2 * size)
 
