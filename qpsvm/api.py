@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from qpsvm.errors import InputError, MethodMismatchError, check_number
+from qpsvm import original as exact
+from qpsvm.errors import InputError, MethodMismatchError, check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
 from qpsvm.gram.psd import is_psd
-from qpsvm.result import Progress, Result
+from qpsvm.result import Progress, Result, Status
 
 
 def solve(
@@ -28,6 +29,8 @@ def solve(
     verbose: bool | str = False,
     seed: int = 0,
     memory_limit: int | None = None,
+    original: bool = False,
+    polish: bool | str = False,
     **options: Any,
 ) -> Result:
     """Solve a declared problem and return a certified answer.
@@ -55,6 +58,13 @@ def solve(
         Seed of all that is drawn at random.
     memory_limit : int, optional
         Bytes for held kernel columns; by default a quarter of the machine's memory.
+    original : bool
+        On a `LowRank` Gram: also certify the answer in the problem on the kernel behind it, as
+        `Result.original`. It costs a pass over the kernel columns of the support.
+    polish : bool or str
+        On a `LowRank` Gram: solve on, from the low-rank answer, on the kernel behind it, to `tol`
+        there; by the method of this name, or, with True, as ``"auto"`` would. Limits and callback
+        apply to both solves; certificate, history and model are those of the second.
     **options
         Settings of the method, such as ``start="ball"``.
 
@@ -85,6 +95,14 @@ def solve(
         raise InputError(f"callback must be callable as callback(progress); got {callback!r}")
     if memory_limit is not None:
         check_number("memory_limit", memory_limit, low=1, integer=True)
+    check_choice("original", original, (True, False))
+    if polish:
+        common: dict[str, Any] = {
+            "max_iter": max_iter, "callback": callback, "verbose": verbose, "seed": seed,
+            "memory_limit": memory_limit,
+        }  # fmt: skip
+        return _polished(problem, method, polish, x0, tol, time_limit, common, options)
+    true = exact.original(problem) if original else None
 
     from qpsvm.display import shown
     from qpsvm.loop import Limits, run
@@ -100,8 +118,14 @@ def solve(
         qp = replace(qp, store=store)
         outcome = run(qp, solver, start, Limits(tol, budget, time_limit, watch), seed)
     x, dual, model = problem.recover(qp, outcome.certified)
+    timings = dict(outcome.timings)
+    judged = None
+    if true is not None:
+        before = time.perf_counter()
+        judged = exact.judged(true, outcome.certified.x, tol)
+        timings["original"] = time.perf_counter() - before
     total = time.perf_counter() - begun
-    setup = total - outcome.timings["iterate"] - outcome.timings["certify"]
+    setup = total - sum(seconds for key, seconds in timings.items() if key not in ("setup", "total"))
     return Result(
         x=x,
         dual=dual,
@@ -111,9 +135,47 @@ def solve(
         support=problem.support(outcome.certified.x),
         n_iter=outcome.n_iter,
         history=outcome.history,
-        timings=dict(outcome.timings, setup=setup, total=total),
+        timings=dict(timings, setup=setup, total=total),
         method=name,
         counters=outcome.counters,
+        original=judged,
+    )
+
+
+def _polished(
+    problem: Formulation,
+    method: str,
+    polish: bool | str,
+    x0: Any,
+    tol: float,
+    time_limit: float | None,
+    common: dict[str, Any],
+    options: dict[str, Any],
+) -> Result:
+    """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
+    true = exact.original(problem)
+    qp = true.as_qp()
+    by, _ = _find(true, qp, "auto" if polish is True else polish, {})
+    begun = time.perf_counter()
+    rough = min(tol, ROUGH)
+    first = solve(problem, method, x0=x0, tol=rough, time_limit=time_limit, **common, **options)
+    if first.status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK_STOP):
+        common, by = dict(common, max_iter=0, callback=None), "smo"  # certify what there is
+    left = None if time_limit is None else max(0.0, time_limit - first.timings["total"])
+    start = exact.at_bounds(problem, first.x)
+    second = solve(true, by, x0=start, tol=tol, time_limit=left, **common)
+    ended = common["max_iter"] == 0 and not second.converged
+    timings = dict(second.timings, lowrank=first.timings["total"])
+    timings["total"] = time.perf_counter() - begun
+    timings["setup"] += timings["total"] - first.timings["total"] - second.timings["total"]
+    return replace(
+        second,
+        status=first.status if ended else second.status,
+        n_iter=first.n_iter + second.n_iter,
+        timings=timings,
+        method=f"{first.method} + {second.method}",
+        counters=first.counters | second.counters,
+        original=second.certificate,
     )
 
 
@@ -178,6 +240,9 @@ def _auto(qp: QP) -> str:
     order = (*by_factor, *by_pairs, "apg", "bpfw")
     return next((name for name in order if METHODS[name].fits(qp)), "bpfw")
 
+
+ROUGH = 1e-6
+"""Largest gap of the low-rank problem from which a polish starts: its split of the weights shows."""
 
 LARGE = 1000
 """Points from which ``method="auto"`` prefers blocks of columns to single ones."""

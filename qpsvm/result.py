@@ -175,6 +175,9 @@ class Result:
         The method that was used.
     counters : dict
         Numbers of steps by kind, and ``"columns"``: kernel columns computed.
+    original : Certificate or None
+        The answer's certificate in the problem on the kernel itself, where the solve was on a
+        `LowRank` Gram and was asked for it (``original=True``, or ``polish``).
     """
 
     x: NDArray[np.float64]
@@ -188,6 +191,7 @@ class Result:
     timings: dict[str, float]
     method: str
     counters: dict[str, int]
+    original: Certificate | None = None
 
     @property
     def converged(self) -> bool:
@@ -205,9 +209,11 @@ class Result:
         said = self.status.value
         if c.test == "absolute":
             said = f"optimal: value and gap are zero at the data's scale (below {c.floor:.2g})"
+        true = self.original
+        judged = "" if true is None else f" On the kernel itself: gap {true.relative_gap:.2g}."
         return (
             f"{self.method}: {said}.\n"
             f"Value {c.upper:.10g}, at least {c.lower:.10g} (relative gap {c.relative_gap:.2g}, "
             f"tol {c.tol:g}); {len(self.support)} points in the support, "
-            f"{self.n_iter:,} iterations, {self.timings['total']:.3g} s.\n{self.model}"
+            f"{self.n_iter:,} iterations, {self.timings['total']:.3g} s.{judged}\n{self.model}"
         )

@@ -16,7 +16,7 @@ LAYERS = (
     {"forms"},
     {"certificate", "models"},
     {"formulations", "solvers"},
-    {"loop", "display"},
+    {"loop", "display", "original"},
     {"api"},
     {"data", "plot"},
     {"estimators", "demo"},
