@@ -15,6 +15,7 @@ from qpsvm import (
     CustomKernel,
     HingeDual,
     InputError,
+    L2SVMDual,
     Linear,
     LowRank,
     MEBDual,
@@ -22,7 +23,8 @@ from qpsvm import (
     Precomputed,
     Status,
 )
-from qpsvm.gram.lowrank import METHODS
+from qpsvm.gram.lowrank import DRAWN, METHODS
+from qpsvm.original import at_bounds
 
 ALL = np.arange(300)
 every_method = pytest.mark.parametrize("method", METHODS)
@@ -198,3 +200,153 @@ def test_what_is_refused(kernel):
             LowRank(**{"exact": kernel, argument: value})
     with pytest.raises(InputError, match="nystrom-kmeans"):
         LowRank(Precomputed(np.eye(4)), method="nystrom-kmeans")
+
+
+def test_prediction_reads_the_landmarks_alone(points):
+    X, y = points
+    entries = []
+
+    def counted(A, B):
+        entries.append(len(A) * len(B))
+        return np.exp(-0.1 * np.sum((A[:, None] - B[None]) ** 2, axis=2))
+
+    low = LowRank(CustomKernel(X, counted, psd="assume"), rank=20)
+    model = qpsvm.solve(HingeDual(low, y, C=5.0), "crsvm", tol=1e-4).model
+    assert model.w is None and len(model.expansion.indices) > 100
+    new = np.random.default_rng(8).standard_normal((50, 4))
+    direct = low.cross(new, model.expansion.indices) @ model.expansion.coef + model.b
+    entries.clear()
+    np.testing.assert_allclose(model.decision_function(new), direct, atol=1e-9)
+    assert sum(entries) <= 50 * (20 + DRAWN)
+
+
+@every_method
+def test_a_ball_judges_new_points(points, method):
+    X, _ = points
+    low = LowRank(RBF(X, gamma=0.1), rank=40, method=method)
+    ball = qpsvm.solve(MEBDual(low), "mnp", tol=1e-8).model
+    V = low.factor()
+    center = V[ball.expansion.indices].T @ ball.expansion.coef
+    assert ball.center is None
+    # the squares of nearly equal numbers: half of the digits
+    np.testing.assert_allclose(ball.distance(X), np.linalg.norm(V - center, axis=1), atol=1e-4)
+    assert ball.contains(X, slack=1e-3).all()
+
+
+def test_single_precision_and_sparse_points_lose_nothing(points):
+    X = np.round(points[0], 1)
+    reference = LowRank(RBF(X.astype(np.float32).astype(np.float64), gamma=0.1), rank=60)
+    for given in (X.astype(np.float32), sp.csr_matrix(X.astype(np.float32))):
+        low = LowRank(RBF(given, gamma=0.1), rank=60)
+        np.testing.assert_allclose(low.block(ALL), reference.block(ALL), atol=1e-9)
+        assert low.exact.dtype == np.float32 and low.landmarks.gram is low.exact
+
+
+def declared(formulation, K, y):
+    return formulation(K) if formulation is MEBDual else formulation(K, y, 5.0)
+
+
+FORMULATIONS = pytest.mark.parametrize(
+    ("formulation", "method"), [(HingeDual, "crsvm"), (L2SVMDual, "mnp"), (MEBDual, "mnp")]
+)
+
+
+@FORMULATIONS
+def test_both_gaps(points, formulation, method):
+    X, y = points
+    low = LowRank(RBF(X, gamma=0.1), rank=40)
+    plain = qpsvm.solve(declared(formulation, low, y), method, tol=1e-6)
+    assert plain.original is None and "original" not in plain.timings
+    result = qpsvm.solve(declared(formulation, low, y), method, tol=1e-6, original=True)
+    assert result.certificate == plain.certificate and result.timings["original"] > 0
+    true = declared(formulation, low.exact, y)
+    again = qpsvm.solve(true, "smo", x0=result.x, max_iter=0).certificate
+    both = result.original, again
+    assert both[0].upper == pytest.approx(both[1].upper, rel=1e-9)
+    assert both[0].gap == pytest.approx(both[1].gap, rel=1e-6)
+    best = qpsvm.solve(true, "smo", tol=1e-9).value
+    assert result.original.lower <= best <= result.original.upper
+    assert result.original.relative_gap > 100 * result.certificate.relative_gap
+    assert "On the kernel itself" in str(result) and "kernel itself" not in str(plain)
+    # the better the approximation, the smaller the original gap
+    full = LowRank(low.exact, rank=300)
+    close = qpsvm.solve(declared(formulation, full, y), method, tol=1e-6, original=True)
+    assert close.original.relative_gap < 1e-2 * result.original.relative_gap
+
+
+@FORMULATIONS
+@pytest.mark.parametrize("tol", [1e-3, 1e-7])
+def test_polish_ends_on_the_kernel_itself(points, formulation, method, tol):
+    X, y = points
+    low = LowRank(RBF(X, gamma=0.1), rank=40)
+    problem = declared(formulation, low, y)
+    result = qpsvm.solve(problem, method, tol=tol, polish=True)
+    assert result.status is Status.OPTIMAL and result.method == f"{method} + smo"
+    assert result.original is result.certificate and result.certificate.relative_gap <= tol
+    best = qpsvm.solve(declared(formulation, low.exact, y), "smo", tol=1e-9).value
+    assert result.value == pytest.approx(best, rel=tol)
+    assert result.model.expansion.gram is low.exact
+    assert result.timings["total"] == pytest.approx(
+        sum(seconds for key, seconds in result.timings.items() if key != "total"), abs=1e-6
+    )
+    approximate = qpsvm.solve(problem, method, tol=tol)
+    assert abs(approximate.value - best) > 10 * abs(result.value - best)
+
+
+def test_polish_by_name_and_from_a_good_start(points):
+    X, y = points
+    kernel = RBF(X, gamma=0.1)
+    problem = L2SVMDual(LowRank(kernel, rank=250), y, 5.0)
+    assert qpsvm.solve(problem, "mnp", tol=1e-9, polish="mnp").method == "mnp + mnp"
+    hinge = HingeDual(LowRank(kernel, rank=250), y, 5.0)
+    warm = qpsvm.solve(hinge, "crsvm", tol=1e-6, polish="smo")
+    cold = qpsvm.solve(HingeDual(kernel, y, 5.0), "smo", tol=1e-6)
+    assert warm.counters["pair"] < 0.5 * cold.counters["pair"]
+    assert warm.value == pytest.approx(cold.value, rel=1e-6)
+
+
+def test_limits_of_a_polish(points):
+    X, y = points
+    low = LowRank(RBF(X, gamma=0.1), rank=40)
+    problem = HingeDual(low, y, 5.0)
+    for limits, status in (
+        ({"time_limit": 0.0}, Status.TIME_LIMIT),
+        ({"callback": lambda progress: True}, Status.CALLBACK_STOP),
+        ({"max_iter": 0}, Status.MAX_ITER),
+    ):
+        result = qpsvm.solve(problem, "crsvm", tol=1e-8, polish=True, **limits)
+        assert result.status is status
+        judged = qpsvm.solve(HingeDual(low.exact, y, 5.0), "smo", x0=result, max_iter=0)
+        assert result.certificate.gap == pytest.approx(judged.certificate.gap, rel=1e-6)
+        assert 1e-8 < result.certificate.relative_gap < np.inf
+
+
+def test_weights_at_bounds_stay_there(points):
+    X, y = points
+    C = np.where(y > 0, 2.0, 5.0)
+    C[:10] = 0.0  # left out
+    problem = HingeDual(LowRank(RBF(X, gamma=0.1), rank=40), y, C)
+    rough = qpsvm.solve(problem, "crsvm", tol=1e-5)
+    x = at_bounds(problem, rough.x)
+    fine = qpsvm.solve(problem, "crsvm", tol=1e-12).x
+    assert abs(y @ x) <= 1e-14 * np.sum(x) and (x >= 0).all() and (x <= C).all()
+    np.testing.assert_array_equal(x == 0, fine < 1e-6 * np.maximum(C, 1))
+    np.testing.assert_allclose(x, fine, atol=0.05)
+    result = qpsvm.solve(problem, "crsvm", tol=1e-6, polish=True)
+    assert result.converged and not result.x[:10].any()
+    hard = HingeDual(LowRank(Linear(X + 9 * y[:, None]), rank=4), y, np.inf)
+    np.testing.assert_array_equal(at_bounds(hard, rough.x), rough.x)
+
+
+def test_what_the_original_needs(points, kernel):
+    y = points[1]
+    for option in ("original", "polish"):
+        with pytest.raises(InputError, match="low-rank"):
+            qpsvm.solve(HingeDual(kernel, y), "smo", **{option: True})
+    low = HingeDual(LowRank(kernel, rank=10), y)
+    with pytest.raises(InputError, match="method"):
+        qpsvm.solve(low, "crsvm", polish="newton")
+    with pytest.raises(qpsvm.MethodMismatchError, match="mnp"):
+        qpsvm.solve(low, "crsvm", polish="mnp")
+    with pytest.raises(InputError, match="original"):
+        qpsvm.solve(low, "crsvm", original="yes")
