@@ -19,7 +19,14 @@ from qpsvm import RBF, HingeDual, LowRank
 
 RANKS = (64, 128, 300, 600)
 TOL = 1e-3  # LIBSVM's own, of its violation; here of the certified relative gap
-FACTORS = ("rpcholesky", "pivoted-cholesky", "nystrom", "nystrom-kmeans", "nystrom-leverage", "eigen")
+FACTORS = (
+    "rpcholesky",
+    "pivoted-cholesky",
+    "nystrom",
+    "nystrom-kmeans",
+    "nystrom-leverage",
+    "eigen",
+)
 POLISHED = (("a9a", 64, 1e-3), ("a9a", 300, 1e-6), ("w8a", 300, 1e-3), ("w8a", 300, 1e-6))
 
 Row = tuple[Any, ...]

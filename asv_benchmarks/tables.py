@@ -129,9 +129,9 @@ def low_rank_machines() -> Iterator[str]:
     yield from head(
         "low_rank",
         "Kernel machines on low-rank Grams",
-        "The adult set a9a (32,561 points, 123 features, CSR in single precision; tested on the 16,281 of\n"
-        "a9a.t), L1-hinge with C = 1, Gaussian kernel with sigma = sqrt(l / 2), l = 123 the number of features:\n"
-        "gamma = 1 / 123, the setting of Jung, O'Leary and Tits, section 5.2.",
+        "The adult set a9a (32,561 points, 123 features, CSR in single precision; tested on the 16,281\n"
+        "of a9a.t), L1-hinge with C = 1, the setting of Jung, O'Leary and Tits, section 5.2: Gaussian\n"
+        "kernel with sigma = sqrt(l / 2), l = 123 the number of features, which is gamma = 1 / 123.",
         runs=1,
     )
     yield from low_rank_table()

@@ -125,7 +125,9 @@ def solve(
         judged = exact.judged(true, outcome.certified.x, tol)
         timings["original"] = time.perf_counter() - before
     total = time.perf_counter() - begun
-    setup = total - sum(seconds for key, seconds in timings.items() if key not in ("setup", "total"))
+    setup = total - sum(
+        seconds for key, seconds in timings.items() if key not in ("setup", "total")
+    )
     return Result(
         x=x,
         dual=dual,
@@ -155,7 +157,7 @@ def _polished(
     """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
     true = exact.original(problem)
     qp = true.as_qp()
-    by, _ = _find(true, qp, "auto" if polish is True else polish, {})
+    by, _ = _find(true, qp, polish if isinstance(polish, str) else "auto", {})
     begun = time.perf_counter()
     rough = min(tol, ROUGH)
     first = solve(problem, method, x0=x0, tol=rough, time_limit=time_limit, **common, **options)
