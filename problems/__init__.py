@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from problems import hinge, l2_svm, meb, polytope_distance, stress
+from problems import hinge, l2_svm, meb, one_class, polytope_distance, stress, svdd
 from problems.instance import FAMILIES, Instance
 
 __all__ = ["FAMILIES", "INSTANCES", "Instance", "select"]
 
 INSTANCES: dict[str, Instance] = {
     instance.name: instance
-    for module in (meb, l2_svm, polytope_distance, hinge)
+    for module in (meb, l2_svm, polytope_distance, hinge, one_class, svdd)
     for instance in module.INSTANCES
 }
 

@@ -38,6 +38,10 @@ def declare(instance: Instance, gram: str = "demand") -> Any:
         return qpsvm.L2SVMDual(K, data["y"], C=data["C"])
     if instance.family == "polytope_distance":
         return qpsvm.PolytopeDistanceDual(K, data["y"], chi=data["chi"])
+    if instance.family == "one_class":
+        return qpsvm.OneClassDual(K, data["nu"], sample_weight=data.get("sample_weight"))
+    if instance.family == "svdd":
+        return qpsvm.SVDDDual(K, C=data["C"])
     return qpsvm.HingeDual(K, data["y"], C=data["C"])
 
 

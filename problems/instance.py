@@ -12,7 +12,7 @@ import scipy.sparse
 
 Data = dict[str, Any]
 
-FAMILIES = ("l2_svm", "meb", "polytope_distance", "hinge", "hinge_primal")
+FAMILIES = ("l2_svm", "meb", "polytope_distance", "hinge", "hinge_primal", "one_class", "svdd")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Instance:
         One of `FAMILIES`.
     data : callable
         Returns the raw arrays, read-only and the same at every call: ``X`` (m, d) or ``K`` (m, m),
-        ``y`` (m,), ``C`` or ``chi``, and ``kernel``, a pair of a name and its parameters.
+        ``y`` (m,), ``C``, ``chi`` or ``nu``, ``sample_weight``, and ``kernel``, a pair of a name
+        and its parameters.
     exact : float or None
         Optimal value of the declared minimisation problem where a closed form is known.
     tags : frozenset of str

@@ -1,4 +1,4 @@
-"""What an answer means: a ball, a hyperplane, two closest points."""
+"""What an answer means: a ball, a hyperplane, a half-space, two closest points."""
 
 from __future__ import annotations
 
@@ -47,18 +47,23 @@ class Expansion:
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """Smallest ball that holds the points, in feature space.
+    """Smallest ball that holds the points, all or most of them, in feature space.
 
     Attributes
     ----------
     radius : float
-        The ball about this center with this radius contains every point.
+        The ball about this center with this radius contains every point; where slack is allowed it
+        is the best radius for this center.
     radius_lower : float
-        No ball with a smaller radius does: the certified lower bound.
+        The optimal radius is no smaller: the certified lower bound.
     center : ndarray of shape (d,) or None
         The center, where the kernel is linear.
     expansion : Expansion
         The center as a combination of the points.
+    n_outside : int
+        Points that were left outside at the price of their slack.
+    slack : float
+        That price: sum of C_i (|phi(x_i) - c|^2 - radius^2) over them.
     """
 
     radius: float
@@ -66,6 +71,8 @@ class Ball:
     expansion: Expansion
     center_square: float
     center: NDArray[np.float64] | None
+    n_outside: int = 0
+    slack: float = 0.0
 
     def distance(self, points: Any) -> NDArray[np.float64]:
         """Return the distances of new points from the center, shape (n,)."""
@@ -98,7 +105,8 @@ class Ball:
 
     def __str__(self) -> str:
         """Say the radius with its bounds."""
-        return f"Ball of radius {self.radius:.10g} (at least {self.radius_lower:.10g})."
+        outside = f", {self.n_outside} points outside" if self.n_outside else ""
+        return f"Ball of radius {self.radius:.10g} (at least {self.radius_lower:.10g}){outside}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +142,48 @@ class Hyperplane:
         """Say how many points it rests on."""
         kind = "Hyperplane" if self.separable else "Not separable: direction"
         return f"{kind} on {len(self.expansion.indices)} points, b = {self.b:.6g}."
+
+
+@dataclass(frozen=True, eq=False)
+class OneClass:
+    """Hyperplane {x: w'phi(x) = rho} with most of the points beyond it, seen from the origin.
+
+    Attributes
+    ----------
+    rho : float
+        Exact best level for this w. Where all support vectors are at their bounds an interval of
+        levels is optimal: then its middle, and its lower end where it has no upper one (nu = 1).
+    expansion : Expansion
+        w as a combination of the points.
+    w : ndarray of shape (d,) or None
+        The normal, where the kernel is linear.
+    n_outside : int
+        Training points on the origin's side, at the price of their slack.
+    """
+
+    rho: float
+    expansion: Expansion
+    w: NDArray[np.float64] | None
+    n_outside: int = 0
+
+    def score_samples(self, points: Any) -> NDArray[np.float64]:
+        """Return w'phi(x) for new points, shape (n,): the greater, the more usual."""
+        return self.expansion(points)
+
+    def decision_function(self, points: Any) -> NDArray[np.float64]:
+        """Return w'phi(x) - rho for new points, shape (n,)."""
+        return self.expansion(points) - self.rho
+
+    def predict(self, points: Any) -> NDArray[np.float64]:
+        """Return +1 for usual points and -1 for outliers, shape (n,); a tie is +1."""
+        return np.where(self.decision_function(points) >= 0, 1.0, -1.0)
+
+    def __str__(self) -> str:
+        """Say what it rests on and how many points it leaves out."""
+        return (
+            f"One-class hyperplane on {len(self.expansion.indices)} points, rho = {self.rho:.6g}, "
+            f"{self.n_outside} points outside."
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -161,7 +161,7 @@ class Result:
         Why the solve ended.
     certificate : Certificate
         Bounds recomputed from `x` alone.
-    model : Ball, Hyperplane or ClosestPoints
+    model : Ball, Hyperplane, OneClass or ClosestPoints
         What the answer means; knows how to judge new points.
     support : ndarray of int
         Indices of the points with a positive weight (the core set).

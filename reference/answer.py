@@ -15,9 +15,11 @@ from problems.instance import Instance
 from reference.hinge import Hinge, HingePrimal
 from reference.l2_svm import L2SVM
 from reference.meb import MEB
+from reference.one_class import OneClass
 from reference.osqp_solver import solve_standard_form
 from reference.polish import polish
 from reference.polytope_distance import PolytopeDistance
+from reference.svdd import SVDD
 from reference.textbook import Array, SolverError, Textbook
 
 FORMULATIONS: dict[str, type[Textbook]] = {
@@ -26,6 +28,8 @@ FORMULATIONS: dict[str, type[Textbook]] = {
     "polytope_distance": PolytopeDistance,
     "hinge": Hinge,
     "hinge_primal": HingePrimal,
+    "one_class": OneClass,
+    "svdd": SVDD,
 }
 
 EXACT = 1e-13

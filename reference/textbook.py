@@ -41,14 +41,18 @@ class StandardForm:
     def repair(self, x: Array) -> Array:
         """Return a feasible point close to x, in extended precision.
 
-        A row with b = 1 is a simplex, whose weights are divided by their sum. A row with b = 0
-        balances two sides: the heavier one is scaled down, which keeps it within its bounds.
+        A row with b = 1 is a simplex, whose weights are divided by their sum, or, where they have
+        bounds and sum to less, moved toward these. A row with b = 0 balances two sides: the heavier
+        one is scaled down, which keeps it within its bounds.
         """
         x = np.clip(np.nan_to_num(np.asarray(x, dtype=REAL)), 0, self.upper)
         for row, target in zip(self.A, self.b, strict=True):
             plus, minus = row > 0, row < 0
             if target > 0:
-                total = x[plus].sum()
+                total, room = x[plus].sum(), (self.upper - x)[plus]
+                if total < target and np.isfinite(room).all():
+                    x[plus] += room * ((target - total) / room.sum()) if room.any() else 0
+                    continue
                 x[plus] = x[plus] * (target / total) if total > 0 else target / plus.sum()
             else:
                 gain, loss = x[plus].sum(), x[minus].sum()

@@ -20,8 +20,10 @@ QUICK = {
     "hinge/random-rbf-C10",
     "hinge/separable-hard-margin",
     "hinge_primal/random-linear-C1",
+    "one_class/random-rbf-nu0.1",
+    "svdd/random-linear-C0.05",
 }
-"""Ten instances that have something of everything."""
+"""Twelve instances that have something of everything."""
 
 
 def cases(everywhere: tuple[str, ...] = ()) -> list[Any]:

@@ -63,6 +63,34 @@ def polytope_distance(data: dict[str, Any], result: Any) -> Bounds:
     return found._replace(lower=max(found.lower, 0.0))
 
 
+def one_class(data: dict[str, Any], result: Any) -> Bounds:
+    K = gram(data, translate=False)
+    w = np.asarray(data.get("sample_weight", np.ones(len(K))))
+    found = with_bounds(K, np.zeros(len(K)), w / w.sum() / data["nu"], result.x)
+    return found._replace(lower=max(found.lower, 0.0))
+
+
+def svdd(data: dict[str, Any], result: Any) -> Bounds:
+    K = gram(data, translate=True)
+    return with_bounds(2.0 * K, -np.diag(K), np.broadcast_to(data["C"], len(K)), result.x)
+
+
+def with_bounds(G: Any, c: Any, bounds: Any, x: Any) -> Bounds:
+    """Bound min 1/2 x'Gx + c'x, weights on a simplex with upper bounds.
+
+    For any rho, min g'a >= rho - sum bounds max(rho - g, 0); one of the g is the best rho.
+    """
+    product = G @ x
+    quadratic = x @ product
+    g, upper = (product + c)[bounds > 0], bounds[bounds > 0]
+    below = np.maximum(g[:, None] - g, 0.0)
+    least = (g - (np.where(below > 0, upper, 0.0) * below).sum(axis=1)).max()
+    scale = float(np.max(np.diag(G)))
+    violation = max(-x.min(), (x - bounds).max(), abs(x.sum() - 1.0))
+    value = 0.5 * quadratic + c @ x
+    return Bounds(value, least - 0.5 * quadratic, 32 * EPS * scale, scale, violation)
+
+
 def on_simplices(G: Any, d: Any, c: Any, x: Any, groups: list[Any]) -> Bounds:
     """Bound min 1/2 x'(G + D)x + c'x, weights of each group on a simplex.
 
@@ -145,4 +173,6 @@ CHECKS = {
     "polytope_distance": polytope_distance,
     "hinge": hinge,
     "hinge_primal": hinge_primal,
+    "one_class": one_class,
+    "svdd": svdd,
 }

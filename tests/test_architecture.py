@@ -91,7 +91,7 @@ def test_the_reference_shares_nothing_with_the_library(path):
 
 
 def test_the_formulations_are_spoken_of_by_one_file_name():
-    for name in ("l2_svm", "meb", "polytope_distance", "hinge"):
+    for name in ("l2_svm", "meb", "polytope_distance", "hinge", "one_class", "svdd"):
         for package in ("qpsvm/formulations", "problems", "reference"):
             assert (ROOT / package / f"{name}.py").exists()
 

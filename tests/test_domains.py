@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize_scalar
 
-from qpsvm.domains import BoxHyperplane, SimplexProduct, simplex
+from qpsvm.domains import BoxHyperplane, CappedSimplex, SimplexProduct, simplex
 from qpsvm.domains.simplex import water_level
 from qpsvm.errors import InputError
 
@@ -20,6 +20,7 @@ DOMAINS = {
     "simplex": simplex(M),
     "product": SimplexProduct(GROUP),
     "box": BoxHyperplane(UPPER, Y),
+    "capped": CappedSimplex(UPPER / 6.0),
     "tight-box": BoxHyperplane(np.full(M, 1e-8), Y),
 }
 SEEDS = range(5)
@@ -34,6 +35,8 @@ def constraints(domain):
     """Return the equality rows, their right-hand sides and the upper bounds."""
     if isinstance(domain, BoxHyperplane):
         return domain.y[None, :], [0.0], domain.upper
+    if isinstance(domain, CappedSimplex):
+        return np.ones((1, domain.m)), [1.0], domain.upper
     rows = np.array([domain.group == g for g in range(domain.n_groups)], float)
     return rows, np.ones(domain.n_groups), np.full(domain.m, np.inf)
 
@@ -43,7 +46,7 @@ def least(domain, g):
     rows, right, upper = constraints(domain)
     unit = upper.min() if np.isfinite(upper).all() else 1.0
     bounds = list(zip(np.zeros(M), upper / unit, strict=True))
-    return unit * linprog(g, A_eq=rows, b_eq=right, bounds=bounds).fun
+    return unit * linprog(g, A_eq=rows, b_eq=np.divide(right, unit), bounds=bounds).fun
 
 
 def drawn(seed, size=1.0):
@@ -166,3 +169,48 @@ def test_members_partition_the_coordinates():
     assert all(set(GROUP[of]) == {k} for k, of in enumerate(members))
     vertices = list(product(*members))
     assert len(vertices) == np.prod([len(of) for of in members])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_level_of_a_capped_simplex_is_the_best(seed):
+    capped, g = DOMAINS["capped"], drawn(seed)
+
+    def value(rho):
+        return rho - capped.upper @ np.maximum(0.0, rho - g)
+
+    best = value(capped.level(g))
+    assert all(best >= value(rho) - 1e-14 for rho in (*g, *np.linspace(-5, 5, 101)))
+
+
+def test_level_is_the_middle_of_what_is_optimal():
+    g = np.array([3.0, 1.0, 7.0, 2.0])
+    assert CappedSimplex(np.full(4, 0.5)).level(g) == 2.5  # filled by 1 and 2 to the brim
+    assert CappedSimplex(np.full(4, 0.4)).level(g) == 3.0
+    assert CappedSimplex(np.full(4, 1.0 / 3.0)).level(g) == 5.0
+    assert CappedSimplex(np.full(4, 0.25)).level(g) == 7.0  # no upper end
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_projection_on_a_capped_simplex(seed):
+    capped, x = DOMAINS["capped"], drawn(seed, size=3.0)
+    p = capped.project(x)
+    assert capped.violation(p) <= 1e-15
+    assert (x - p) @ capped.linear_min(p - x) - (x - p) @ p <= 1e-13
+
+
+def test_rounding_of_a_sum_makes_no_new_support():
+    capped = CappedSimplex(np.full(1000, 0.01))
+    x = np.zeros(1000)
+    x[:99], x[99:102] = 0.01, 0.01 / 3 * (1 - 1e-12)
+    fixed = capped.repair(x)
+    assert (np.flatnonzero(fixed) == np.arange(102)).all() and (fixed[:99] == 0.01).all()
+    assert capped.violation(fixed) <= 4e-16
+
+
+def test_bounds_of_a_capped_simplex():
+    with pytest.raises(InputError, match="sum to at least 1"):
+        CappedSimplex(np.full(4, 0.2))
+    with pytest.raises(InputError, match="> 0"):
+        CappedSimplex([1.0, 0.0])
+    assert CappedSimplex(np.full(3, 1.0 / 3.0 - 1e-16)).upper.sum() == pytest.approx(1.0, abs=1e-15)
+    assert CappedSimplex([5.0, 0.5]).upper[0] == 1.0

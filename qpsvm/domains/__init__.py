@@ -6,6 +6,7 @@ from qpsvm.domains.ball import L1Ball, L2Ball, ScaledSimplex
 from qpsvm.domains.base import Domain, OracleDomain
 from qpsvm.domains.box import Box, hypercube, linf_ball
 from qpsvm.domains.box_hyperplane import BoxHyperplane
+from qpsvm.domains.capped_simplex import CappedSimplex
 from qpsvm.domains.combinatorial import KSubset, SpanningTrees
 from qpsvm.domains.flow import FlowPolytope
 from qpsvm.domains.hull import Hull
@@ -16,6 +17,7 @@ __all__ = [
     "Birkhoff",
     "Box",
     "BoxHyperplane",
+    "CappedSimplex",
     "Domain",
     "FlowPolytope",
     "Hull",

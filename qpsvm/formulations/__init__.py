@@ -6,8 +6,10 @@ from qpsvm.formulations.base import Formulation
 from qpsvm.formulations.hinge import HingeDual, HingePrimal
 from qpsvm.formulations.l2_svm import L2SVMDual
 from qpsvm.formulations.meb import MEBDual
+from qpsvm.formulations.one_class import OneClassDual
 from qpsvm.formulations.polytope_distance import PolytopeDistanceDual
 from qpsvm.formulations.quadratic import LeastSquares, QuadraticProgram
+from qpsvm.formulations.svdd import SVDDDual
 
 __all__ = [
     "Formulation",
@@ -16,6 +18,8 @@ __all__ = [
     "L2SVMDual",
     "LeastSquares",
     "MEBDual",
+    "OneClassDual",
     "PolytopeDistanceDual",
     "QuadraticProgram",
+    "SVDDDual",
 ]

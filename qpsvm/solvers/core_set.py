@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains import BoxHyperplane, Domain, SimplexProduct
+from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import EPS, QP
 from qpsvm.gram.columns import Columns
@@ -30,7 +30,7 @@ from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.passes import accumulate, extend
 from qpsvm.solvers.smo import PairState, pairs
-from qpsvm.solvers.starts import random_ball, two_points
+from qpsvm.solvers.starts import corner, random_ball, two_points
 
 
 def _inner_steps(n: int) -> int:
@@ -60,7 +60,7 @@ class CoreSet(Solver):
     start: str = "two-point"
     start_size: int = 20
 
-    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane)
+    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -82,7 +82,7 @@ class CoreSet(Solver):
         if x0 is not None:
             x = problem.domain.repair(x0)
         elif not isinstance(problem.domain, SimplexProduct):
-            x = np.zeros(problem.m)
+            x = corner(problem)
         elif self.start == "ball":
             x = random_ball(problem, self.start_size, FrankWolfe(rule="away"), rng)
         else:

@@ -1,7 +1,8 @@
 """Sequential minimal optimization with second-order working sets, on held columns.
 
 Problem: minimize 1/2 x'(G + D)x + c'x over 0 <= x <= u with sum z_i x_i fixed in each group, z = +-1.
-That covers the simplex, the product of simplices (z = 1) and the box with a hyperplane (z = y).
+That covers the simplex, with upper bounds too, the product of simplices (z = 1) and the box with a
+hyperplane (z = y).
 
 Each step moves weight between two coordinates of one group. The first is the steepest one; the
 second is the one with which the decrease of the value is greatest (Fan, Chen and Lin, "Working set
@@ -17,11 +18,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains import BoxHyperplane, Domain, SimplexProduct
+from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.starts import two_points
+from qpsvm.solvers.starts import corner, two_points
 from qpsvm.solvers.steps import MISSING, held, touch, vectorized
 
 
@@ -29,18 +30,18 @@ from qpsvm.solvers.steps import MISSING, held, touch, vectorized
 class SMO(Solver):
     """Second-order SMO; it has no settings."""
 
-    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane)
+    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> PairState:
-        """Return the state at x0, or at two points of a simplex, or at 0 in a box."""
+        """Return the state at x0, or at two points of a simplex, or at a corner of a box."""
         if x0 is not None:
             x = problem.domain.repair(x0)
         elif isinstance(problem.domain, SimplexProduct):
             x = two_points(problem)
         else:
-            x = np.zeros(problem.m)
+            x = corner(problem)
         return PairState.at(problem, x)
 
     def advance(self, problem: QP, state: PairState, n_steps: int) -> Reply:
@@ -80,6 +81,8 @@ class PairState:
         domain, m = problem.domain, problem.m
         if isinstance(domain, SimplexProduct):
             group, z, upper = domain.group, np.ones(m), np.full(m, np.inf)
+        elif isinstance(domain, CappedSimplex):
+            group, z, upper = np.zeros(m, np.int64), np.ones(m), domain.upper
         else:
             assert isinstance(domain, BoxHyperplane)
             group, z, upper = np.zeros(m, np.int64), domain.y, domain.upper

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains import SimplexProduct
+from qpsvm.domains import CappedSimplex, SimplexProduct
 from qpsvm.forms import QP
 from qpsvm.solvers.base import Solver
 
@@ -38,6 +38,24 @@ def two_points(problem: QP) -> NDArray[np.float64]:
         chosen = [best, *others] if k == 0 else [*chosen, best]
     x[chosen] = 1.0
     return x
+
+
+SAMPLE = 64
+"""Points whose mean says which points lie outside."""
+
+
+def corner(problem: QP) -> NDArray[np.float64]:
+    """Return 0 in a box with a hyperplane, and a vertex of a simplex with upper bounds.
+
+    It is the vertex that is best for the gradient at the mean of a sample: its bounds are filled by
+    the points that lie farthest outside, as most of them will be at the optimum.
+    """
+    x = np.zeros(problem.m)
+    if not isinstance(problem.domain, CappedSimplex):
+        return x
+    sample = np.unique(np.linspace(0, problem.m - 1, SAMPLE).astype(np.int64))
+    x[sample] = 1.0 / len(sample)
+    return problem.domain.linear_min(problem.gram.product(x) + problem.linear)
 
 
 def random_ball(

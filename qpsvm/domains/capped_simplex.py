@@ -1,0 +1,124 @@
+"""The simplex with upper bounds: the domain of one-class machines and of balls with slack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.domains.base import Domain
+from qpsvm.errors import InputError, check_vector
+
+Vector = NDArray[np.float64]
+
+ROUNDING = 1e-12
+"""How far the bounds may sum short of 1: they are quotients, such as 1 / (nu m) with nu = 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class CappedSimplex(Domain):
+    """{0 <= x <= upper, sum of x = 1}.
+
+    Parameters
+    ----------
+    upper : array_like, shape (m,)
+        Positive, their sum at least 1; where it is 1, x = upper is the only point.
+    """
+
+    upper: Any
+    projectable = True
+
+    def __post_init__(self) -> None:
+        """Check the bounds; they need not exceed 1."""
+        upper = check_vector("upper", np.minimum(self.upper, 1.0), len(np.atleast_1d(self.upper)))
+        if not np.all(upper > 0.0):
+            raise InputError(f"upper must be > 0; got {float(np.min(upper))!r}")
+        total = float(np.sum(upper))
+        if total < 1.0 - ROUNDING:
+            raise InputError(f"upper must sum to at least 1, as x does; got {total!r}")
+        object.__setattr__(self, "upper", upper / total if total < 1.0 else upper)
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Dimension of the variable."""
+        return len(self.upper)
+
+    def linear_min(self, g: Vector) -> Vector:
+        """Return the vertex that fills the coordinates in the order of g; ties go to the first."""
+        v = np.zeros(self.m)
+        order = np.argsort(g, kind="stable")
+        before = np.cumsum(self.upper[order]) - self.upper[order]
+        v[order] = np.clip(1.0 - before, 0.0, self.upper[order])
+        return v
+
+    def level(self, g: Vector) -> float:
+        """Return rho that maximises rho - sum upper_i max(0, rho - g_i): the exact best level.
+
+        The function is concave and piecewise linear; its slope falls by upper_i at g_i. Where it is
+        flat, between two values of g, the middle is taken, and the lower end where there is no
+        upper one (all coordinates are at their bounds).
+        """
+        order = np.argsort(g)
+        filled = np.cumsum(self.upper[order])
+        k = int(np.argmax(filled >= 1.0 - ROUNDING)) if filled[-1] >= 1.0 - ROUNDING else -1
+        low = float(g[order[k]])
+        if k in (-1, self.m - 1) or filled[k] > 1.0 + ROUNDING:
+            return low
+        return 0.5 * (low + float(g[order[k + 1]]))
+
+    def separable_gap(self, x: Vector, g: Vector, d: Vector) -> tuple[float, Vector]:
+        """Return sum x max(0, g - rho) + (upper - x) max(0, rho - g), and rho.
+
+        It is exact for d = 0; otherwise the gap of the linearization at x, never less.
+        """
+        g = g + d * x if d.any() else g
+        rho = self.level(g)
+        slack = g - rho
+        gap = x @ np.maximum(slack, 0.0) + (self.upper - x) @ np.maximum(-slack, 0.0)
+        return float(gap), np.array([rho])
+
+    def full(self, x: Vector) -> NDArray[np.bool_]:
+        """Return which coordinates are at their bounds, up to the rounding of many steps."""
+        return np.asarray(x >= self.upper * (1.0 - 1e-9))
+
+    def violation(self, x: Vector) -> float:
+        """Return the largest of -x_i, x_i - upper_i and |sum x - 1|."""
+        return float(max(0.0, -x.min(), np.max(x - self.upper), abs(float(np.sum(x)) - 1.0)))
+
+    def project(self, x: Vector) -> Vector:
+        """Return the nearest point: clip(x - t, 0, upper) with t by bisection to adjacent floats."""
+        low, high = float(np.min(x - self.upper)), float(np.max(x))
+        while True:  # the sum does not increase with t: it is >= 1 at low and 0 at high
+            t = 0.5 * (low + high)
+            if t in (low, high):
+                near = self._balanced(np.clip(x - low, 0.0, self.upper))
+                return self._balanced(near, everywhere=True)
+            if float(np.sum(np.clip(x - t, 0.0, self.upper))) > 1.0:
+                low = t
+            else:
+                high = t
+
+    def repair(self, x: Vector) -> Vector:
+        """Return x with its sum set right on the free coordinates, or its projection."""
+        near = self._balanced(np.clip(x, 0.0, self.upper))
+        return near if abs(float(np.sum(near)) - 1.0) <= ROUNDING else self.project(x)
+
+    def _balanced(self, x: Vector, everywhere: bool = False) -> Vector:
+        """Return x with what its sum lacks put on the coordinates that are at no bound.
+
+        The others stay where they are, so that rounding makes no point a support vector; unless
+        `everywhere` is asked for and the lack is no rounding.
+        """
+        lack = 1.0 - float(np.sum(x))
+        if everywhere and abs(lack) <= ROUNDING * 1e-2:
+            return x
+        room = self.upper - x if lack > 0.0 else x
+        room = room if everywhere else np.where((x > 0.0) & (x < self.upper), room, 0.0)
+        total = float(np.sum(room))
+        return x + room * (lack / total) if abs(lack) < total else x
+
+    def take(self, rows: NDArray[np.int64]) -> CappedSimplex:
+        """Return the same constraints on the coordinates `rows`."""
+        return CappedSimplex(self.upper[rows])
