@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import qpsvm
-from asv_benchmarks import cold_start, low_rank, peers, real_data
+from asv_benchmarks import cold_start, low_rank, peers, real_data, reuse
 from asv_benchmarks.common import MANY, NAMES, SELECTION, compile_steps, distinct_methods
 from qpsvm import threads
 from qpsvm.solvers import METHODS
@@ -183,6 +183,34 @@ def polish_table() -> Iterator[str]:
         yield row(name, f"{tol:g}", kind, gap, f"{columns:,}", f"{support:,}", f"{seconds:.3g}")
 
 
+def prediction() -> Iterator[str]:
+    """Yield the lines of a page: prediction beside SVC, and paths beside solves alone."""
+    yield from head(
+        "prediction",
+        "Prediction and paths",
+        f"Labels of {reuse.POINTS:,} points by the same support vectors and weights, those of "
+        "scikit-learn's SVC\n(C = 1, RBF): its `predict`, once, and ours, the median of three. "
+        "SVC computes in double\nprecision whatever it is given. Then paths on 10,000 x 20 synthetic "
+        'points (HingeDual, RBF,\nrelative gap 1e-3, `method="auto"`).',
+        runs=1,
+    )
+    yield ""
+    yield row("data", "support vectors", "precision", "SVC s", "qpsvm s", "ratio", "difference",
+              "same labels")  # fmt: skip
+    yield row("---", "---:", "---", "---:", "---:", "---:", "---:", "---:")
+    for name, support, kind, theirs, ours, far, agree in reuse.predictions():
+        yield row(name, f"{support:,}", kind, f"{theirs:.3g}", f"{ours:.3g}",
+                  f"{theirs / ours:.1f}", f"{far:.1e}", f"{agree:.3%}")  # fmt: skip
+    yield ""
+    yield row(
+        "path", "values", "alone s", "path s", "ratio", "columns alone", "columns on the path"
+    )
+    yield row("---", "---:", "---:", "---:", "---:", "---:", "---:")
+    for what, count, alone, seconds, *columns in reuse.paths():
+        yield row(what, count, f"{alone:.3g}", f"{seconds:.3g}", f"{alone / seconds:.1f}",
+                  *(f"{n:,}" for n in columns))  # fmt: skip
+
+
 def head(name: str, title: str, text: str, runs: int = RUNS) -> Iterator[str]:
     """Yield title, machine, versions and date of a page."""
     lines = [f"- {processor()}, {os.cpu_count()} cores, {memory():.0f} GB of memory"]
@@ -274,6 +302,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "spine": spine,
     "kernel_svm": kernel_svm,
     "low_rank": low_rank_machines,
+    "prediction": prediction,
 }
 
 

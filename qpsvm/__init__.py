@@ -27,6 +27,7 @@ from qpsvm.gram import (
     Precomputed,
     Sigmoid,
 )
+from qpsvm.path import solve_path
 from qpsvm.result import Certificate, History, Progress, Result, Status
 
 __version__ = "0.1.0"
@@ -60,4 +61,5 @@ __all__ = [
     "domains",
     "methods",
     "solve",
+    "solve_path",
 ]

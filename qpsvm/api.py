@@ -109,7 +109,7 @@ def solve(
 
     begun = time.perf_counter()
     qp = problem.as_qp()
-    name, solver = _find(problem, qp, method, options)
+    name, reason, solver = _find(problem, qp, method, options)
     start = None if x0 is None else problem.start(qp, x0)
     qp = replace(qp, convex=is_psd(qp.gram.kernel))
     budget = solver.default_max_iter(qp) if max_iter is None else max_iter
@@ -141,6 +141,7 @@ def solve(
         method=name,
         counters=outcome.counters,
         original=judged,
+        reason=reason,
     )
 
 
@@ -157,7 +158,7 @@ def _polished(
     """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
     true = exact.original(problem)
     qp = true.as_qp()
-    by, _ = _find(true, qp, polish if isinstance(polish, str) else "auto", {})
+    by, *_ = _find(true, qp, polish if isinstance(polish, str) else "auto", {})
     begun = time.perf_counter()
     rough = min(tol, ROUGH)
     first = solve(problem, method, x0=x0, tol=rough, time_limit=time_limit, **common, **options)
@@ -202,10 +203,10 @@ def _fitting(qp: QP) -> list[str]:
 
 
 def _find(problem: Formulation, qp: QP, method: str, options: dict[str, Any]) -> Any:
-    """Return the name and the solver, or say what would fit."""
+    """Return the name, why it was picked and the solver, or say what would fit."""
     from qpsvm.solvers import METHODS
 
-    name = _auto(qp) if method == "auto" else method
+    name, reason = _auto(qp) if method == "auto" else (method, "")
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(key) for key in ("auto", *METHODS))
         raise InputError(f"method must be one of {known}; got {method!r}")
@@ -222,25 +223,29 @@ def _find(problem: Formulation, qp: QP, method: str, options: dict[str, Any]) ->
         what = type(problem).__name__
         fitting = ", ".join(repr(key) for key in _fitting(qp))
         raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")
-    return name, solver
+    return name, reason, solver
 
 
-def _auto(qp: QP) -> str:
-    """Return the method for a problem: the rule and its evidence are in docs/decisions.
+def _auto(qp: QP) -> tuple[str, str]:
+    """Return the method for a problem and why: the evidence is in docs/decisions.
 
-    A linear or low-rank Gram goes to the methods that work on its factor; a kernel to pairs of
-    coordinates, and from `LARGE` points to pairs within blocks; a general quadratic to the
-    accelerated gradient where the domain has a projection.
+    The first line that holds, and whose method fits, is taken.
     """
     from qpsvm.solvers import METHODS
 
-    by_factor: tuple[str, ...] = ()
     X = qp.gram.kernel.factor() if isinstance(qp.gram, SignedGram) else None
-    if X is not None and X.shape[1] <= qp.m:
-        by_factor = ("crsvm", "mnp")
-    by_pairs = ("decomposition", "smo") if qp.m >= LARGE else ("smo",)
-    order = (*by_factor, *by_pairs, "apg", "bpfw")
-    return next((name for name in order if METHODS[name].fits(qp)), "bpfw")
+    factor = X is not None and X.shape[1] <= qp.m
+    few = "the Gram has a factor with no more columns than there are points"
+    rules = (
+        (factor, "crsvm", few),
+        (factor, "mnp", few),
+        (qp.m >= LARGE, "decomposition", f"columns in blocks, from {LARGE:,} points on"),
+        (True, "smo", f"pairs of columns, below {LARGE:,} points"),
+        (True, "apg", "the domain has a projection"),
+        (True, "bpfw", "the domain has a linear minimiser and no projection"),
+    )
+    fitting = (rule[1:] for rule in rules if rule[0] and METHODS[rule[1]].fits(qp))
+    return next(fitting, ("bpfw", "nothing else is left"))
 
 
 ROUGH = 1e-6

@@ -71,7 +71,9 @@ def run(
         "certify": ended - stopped + trace.certify_time,
         "total": ended - begun,
     }
-    counters = dict(state.counters, columns=problem.store.n_computed if problem.store else 0)
+    counters = dict(state.counters, columns=0, bytes=0)
+    if problem.store is not None:
+        counters.update(columns=problem.store.n_computed, bytes=problem.store.n_bytes)
     log.debug("%s after %d iterations", status.name, trace.n_iter)
     return Outcome(certified, status, trace.n_iter, trace.history(), timings, counters)
 

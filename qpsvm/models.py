@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_points
 from qpsvm.gram import Gram, LowRank
+from qpsvm.gram.expansion import combination
 from qpsvm.gram.linear import transposed_times
 from qpsvm.gram.points import PointGram
 
@@ -30,8 +31,8 @@ class Expansion:
         return cls(gram, indices, weights[indices])
 
     def __call__(self, points: Any) -> NDArray[np.float64]:
-        """Return the inner products with the features of `points`, shape (n,)."""
-        return self.gram.combine(points, self.indices, self.coef)
+        """Return the inner products with the features of `points`, shape (n,), block by block."""
+        return combination(self.gram, self.indices, self.coef, points)
 
     @property
     def vector(self) -> NDArray[np.float64] | None:

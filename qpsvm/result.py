@@ -174,10 +174,13 @@ class Result:
     method : str
         The method that was used.
     counters : dict
-        Numbers of steps by kind, and ``"columns"``: kernel columns computed.
+        Numbers of steps by kind; ``"columns"``: kernel columns computed; ``"bytes"``: memory of
+        the columns held.
     original : Certificate or None
         The answer's certificate in the problem on the kernel itself, where the solve was on a
         `LowRank` Gram and was asked for it (``original=True``, or ``polish``).
+    reason : str
+        Why ``method="auto"`` picked this method; empty where it was named.
     """
 
     x: NDArray[np.float64]
@@ -192,6 +195,7 @@ class Result:
     method: str
     counters: dict[str, int]
     original: Certificate | None = None
+    reason: str = ""
 
     @property
     def converged(self) -> bool:
@@ -211,8 +215,9 @@ class Result:
             said = f"optimal: value and gap are zero at the data's scale (below {c.floor:.2g})"
         true = self.original
         judged = "" if true is None else f" On the kernel itself: gap {true.relative_gap:.2g}."
+        picked = f" (auto: {self.reason})" if self.reason else ""
         return (
-            f"{self.method}: {said}.\n"
+            f"{self.method}{picked}: {said}.\n"
             f"Value {c.upper:.10g}, at least {c.lower:.10g} (relative gap {c.relative_gap:.2g}, "
             f"tol {c.tol:g}); {len(self.support)} points in the support, "
             f"{self.n_iter:,} iterations, {self.timings['total']:.3g} s.{judged}\n{self.model}"

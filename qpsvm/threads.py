@@ -1,9 +1,11 @@
-"""Thread counts of numba and of both OpenBLAS (numpy's and scipy's), in one place."""
+"""Threads, in one place: the counts of numba and of both OpenBLAS, and tasks side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from qpsvm.errors import check_number
@@ -35,6 +37,77 @@ def limit(n: int) -> Iterator[None]:
             yield
         finally:
             numba.set_num_threads(before)
+
+
+def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
+    """Call ``task(piece)`` for every piece, on as many threads as BLAS may use.
+
+    Meanwhile each BLAS product keeps to the thread that calls it. Threads of BLAS and of compiled
+    code that take turns wait for each other in busy loops, which costs more than the work itself
+    where blocks are small enough for the cache. Tasks must write to places of their own.
+
+    Parameters
+    ----------
+    task : callable
+        Must spend its time in BLAS or in compiled code free of the interpreter lock.
+    pieces : list
+        The order in which they are begun; it does not depend on the number of threads.
+    """
+    with _one_thread_blas() as n:
+        if n == 1 or len(pieces) <= 1:
+            for piece in pieces:
+                task(piece)
+            return
+        queue, failures = iter(pieces), []
+
+        def work() -> None:
+            try:
+                for piece in queue:
+                    task(piece)
+            except BaseException as failure:  # raised again by the caller
+                failures.append(failure)
+
+        others = [threading.Thread(target=work) for _ in range(min(n, len(pieces)) - 1)]
+        for other in others:
+            other.start()
+        work()
+        for other in others:
+            other.join()
+        if failures:
+            raise failures[0]
+
+
+_gate = threading.Lock()
+_inside: list[tuple[int, Any]] = []  # of each caller of `spread`: the threads it found, its limiter
+
+
+@contextmanager
+def _one_thread_blas() -> Iterator[int]:
+    """Keep BLAS to one thread until the last caller leaves; yield how many it had before."""
+    controller = _controller()
+    with _gate:
+        if _inside:
+            n, limiter = _inside[0]
+        else:
+            pools = [p.num_threads for p in controller.lib_controllers]
+            n = max(pools, default=1)
+            limiter = controller.limit(limits=1) if n > 1 else None
+        _inside.append((n, limiter))
+    try:
+        yield n
+    finally:
+        with _gate:
+            _inside.pop()
+            if not _inside and limiter is not None:
+                limiter.restore_original_limits()
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    """Return the handle of the BLAS libraries that are loaded; looking for them takes a while."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 def describe() -> dict[str, str]:

@@ -12,13 +12,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
     {"errors", "result"},
-    {"gram", "domains", "threads"},
+    {"threads"},
+    {"gram", "domains"},
     {"forms"},
     {"certificate", "models"},
     {"formulations", "solvers"},
     {"loop", "display", "original"},
     {"api"},
-    {"data", "plot"},
+    {"data", "plot", "path"},
     {"estimators", "demo"},
     {"cli"},
 )

@@ -241,3 +241,17 @@ def test_bar_goes_to_the_standard_error_and_leaves_the_answer_alone(hard, capsys
     out, err = capsys.readouterr()
     assert not out and "%" in err and "gap" in err
     assert silent.x.tobytes() == shown.x.tobytes()
+
+
+def test_the_automatic_choice_says_why(clouds):
+    X, y = clouds
+    for problem, method, reason in (
+        (HingeDual(RBF(X), y), "smo", "below 1,000 points"),
+        (HingePrimal(X, y), "crsvm", "factor"),
+        (MEBDual(RBF(np.tile(X, (9, 1)))), "decomposition", "from 1,000 points on"),
+    ):
+        result = solve(problem)
+        assert result.method == method and reason in result.reason
+        assert f"{method} (auto: {result.reason}): " in str(result)
+    named = solve(HingeDual(RBF(X), y), "smo")
+    assert named.reason == "" and "auto" not in str(named)

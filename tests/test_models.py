@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.metrics import pairwise
 from sklearn.svm import SVC, LinearSVC
 
+import qpsvm.gram.base
 from problems.clouds import cloud, separable_clouds, two_clouds
 from qpsvm import (
     RBF,
     Cached,
     HingeDual,
     HingePrimal,
+    InputError,
     L2SVMDual,
     Linear,
     MEBDual,
+    Polynomial,
     PolytopeDistanceDual,
     Precomputed,
     solve,
+    threads,
 )
+from qpsvm.gram import expansion
+from qpsvm.models import Expansion
 
 X, Y = two_clouds(80, 3, seed=21)
 NEW = cloud(30, 3, seed=22)
@@ -172,15 +180,48 @@ def test_closest_points_in_feature_space(kernel):
         assert (m.p is not None) == is_linear(gram)
 
 
-def test_prediction_in_blocks_is_prediction(monkeypatch):
-    import qpsvm.gram.base
-
-    plane = solve(HingeDual(RBF(X, 0.5), Y)).model
+@pytest.mark.parametrize("make", [lambda X: RBF(X, 0.5), lambda X: Polynomial(X, 2, 0.5, 1.0)])
+@pytest.mark.parametrize("densified", [0, 2048])
+def test_prediction_in_blocks_is_prediction(monkeypatch, make, densified):
+    """Whatever is dense or sparse, multiplied as it is or made dense."""
+    plane = solve(HingeDual(make(X), Y)).model
     whole = plane.decision_function(NEW)
-    monkeypatch.setattr(qpsvm.gram.base, "BLOCK_ENTRIES", 7 * len(plane.expansion.indices))
-    np.testing.assert_allclose(plane.decision_function(NEW), whole, rtol=1e-13)
-    np.testing.assert_allclose(plane.decision_function(sp.csr_matrix(NEW)), whole, rtol=1e-12)
-    np.testing.assert_allclose(plane.decision_function(NEW.tolist()), whole, rtol=1e-13)
+    indices, coef = plane.expansion.indices, plane.expansion.coef
+    K = make(X).cross(NEW, indices)
+    np.testing.assert_allclose(whole, K @ coef + plane.b, rtol=1e-12)
+    for name, value in (("FUSED", 0), ("STRIP", 7), ("PART", 11), ("DENSIFIED", densified)):
+        monkeypatch.setattr(expansion, name, value)
+    monkeypatch.setattr(qpsvm.gram.base, "BLOCK_ENTRIES", 7 * len(indices))
+    for trained in (np.asarray, sp.csr_matrix):
+        model = replace(plane.expansion, gram=make(trained(X + 0.0)))
+        for given in (
+            np.asarray,
+            np.asfortranarray,
+            sp.csr_matrix,
+            sp.csc_matrix,
+            np.ndarray.tolist,
+        ):
+            np.testing.assert_allclose(model(given(NEW)) + plane.b, whole, rtol=1e-12)
+    single = replace(plane.expansion, gram=make(X.astype(np.float32)))
+    np.testing.assert_allclose(single(NEW) + plane.b, whole, atol=2e-6 * np.abs(coef).sum())
+    assert single(NEW).dtype == np.float64
+
+
+def test_prediction_does_not_depend_on_the_threads():
+    rng = np.random.default_rng(36)
+    model = Expansion(RBF(rng.random((1500, 4)), 1.0), np.arange(1500), rng.standard_normal(1500))
+    points = rng.random((3000, 4))
+    with threads.limit(1):
+        one = model(points)
+    assert one.tobytes() == model(points).tobytes() == model(points).tobytes()
+    wrong = points[:, :3]
+    with pytest.raises(InputError, match="4 features"):
+        model(wrong)
+
+
+def test_an_expansion_of_nothing_is_zero():
+    nothing = Expansion(RBF(X, 0.5), np.empty(0, np.int64), np.empty(0))
+    assert not nothing(NEW).any() and nothing(NEW).shape == (30,)
 
 
 def test_a_result_reads_like_a_sentence():

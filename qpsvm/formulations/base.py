@@ -42,6 +42,10 @@ class Formulation(ABC):
         x0 = x0.x if isinstance(x0, Result) else x0
         return check_vector("x0", x0, qp.m)
 
+    def carried(self, earlier: Formulation, result: Result) -> Any:
+        """Return a start from the answer to `earlier`: this problem under another parameter."""
+        return result
+
 
 class WeightedFormulation(Formulation):
     """A formulation whose points of weight zero are left out and come back with weight 0."""

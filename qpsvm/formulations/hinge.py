@@ -82,6 +82,14 @@ class HingeDual(WeightedFormulation):
             BoxHyperplane(self.C[rows], self.y[rows]),
         )
 
+    def carried(self, earlier: Formulation, result: Result) -> Any:
+        """Return the weights in units of C: those at a bound stay there, and y'a stays 0."""
+        assert isinstance(earlier, HingeDual)
+        if np.isinf(self.C).any() or np.isinf(earlier.C).any():
+            return result
+        ratio = np.divide(self.C, earlier.C, out=np.zeros(len(self.C)), where=earlier.C > 0)
+        return result.x * ratio
+
     def hyperplane(self, qp: QP, certified: Certified) -> Hyperplane:
         """Return w = sum a_i y_i phi(x_i) with its exact best bias.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from qpsvm.errors import InputError
 
 if TYPE_CHECKING:
     from qpsvm.gram.base import Gram
+
+log = logging.getLogger("qpsvm")
 
 FEWEST_COLUMNS = 8
 """No step needs more columns at once."""
@@ -58,6 +61,10 @@ class ColumnStore:
                 f"memory_limit must allow {FEWEST_COLUMNS} columns of {width:,} bytes; "
                 f"got {memory_limit:,} bytes"
             )
+        log.info(
+            "holding at most %d of %d columns: %d bytes, of a memory_limit of %d",
+            *(n_slots, gram.m, n_slots * width, memory_limit),
+        )
         self._gram = gram
         self._base = np.empty((n_slots, gram.m), gram.dtype)
         self._owner = np.full(n_slots, -1, np.int64)
@@ -84,6 +91,11 @@ class ColumnStore:
     def n_slots(self) -> int:
         """Number of columns that can be held at once."""
         return len(self.store)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the columns held, in bytes; 0 for a matrix that is only lent."""
+        return getattr(self, "_n_filled", 0) * self.store.itemsize * self.store.shape[1]
 
     def ensure(self, indices: NDArray[np.int64]) -> None:
         """Make the columns `indices` held, evaluating the missing ones in one block."""

@@ -81,6 +81,14 @@ class PointGram(Gram):
             few, new = self._shifted(few, new)
         return np.ascontiguousarray(self._values(few, new).T)
 
+    def combine(
+        self, points: Any, columns: NDArray[np.int64], coef: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return sum_j coef_j k(points, columns_j) for new points, shape (n,), block by block."""
+        from qpsvm.gram.expansion import combination  # which knows the kernels
+
+        return combination(self, columns, coef, points)
+
     def _shifted(
         self, few: NDArray[np.float64], new: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""The Gaussian kernel from inner products, fused into one compiled parallel sweep.
+"""The Gaussian kernel from inner products, fused into one compiled sweep.
 
 numba has no vector exp of its own; a polynomial in the loop runs eight times faster than np.exp
 there, and the sweep reads and writes the block once.
@@ -6,15 +6,16 @@ there, and the sweep reads and writes the block once.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-CHUNK = 2048
-_lock = threading.Lock()  # numba's fallback threading layer must not be entered twice
+from qpsvm.threads import spread
+
+CHUNK = 1024
+PIECE = 1 << 18  # entries that a thread sweeps at a time
 
 # exp(x) = 2^n exp(r), r = x - n ln 2 in two parts (Cody and Waite), |r| <= ln(2) / 2
 LOG2E = 1.4426950408889634
@@ -24,7 +25,7 @@ ROUND32, ROUND64 = 1.5 * 2.0**23, 1.5 * 2.0**52  # adding and subtracting them r
 def gaussian_sweep(
     K: NDArray[np.floating], gamma: float, a: NDArray[np.floating], b: NDArray[np.floating]
 ) -> None:
-    """Replace inner products K_ij by exp(-gamma max(a_i + b_j - 2 K_ij, 0)) in place.
+    """Replace inner products K_ij by exp(-gamma max(a_i + b_j - 2 K_ij, 0)) in place, in parallel.
 
     Parameters
     ----------
@@ -34,24 +35,68 @@ def gaussian_sweep(
     a, b : ndarray, shapes (n,) and (m,)
         Squared norms.
     """
+    rows = max(1, PIECE // max(1, K.shape[1]))
+    spread(
+        lambda start: sweep(K[start : start + rows], gamma, a[start : start + rows], b),
+        list(range(0, len(K), rows)),
+    )
+
+
+def sweep(
+    K: NDArray[np.floating],
+    gamma: float,
+    a: NDArray[np.floating],
+    b: NDArray[np.floating],
+    first: int = 0,
+) -> None:
+    """Do what `gaussian_sweep` does, in this thread, in the columns of K from `first` on.
+
+    They are as many as `b` is long.
+    """
     kind = K.dtype.type
-    with _lock:
-        if K.dtype == np.float32:
-            _sweep32(K, kind(gamma), a.astype(kind), b.astype(kind))
-        else:
-            _sweep64(K, kind(gamma), a.astype(kind), b.astype(kind))
+    run = _sweep32 if K.dtype == np.float32 else _sweep64
+    run(K, kind(gamma), a.astype(kind), b.astype(kind), first)
 
 
-@numba.njit(cache=True, nogil=True, parallel=True, fastmath={"contract", "nnan", "nsz"})
-def _sweep32(K: Any, gamma: Any, a: Any, b: Any) -> None:
-    n, m = K.shape
+def gaussian_sums(
+    K: NDArray[np.float64],
+    gamma: float,
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    x: NDArray[np.float64],
+    out: NDArray[np.float64],
+    z: NDArray[np.float64],
+    back: NDArray[np.float64],
+) -> None:
+    """Sweep a block in this thread and sum it up: out += x'K and, unless z is empty, back += K z.
+
+    Parameters
+    ----------
+    K : ndarray of float64, shape (n, m)
+        Inner products, C-ordered; overwritten.
+    gamma : float
+    a, b : ndarray, shapes (n,) and (m,)
+        Squared norms.
+    x, back : ndarray, shape (n,)
+    z, out : ndarray, shape (m,)
+    """
+    _sweep64(K, gamma, a, b, 0)
+    out += x @ K
+    if len(z):
+        back += K @ z
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+def _sweep32(K: Any, gamma: Any, a: Any, b: Any, first: int) -> None:
+    n, m = len(a), len(b)
+    room = np.empty(CHUNK, np.int32)
     pieces = (m + CHUNK - 1) // CHUNK
-    for job in numba.prange(n * pieces):
+    for job in range(n * pieces):
         i = job // pieces
         start = (job % pieces) * CHUNK
-        row = K[i, start : min(start + CHUNK, m)]
-        norm = b[start : start + len(row)]
-        power = np.empty(len(row), np.int32)
+        norm = b[start : min(start + CHUNK, m)]
+        row = K[i, first + start : first + start + len(norm)]
+        power = room[: len(row)]
         own = a[i]
         for j in range(len(row)):
             x = gamma * (np.float32(2.0) * row[j] - own - norm[j])
@@ -73,16 +118,17 @@ def _sweep32(K: Any, gamma: Any, a: Any, b: Any) -> None:
             row[j] *= scale[j]
 
 
-@numba.njit(cache=True, nogil=True, parallel=True, fastmath={"contract", "nnan", "nsz"})
-def _sweep64(K: Any, gamma: Any, a: Any, b: Any) -> None:
-    n, m = K.shape
+@numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+def _sweep64(K: Any, gamma: Any, a: Any, b: Any, first: int) -> None:
+    n, m = len(a), len(b)
+    room = np.empty(CHUNK, np.int64)
     pieces = (m + CHUNK - 1) // CHUNK
-    for job in numba.prange(n * pieces):
+    for job in range(n * pieces):
         i = job // pieces
         start = (job % pieces) * CHUNK
-        row = K[i, start : min(start + CHUNK, m)]
-        norm = b[start : start + len(row)]
-        power = np.empty(len(row), np.int64)
+        norm = b[start : min(start + CHUNK, m)]
+        row = K[i, first + start : first + start + len(norm)]
+        power = room[: len(row)]
         own = a[i]
         for j in range(len(row)):
             x = gamma * (2.0 * row[j] - own - norm[j])

@@ -1,0 +1,111 @@
+"""solve_path(): one problem for many values of a parameter, each solve warm from the last."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from qpsvm.api import default_memory_limit, solve
+from qpsvm.errors import InputError, check_number
+from qpsvm.formulations import Formulation
+from qpsvm.gram import Cached, Gram
+from qpsvm.result import Result
+
+
+def solve_path(
+    problem: Formulation,
+    name: str,
+    values: Iterable[Any],
+    method: str = "auto",
+    *,
+    memory_limit: int | None = None,
+    **options: Any,
+) -> list[Result]:
+    """Solve a problem for each value of one of its parameters.
+
+    Each solve starts from the answer to the one before, and a parameter of the problem leaves the
+    kernel's columns as they are: they are computed once and kept under `memory_limit`. A parameter
+    of the kernel changes them all; then only the start is warm.
+
+    Parameters
+    ----------
+    problem : Formulation
+        For example ``HingeDual(RBF(X, gamma=0.1), y)``; its own value of the parameter is not used.
+    name : str
+        A parameter of the problem, such as ``"C"``, ``"chi"`` or ``"nu"``, or one of its kernel,
+        such as ``"gamma"``.
+    values : iterable
+        Numbers are taken in ascending order, anything else as given.
+    method : str
+        As in `solve`.
+    memory_limit : int, optional
+        Bytes for the columns that are kept; by default a quarter of the machine's memory.
+    **options
+        What else `solve` takes, such as ``tol=1e-4``, the same for every value.
+
+    Returns
+    -------
+    list of Result
+        One for each value, in the order of `values`. A solve that meets a limit does not stop the
+        others.
+
+    Raises
+    ------
+    InputError
+        If neither the problem nor its kernel has the parameter, or a value is malformed.
+
+    Examples
+    --------
+    >>> path = solve_path(HingeDual(RBF(X, gamma=0.1), y), "C", [0.1, 1, 10])  # doctest: +SKIP
+    """
+    if not isinstance(problem, Formulation):
+        raise InputError(
+            f"problem must be a formulation, such as MEBDual(K); got {type(problem).__name__}"
+        )
+    if "x0" in options:
+        raise InputError("x0 is not taken by solve_path: each solve starts from the last answer")
+    if memory_limit is not None:
+        check_number("memory_limit", memory_limit, low=1, integer=True)
+    limit = default_memory_limit() if memory_limit is None else memory_limit
+    values = list(values)
+    problems = _problems(problem, name, values, limit)
+    order = range(len(values))
+    if all(isinstance(value, numbers.Real) for value in values):
+        order = sorted(order, key=lambda i: float(values[i]))  # type: ignore[assignment]
+    results: dict[int, Result] = {}
+    before: tuple[Formulation, Result] | None = None
+    for i in order:
+        x0 = None if before is None else problems[i].carried(*before)
+        results[i] = solve(problems[i], method, x0=x0, memory_limit=limit, **options)
+        before = problems[i], results[i]
+    return [results[i] for i in range(len(values))]
+
+
+def _problems(problem: Formulation, name: str, values: list[Any], limit: int) -> list[Formulation]:
+    """Return the problem for each value; all are made, and so checked, before the first solve."""
+    K = getattr(problem, "K", None)
+    own, inner = _parameters(problem) - {"K", "X", "y", "Q"}, K.gram if isinstance(K, Cached) else K
+    if name in own:
+        shared = K
+        if isinstance(K, Gram) and not isinstance(K, Cached) and K.factor() is None:
+            shared = Cached(K, limit)
+        return [_changed(problem, K=shared, **{name: value}) for value in values]
+    kernels = _parameters(inner) - {"X", "K"}
+    if name not in kernels:
+        known = ", ".join(repr(key) for key in sorted(own | kernels))
+        raise InputError(
+            f"name must be a parameter of the problem or its kernel ({known}); got {name!r}"
+        )
+    return [_changed(problem, K=replace(inner, **{name: value})) for value in values]  # type: ignore[type-var]
+
+
+def _parameters(thing: Any) -> set[str]:
+    return {f.name for f in fields(thing)} if is_dataclass(thing) else set()
+
+
+def _changed(problem: Any, K: Gram | None, **values: Any) -> Formulation:
+    given = values if K is None else {"K": K, **values}
+    changed: Formulation = replace(problem, **given)
+    return changed

@@ -1,0 +1,86 @@
+"""Memory: announced before it is taken, counted in the result, and held below the limit."""
+
+from __future__ import annotations
+
+import logging
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from problems.clouds import two_clouds
+from qpsvm import RBF, HingeDual, InputError, L2SVMDual, solve
+from qpsvm.gram.base import BLOCK_ENTRIES
+from qpsvm.models import Expansion
+
+X, Y = two_clouds(2000, 5, seed=51)
+X = X.astype(np.float32)
+COLUMN = 4 * len(X)
+DECLARED = {"smo": HingeDual, "mfw": L2SVMDual, "fw": L2SVMDual}
+
+
+@pytest.mark.parametrize("method", DECLARED)
+@pytest.mark.parametrize("columns", [20, 300])
+def test_the_peak_is_the_limit_and_a_block(method, columns):
+    """Beside the columns: a block of fresh products, and tens of vectors of m numbers."""
+    problem = DECLARED[method](RBF(X, 0.1), Y)
+    solve(problem, method, max_iter=10)  # compile
+    limit = columns * COLUMN
+    tracemalloc.start()
+    result = solve(problem, method, memory_limit=limit, max_iter=1500)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result.counters["columns"] > columns
+    assert 0.9 * limit <= result.counters["bytes"] <= limit
+    assert peak <= limit + 3 * 8 * BLOCK_ENTRIES + 100 * 8 * len(X)
+
+
+def test_the_columns_are_announced_before_they_are_taken():
+    seen = []
+
+    class Listener(logging.Handler):
+        def emit(self, record):
+            seen.append((record.getMessage(), tracemalloc.get_traced_memory()[0]))
+
+    log, listener, limit = logging.getLogger("qpsvm"), Listener(), 1000 * COLUMN
+    level = log.level
+    log.addHandler(listener)
+    log.setLevel(logging.INFO)
+    tracemalloc.start()
+    try:
+        solve(HingeDual(RBF(X, 0.1), Y), "smo", memory_limit=limit, max_iter=5)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        log.removeHandler(listener)
+        log.setLevel(level)
+    message, before = seen[0]
+    assert f"at most 1000 of 2000 columns: {limit} bytes, of a memory_limit of {limit}" in message
+    assert before < limit / 4 < limit <= peak
+
+
+def test_no_more_is_held_than_was_computed():
+    result = solve(HingeDual(RBF(X, 0.1), Y), "smo", max_iter=50)
+    assert result.counters["bytes"] == COLUMN * result.counters["columns"] < 101 * COLUMN
+    K = RBF(X[:50]).block(np.arange(50))
+    assert solve(HingeDual(K, Y[:50])).counters["bytes"] == 0  # the matrix is the user's
+
+
+def test_a_limit_too_small_for_a_step_is_refused():
+    with pytest.raises(
+        InputError, match=r"memory_limit must allow 8 columns of 8,000 bytes; got 1,000"
+    ):
+        solve(HingeDual(RBF(X, 0.1), Y), memory_limit=1000)
+
+
+def test_prediction_holds_a_block_at_a_time():
+    """The kernel values of all points would take 320 MB."""
+    rng = np.random.default_rng(52)
+    model = Expansion(RBF(rng.random((2000, 5)), 1.0), np.arange(2000), rng.standard_normal(2000))
+    points = rng.random((20_000, 5))
+    model(points[:100])
+    tracemalloc.start()
+    model(points)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6

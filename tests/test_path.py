@@ -1,0 +1,111 @@
+"""Paths: each value is solved as it would be alone, from the last answer, on kept columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from problems.clouds import two_clouds, weights
+from qpsvm import (
+    RBF,
+    Cached,
+    HingeDual,
+    HingePrimal,
+    InputError,
+    L2SVMDual,
+    Linear,
+    MEBDual,
+    OneClassDual,
+    PolytopeDistanceDual,
+    Status,
+    SVDDDual,
+    solve,
+    solve_path,
+)
+
+X, Y = two_clouds(150, 4, seed=41)
+K = RBF(X, 0.3)
+PATHS = {
+    "hinge": (HingeDual(K, Y), "C", [10.0, 0.1, 1.0, 100.0]),
+    "l2-svm": (L2SVMDual(K, Y), "C", [1.0, 1e3, 0.01]),
+    "one-class": (OneClassDual(K), "nu", [0.9, 0.1, 0.5, 1.0]),
+    "svdd": (SVDDDual(K), "C", [0.01, 0.5, 0.05, 1.0]),
+    "polytopes": (PolytopeDistanceDual(K, Y), "chi", [1.0, 0.1, 10.0]),
+    "primal": (HingePrimal(X, Y), "C", [0.1, 1.0]),
+    "linear": (HingeDual(Linear(X), Y), "C", [0.1, 1.0]),
+    "gamma": (HingeDual(K, Y), "gamma", [1.0, 0.1, 0.3]),
+    "gamma-of-a-ball": (MEBDual(Cached(K)), "gamma", [1.0, 0.1]),
+}
+
+
+@pytest.mark.parametrize(("problem", "name", "values"), PATHS.values(), ids=PATHS)
+@pytest.mark.parametrize("method", ["auto", "smo"])
+def test_each_answer_is_that_of_a_solve_alone(problem, name, values, method):
+    path = solve_path(problem, name, values, method, tol=1e-7)
+    for value, result in zip(values, path, strict=True):
+        (alone,) = solve_path(problem, name, [value], method, tol=1e-7)
+        assert result.converged and alone.converged
+        assert result.value == pytest.approx(alone.value, rel=2e-7)
+
+
+@pytest.mark.parametrize("method", ["smo", "decomposition"])
+def test_columns_are_computed_once(method):
+    path = solve_path(HingeDual(K, Y), "C", np.geomspace(0.1, 100, 6), method, tol=1e-6)
+    assert 0 < sum(result.counters["columns"] for result in path) <= 150
+    kept = Cached(K)
+    solve_path(HingeDual(kept, Y), "C", [0.1, 100.0], method)
+    assert sum(r.counters["columns"] for r in solve_path(HingeDual(kept, Y), "C", [1.0])) < 20
+
+
+@pytest.mark.parametrize("declare", [HingeDual, L2SVMDual])
+@pytest.mark.parametrize("method", ["smo", "decomposition"])
+def test_a_warm_start_saves_steps(declare, method):
+    values = np.geomspace(1, 10, 11)
+    warm = solve_path(declare(K, Y), "C", values, method)
+    cold = [solve(declare(K, Y, C=C), method) for C in values]
+    steps = [sum(result.counters["pair"] for result in path) for path in (warm, cold)]
+    assert steps[0] < 0.75 * steps[1]
+
+
+def test_a_value_that_was_solved_costs_nothing():
+    path = solve_path(HingeDual(K, Y), "C", [3.0, 3.0], "smo", tol=1e-6)
+    assert path[0].n_iter > 0 == path[1].n_iter
+
+
+def test_numbers_ascend_and_other_values_keep_their_order():
+    seen = []
+    C = weights(150, seed=42)
+
+    def callback(progress):
+        seen.append(progress.x.max())
+
+    solve_path(HingeDual(K, Y), "C", [5.0, 0.5], "smo", max_iter=0, callback=callback)
+    assert len(seen) == 2
+    path = solve_path(HingeDual(K, Y), "C", [2.0 * C, C], "smo", tol=1e-6)
+    for result, given in zip(path, (2.0 * C, C), strict=True):
+        assert result.converged and np.all(result.x <= given)
+        assert result.value == pytest.approx(solve(HingeDual(K, Y, C=given)).value, rel=2e-3)
+
+
+def test_a_limit_stops_one_solve_alone():
+    path = solve_path(HingeDual(K, Y), "C", [1e3, 1e4], "smo", tol=1e-9, max_iter=5)
+    assert [result.status for result in path] == [Status.MAX_ITER] * 2
+
+
+def test_infinite_penalties_start_anew():
+    path = solve_path(HingeDual(RBF(X, 10.0), Y), "C", [1.0, np.inf], "smo", tol=1e-6)
+    assert all(result.converged for result in path)
+
+
+def test_what_cannot_vary_is_said():
+    with pytest.raises(InputError, match=r"'C', 'gamma'\); got 'nu'"):
+        solve_path(HingeDual(K, Y), "nu", [0.1])
+    with pytest.raises(InputError, match="name"):
+        solve_path(MEBDual(X @ X.T), "gamma", [0.1])
+    with pytest.raises(InputError, match="nu must be"):
+        solve_path(OneClassDual(K), "nu", [0.1, 2.0])
+    with pytest.raises(InputError, match="x0"):
+        solve_path(HingeDual(K, Y), "C", [1.0], x0=np.zeros(150))
+    with pytest.raises(InputError, match="formulation"):
+        solve_path(K, "C", [1.0])
+    assert solve_path(HingeDual(K, Y), "C", []) == []
