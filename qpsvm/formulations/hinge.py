@@ -83,12 +83,22 @@ class HingeDual(WeightedFormulation):
         )
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
-        """Return the weights in units of C: those at a bound stay there, and y'a stays 0."""
+        """Return weights at their bounds where they were, the others kept or scaled to y'a = 0.
+
+        The projection would balance y'a too, but make every point a support vector.
+        """
         assert isinstance(earlier, HingeDual)
         if np.isinf(self.C).any() or np.isinf(earlier.C).any():
             return result
-        ratio = np.divide(self.C, earlier.C, out=np.zeros(len(self.C)), where=earlier.C > 0)
-        return result.x * ratio
+        full = (result.x >= earlier.C * (1.0 - 1e-9)) & (earlier.C > 0)
+        x = np.where(full, self.C, np.minimum(result.x, self.C))
+        excess = float(self.y @ x)
+        heavy = (self.y * excess > 0) & (x > 0)  # the side that has too much
+        free = heavy & (x < self.C)
+        some = free if float(np.sum(x[free])) > abs(excess) else heavy
+        if some.any():
+            x[some] *= max(1.0 - abs(excess) / float(np.sum(x[some])), 0.0)
+        return x
 
     def hyperplane(self, qp: QP, certified: Certified) -> Hyperplane:
         """Return w = sum a_i y_i phi(x_i) with its exact best bias.

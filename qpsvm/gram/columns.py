@@ -75,6 +75,7 @@ class ColumnStore:
     def of_matrix(cls, gram: Gram, matrix: NDArray[np.floating]) -> ColumnStore:
         """Return a store in which every column of a precomputed matrix is held, without a copy."""
         self = cls.__new__(cls)
+        self._n_filled = 0
         self._open(gram, matrix, np.arange(gram.m))
         return self
 
@@ -95,7 +96,7 @@ class ColumnStore:
     @property
     def n_bytes(self) -> int:
         """Memory of the columns held, in bytes; 0 for a matrix that is only lent."""
-        return getattr(self, "_n_filled", 0) * self.store.itemsize * self.store.shape[1]
+        return self._n_filled * self.store.itemsize * self.store.shape[1]
 
     def ensure(self, indices: NDArray[np.int64]) -> None:
         """Make the columns `indices` held, evaluating the missing ones in one block."""

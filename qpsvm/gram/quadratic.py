@@ -202,7 +202,7 @@ class Residual(General):
     @contextmanager
     def hold(self, memory_limit: int) -> Iterator[SimpleNamespace]:
         """Hold nothing: there are no columns."""
-        yield SimpleNamespace(n_computed=0)
+        yield SimpleNamespace(n_computed=0, n_bytes=0)
 
     @property
     def work(self) -> int:
