@@ -109,3 +109,21 @@ def test_what_cannot_vary_is_said():
     with pytest.raises(InputError, match="formulation"):
         solve_path(K, "C", [1.0])
     assert solve_path(HingeDual(K, Y), "C", []) == []
+
+
+@pytest.mark.parametrize("C", [0.1, 0.9, 1.0, 3.0, 1e3])
+def test_a_hinge_start_is_feasible_and_adds_no_support(C):
+    before = HingeDual(K, Y, C=1.0)
+    result = solve(before, tol=1e-6)
+    x = HingeDual(K, Y, C=C).carried(before, result)
+    assert abs(Y @ x) <= 1e-13 * x.sum() and np.all((0 <= x) & (x <= C))
+    assert set(np.flatnonzero(x)) <= set(result.support) and x.any()
+    assert (C != 1.0) or np.allclose(x, result.x, rtol=1e-9)
+
+
+def test_points_may_leave_and_come_back_along_a_path():
+    some, other = weights(150, seed=43), np.roll(weights(150, seed=43), 1)
+    for result, C in zip(
+        solve_path(HingeDual(K, Y), "C", [some, other, some]), (some, other, some), strict=True
+    ):
+        assert result.converged and not result.x[C == 0].any()
