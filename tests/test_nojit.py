@@ -19,6 +19,8 @@ SMALL = (
     "hinge/two-points-hard-margin",
     "hinge/all-zero",
     "hinge_primal/two-points",
+    "one_class/ruler",
+    "svdd/line-all-at-bounds",
 )
 
 
