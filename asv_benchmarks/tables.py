@@ -187,10 +187,10 @@ def prediction() -> Iterator[str]:
     """Yield the lines of a page: prediction beside SVC, and paths beside solves alone."""
     yield from head(
         "prediction",
-        "Prediction and paths",
+        "Prediction, and a path",
         f"Labels of {reuse.POINTS:,} points by the same support vectors and weights, those of "
         "scikit-learn's SVC\n(C = 1, RBF): its `predict`, once, and ours, the median of three. "
-        "SVC computes in double\nprecision whatever it is given. Then paths on 10,000 x 20 synthetic "
+        "SVC computes in double\nprecision whatever it is given. Then a path on 10,000 x 20 synthetic "
         'points (HingeDual, RBF,\nrelative gap 1e-3, `method="auto"`).',
         runs=1,
     )
