@@ -107,7 +107,8 @@ class PolytopeDistanceDual(Formulation):
         p, q = u.vector, v.vector
         w = None if p is None or q is None else p - q
         distance = float(np.sqrt(square))
-        width = max(float(alpha + minus_beta), 0.0)
+        proved = np.isfinite(certified.certificate.gap)
+        width = max(float(alpha + minus_beta), 0.0) if proved else 0.0
         b = -0.5 * float(alpha - minus_beta) + u.offset() - v.offset()
         absolute = certified.certificate.test == "absolute"
         model = ClosestPoints(
