@@ -47,7 +47,7 @@ def certify(
         lower=bounds.lower,
         gap=bounds.gap,
         violation=problem.domain.violation(x),
-        roundoff=problem.roundoff(x, bounds.upper),
+        roundoff=problem.roundoff(x, product, bounds.upper),
         floor=floor,
         tol=tol,
         test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor),
