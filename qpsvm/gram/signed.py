@@ -80,7 +80,7 @@ class SignedGram:
         """
         eps = float(np.finfo(np.float64).eps)
         plain = (4.0 * eps * scale + self.error) * total**2
-        if not self.kernel.by_factor:
+        if not (self.kernel.by_factor and quadratic < np.inf):
             return plain
         drift = 4.0 * eps * np.sqrt(scale) * total  # |e|, and sqrt(scale) is the largest |x_i|
         return min(plain, float(3.0 * drift * np.sqrt(max(quadratic, 0.0)) + 4.0 * drift**2))
