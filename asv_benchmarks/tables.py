@@ -37,14 +37,14 @@ HEAD = """# {title}
 
 {machine}
 
-Made by `python -m asv_benchmarks.tables {name}` on {date}, at commit {commit}. Seconds count from
+Made by `python -m asv_benchmarks.{name}` on {date}, at commit {commit}. Seconds count from
 the call to the answer, kernel columns and the closing certificate included. {seconds}
 """
 SEVERAL = (
     "They are the median of\n{runs} runs; the least and the greatest stand in brackets where they differ "
     "by more than a tenth of it."
 )
-ONE = "Each is one run."
+ONE = "Each is one run, if not said otherwise."
 
 
 def spine() -> Iterator[str]:
@@ -195,7 +195,7 @@ def head(name: str, title: str, text: str, runs: int = RUNS) -> Iterator[str]:
     python = f"Python {platform.python_version()}"
     lines.append(f"- qpsvm {qpsvm.__version__}, {python}, {', '.join(versions)}")
     yield HEAD.format(
-        title=title, text=text, name=name, machine="\n".join(lines), commit=commit(),
+        title=title, text=text, name=f"tables {name}" if name in PAGES else name, machine="\n".join(lines), commit=commit(),
         seconds=SEVERAL.format(runs=runs) if runs > 1 else ONE,
         date=datetime.date.today().isoformat(),
     ).rstrip()  # fmt: skip
