@@ -51,7 +51,8 @@ def page() -> Iterator[str]:
         "double precision, by `mnp`. cyminiball is the exact C++ miniball, SVC scikit-learn's LIBSVM\n"
         "with C = 1e10 and tol = 1e-7. Ratios are ours over theirs, in one run of this page."
     )
-    text += f"\nSeconds are the median of {RUNS} runs after one that compiles; ours declare the problem as well."
+    text += f"\nSeconds are the median of {RUNS} runs after one that compiles; "
+    text += "ours declare the problem as well."
     yield from head("geometry", "Balls and distances in explicit space", text, runs=1)
     yield ""
     yield row("problem", "m", "d", "tol", "certified gap", "support", "mnp", "peer", "ratio")

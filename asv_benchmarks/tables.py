@@ -194,8 +194,9 @@ def head(name: str, title: str, text: str, runs: int = RUNS) -> Iterator[str]:
     versions = [f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "scipy")]
     python = f"Python {platform.python_version()}"
     lines.append(f"- qpsvm {qpsvm.__version__}, {python}, {', '.join(versions)}")
+    command = f"tables {name}" if name in PAGES else name
     yield HEAD.format(
-        title=title, text=text, name=f"tables {name}" if name in PAGES else name, machine="\n".join(lines), commit=commit(),
+        title=title, text=text, name=command, machine="\n".join(lines), commit=commit(),
         seconds=SEVERAL.format(runs=runs) if runs > 1 else ONE,
         date=datetime.date.today().isoformat(),
     ).rstrip()  # fmt: skip
