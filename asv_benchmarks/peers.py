@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -44,10 +45,12 @@ class Run:
     gap: float
     status: str
     support: int
-    iterations: int
-    value: float
     accuracy: float
     seconds: float
+    iterations: int | None = None
+    value: float | None = None
+    limit: float | None = None  # seconds of iterations
+    commit: str = ""
 
 
 def known() -> list[Run]:
@@ -65,7 +68,7 @@ def add(run: Run) -> None:
 
 def papers_tol(name: str) -> float:
     """Return the `tol` with the guarantee of the paper's rule, which needs a known optimum."""
-    found = [r.value for r in known() if (r.data, r.problem) == (name, "L2SVM")]
+    found = [r.value for r in known() if (r.data, r.problem) == (name, "L2SVM") and r.value]
     if not found:
         raise SystemExit(
             f"{name}: the paper's epsilon maps to a tol by the optimum; solve it first"
@@ -91,7 +94,7 @@ def measure(name: str, problem: str, method: str, stop: str, limit: float) -> Ru
     right = float(np.mean(r.model.predict(points) == labels))
     return Run(
         name, len(y), problem, method, stop, tol, r.certificate.relative_gap, r.status.name,
-        len(r.support), r.n_iter, r.value, right, seconds,
+        len(r.support), right, seconds, r.n_iter, r.value, limit, checked_out(),
     )  # fmt: skip
 
 
@@ -109,8 +112,14 @@ def _libsvm(name: str, X: Any, y: Any, points: Any, labels: Any, kernel: RBF) ->
     c = judged.certificate
     return Run(
         name, len(y), "Hinge", "SVC", "gap", TOL, c.relative_gap, "OPTIMAL" if c.passed else "",
-        len(model.support_), int(model.n_iter_.sum()), c.upper, right, seconds,
+        len(model.support_), right, seconds, int(model.n_iter_.sum()), c.upper, None, checked_out(),
     )  # fmt: skip
+
+
+def checked_out() -> str:
+    """Return the short name of the commit."""
+    call = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(call, capture_output=True, text=True).stdout.strip()
 
 
 def _load(name: str, n_features: int | None = None) -> Any:

@@ -114,15 +114,15 @@ def kernel_svm() -> Iterator[str]:
     )
     yield ""
     columns = ("data", "m", "problem", "stop", "tol", "method", "certified gap", "support",
-               "test accuracy", "seconds")  # fmt: skip
-    words = ("data", "problem", "stop", "method")
+               "test accuracy", "seconds", "commit")  # fmt: skip
+    words = ("data", "problem", "stop", "method", "commit")
     yield row(*columns)
     yield row(*["---" if c in words else "---:" for c in columns])
     for r in sorted(peers.known(), key=lambda r: (r.data[0], r.m, r.problem, r.stop)):
         gap = f"{r.gap:.1e}" + ("" if r.status in ("", "OPTIMAL") else f" {r.status}")
         yield row(
             r.data, f"{r.m:,}", r.problem, r.stop, f"{r.tol:.1e}", r.method, gap,
-            f"{r.support:,}", f"{r.accuracy:.4f}", f"{r.seconds:.3g}",
+            f"{r.support:,}", f"{r.accuracy:.4f}", f"{r.seconds:.3g}", r.commit,
         )  # fmt: skip
 
 
