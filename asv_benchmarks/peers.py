@@ -1,13 +1,21 @@
 """Our methods beside LIBSVM (through scikit-learn's SVC), on data sets of growing size.
 
-Rows for `asv_benchmarks.tables`; the data come from the folder in QPSVM_DATA.
+One run in a process of its own, its figures added to a file from which `asv_benchmarks.tables` writes
+the page; the data come from the folder in QPSVM_DATA::
+
+    python -m asv_benchmarks.peers w8a L2SVM mfw --limit 60
+    python -m asv_benchmarks.peers w8a L2SVM mfw --stop paper
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import subprocess
 import time
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,50 +23,82 @@ import qpsvm
 from asv_benchmarks import real_data
 from qpsvm import RBF, HingeDual, L2SVMDual
 
+FIGURES = Path(__file__).with_name("kernel_svm.json")
 C = 10.0
 GAMMA = "mean-distance"
-SMALL = ("a1a", "a4a", "w1a", "w4a")  # by every method
-LARGE = ("w8a", "a9a")  # by the one that suits them
-L2_METHODS = ("fw", "mfw", "pfw", "bpfw", "smo", "decomposition", "cvm")
-HINGE_METHODS = ("smo", "decomposition")
+TOL = 1e-3
+EPSILON = 1e-6
+"""The tolerance of Frandi et al., of the ball that the L2-SVM with a normalized kernel is."""
+PROBLEMS = {"L2SVM": L2SVMDual, "Hinge": HingeDual}
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True)
+class Run:
     """One run: what ran, how near it came, how well it predicts, how long it took."""
 
     data: str
     m: int
     problem: str
     method: str
-    gap: str
+    stop: str  # "gap" (certified, TOL) or "paper" (EPSILON, as the tol that it maps to)
+    tol: float
+    gap: float
+    status: str
     support: int
     accuracy: float
     seconds: float
+    iterations: int | None = None
+    value: float | None = None
+    limit: float | None = None  # seconds of iterations
+    commit: str = ""
 
 
-def runs(tol: float, time_limit: float) -> Iterator[Row]:
-    """Yield the L2-SVM by our methods, and the L1-hinge SVM by ours and by LIBSVM."""
-    for name in (*SMALL, *LARGE):
-        X, y = _load(name)
-        points, labels = _load(f"{name}.t", X.shape[1])
-        kernel = RBF(X, gamma=GAMMA)
-        for declare, methods in ((L2SVMDual, L2_METHODS), (HingeDual, HINGE_METHODS)):
-            for method in methods if name in SMALL else ("decomposition",):
-                qpsvm.solve(declare(RBF(X[:400], gamma=0.1), y[:400], C), method, max_iter=50)
-                begun = time.perf_counter()
-                r = qpsvm.solve(
-                    declare(kernel, y, C), method, tol=tol, time_limit=time_limit, max_iter=10**9
-                )
-                seconds = time.perf_counter() - begun
-                gap = f"{r.certificate.relative_gap:.1e}"
-                gap += "" if r.converged else f" {r.status.name}"
-                right = float(np.mean(r.model.predict(points) == labels))
-                kind = declare.__name__.removesuffix("Dual")
-                yield Row(name, len(y), kind, method, gap, len(r.support), right, seconds)
-        yield _libsvm(name, X, y, points, labels, kernel)
+def known() -> list[Run]:
+    """Return the runs made so far."""
+    return [Run(**row) for row in json.loads(FIGURES.read_text())] if FIGURES.exists() else []
 
 
-def _libsvm(name: str, X: Any, y: Any, points: Any, labels: Any, kernel: RBF) -> Row:
+def add(run: Run) -> None:
+    """Add a run to the file in place of an earlier one of the same kind."""
+    key = (run.data, run.problem, run.method, run.stop)
+    kept = [r for r in known() if (r.data, r.problem, r.method, r.stop) != key]
+    rows = [json.dumps(asdict(r)) for r in (*kept, run)]
+    FIGURES.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+
+
+def papers_tol(name: str) -> float:
+    """Return the `tol` with the guarantee of the paper's rule, which needs a known optimum."""
+    found = [r.value for r in known() if (r.data, r.problem) == (name, "L2SVM") and r.value]
+    if not found:
+        raise SystemExit(
+            f"{name}: the paper's epsilon maps to a tol by the optimum; solve it first"
+        )
+    squared_norm, least = 2.0 + 1.0 / C, 2.0 * min(found)  # k + 1 + 1/C, and R = a'Qa
+    return ((1.0 + EPSILON) ** 2 - 1.0) * (squared_norm / least - 1.0)
+
+
+def measure(name: str, problem: str, method: str, stop: str, limit: float) -> Run:
+    """Run once, after a small problem has compiled what runs."""
+    X, y = _load(name)
+    points, labels = _load(f"{name}.t", X.shape[1])
+    kernel, declare = RBF(X, gamma=GAMMA), PROBLEMS[problem]
+    if method == "SVC":
+        return _libsvm(name, X, y, points, labels, kernel)
+    tol = TOL if stop == "gap" else papers_tol(name)
+    qpsvm.solve(declare(RBF(X[:1200], gamma=0.1), y[:1200], C), method, max_iter=50)
+    begun = time.perf_counter()
+    r = qpsvm.solve(
+        declare(kernel, y, C), method, tol=tol, time_limit=limit, max_iter=10**9
+    )  # fmt: skip
+    seconds = time.perf_counter() - begun
+    right = float(np.mean(r.model.predict(points) == labels))
+    return Run(
+        name, len(y), problem, method, stop, tol, r.certificate.relative_gap, r.status.name,
+        len(r.support), right, seconds, r.n_iter, r.value, limit, checked_out(),
+    )  # fmt: skip
+
+
+def _libsvm(name: str, X: Any, y: Any, points: Any, labels: Any, kernel: RBF) -> Run:
     """Return LIBSVM's run at its default tolerance, its answer judged by our certificate."""
     from sklearn.svm import SVC
 
@@ -69,8 +109,17 @@ def _libsvm(name: str, X: Any, y: Any, points: Any, labels: Any, kernel: RBF) ->
     a[model.support_] = np.abs(model.dual_coef_.ravel())
     judged = qpsvm.solve(HingeDual(kernel, y, C), "smo", x0=a, max_iter=0)
     right = float(np.mean(model.predict(points.astype(np.float64)) == labels))
-    gap = f"{judged.certificate.relative_gap:.1e}"
-    return Row(name, len(y), "Hinge", "SVC", gap, len(model.support_), right, seconds)
+    c = judged.certificate
+    return Run(
+        name, len(y), "Hinge", "SVC", "gap", TOL, c.relative_gap, "OPTIMAL" if c.passed else "",
+        len(model.support_), right, seconds, int(model.n_iter_.sum()), c.upper, None, checked_out(),
+    )  # fmt: skip
+
+
+def checked_out() -> str:
+    """Return the short name of the commit."""
+    call = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(call, capture_output=True, text=True).stdout.strip()
 
 
 def _load(name: str, n_features: int | None = None) -> Any:
@@ -79,3 +128,22 @@ def _load(name: str, n_features: int | None = None) -> Any:
     if n_features is not None:
         X.resize(X.shape[0], n_features)
     return X.toarray(), np.where(y > 0, 1.0, -1.0)
+
+
+def main() -> None:
+    """Make one run, or each of several methods one after the other."""
+    parser = argparse.ArgumentParser(description="Add a run to the figures of the kernel SVM page.")
+    parser.add_argument("data")
+    parser.add_argument("problem", choices=PROBLEMS)
+    parser.add_argument("methods", nargs="+")
+    parser.add_argument("--stop", choices=("gap", "paper"), default="gap")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds of iterations")
+    options = parser.parse_args()
+    for method in options.methods:
+        run = measure(options.data, options.problem, method, options.stop, options.limit)
+        add(run)
+        print(run)
+
+
+if __name__ == "__main__":
+    main()

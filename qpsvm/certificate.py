@@ -20,15 +20,24 @@ class Certified(NamedTuple):
     certificate: Certificate
 
 
-def certify(problem: QP, x: NDArray[np.float64], tol: float) -> Certified:
+def certify(
+    problem: QP, x: NDArray[np.float64], tol: float, *, support_only: bool = False
+) -> Certified:
     """Repair x, multiply it afresh in float64, and bound the optimal value.
 
-    Nothing is taken from the solver but x itself.
+    Nothing is taken from the solver but x itself. With `support_only` the points outside the
+    support are not looked at: the value of x is exact, and no lower bound is proved.
     """
     x = problem.domain.repair(x)
-    x, product = problem.feasible(x, problem.gram.product(x))
-    bounds = problem.bounds(x, product)
-    if not problem.convex:  # stationary at best: no lower bound is proved
+    if support_only:
+        rows = np.flatnonzero(x)
+        part, product = problem.take(rows), np.zeros(problem.m)
+        product[rows] = part.gram.product(x[rows])
+        bounds = part.bounds(x[rows], product[rows])
+    else:
+        x, product = problem.feasible(x, problem.gram.product(x))
+        bounds = problem.bounds(x, product)
+    if support_only or not problem.convex:  # stationary at best: no lower bound is proved
         bounds = bounds._replace(gap=np.inf, lower=-np.inf)
         if problem.negated:
             bounds = bounds._replace(upper=np.inf)
@@ -38,7 +47,7 @@ def certify(problem: QP, x: NDArray[np.float64], tol: float) -> Certified:
         lower=bounds.lower,
         gap=bounds.gap,
         violation=problem.domain.violation(x),
-        roundoff=problem.roundoff(x, bounds.upper),
+        roundoff=problem.roundoff(x, product, bounds.upper),
         floor=floor,
         tol=tol,
         test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains import BoxHyperplane, Domain
+from qpsvm.domains import BoxHyperplane, Domain, SimplexProduct
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
 from qpsvm.gram.quadratic import Residual
@@ -100,12 +100,15 @@ class QP:
             return 0.0
         return max(max(tol * max(tol, 1e-7), 16 * EPS) * self.scale, self.noise)
 
-    def roundoff(self, x: NDArray[np.float64], value: float) -> float:
+    def roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64], value: float) -> float:
         """Return a bound on the rounding error of the gap from fresh float64 products."""
         if isinstance(self.gram, Residual):
-            return self.gram.roundoff(self.gram.product(x))
-        entry = 4.0 * EPS * self.scale + self.gram.error
-        return entry * float(np.linalg.norm(x, 1)) ** 2 + 4.0 * EPS * abs(value)
+            return self.gram.roundoff(product)
+        total = float(np.linalg.norm(x, 1))
+        sharp = isinstance(self.domain, SimplexProduct)  # else a gap weighs errors by the bounds
+        quadratic = float(x @ product) if sharp else np.inf
+        error = self.gram.roundoff(self.scale, total, quadratic)
+        return error + 4.0 * EPS * abs(value)
 
     @np.errstate(invalid="ignore", over="ignore")  # a diverging x is the loop's to notice
     def bounds(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> Bounds:
@@ -131,7 +134,7 @@ class QP:
             gap, multipliers = self._hinge_gap(x, product, quadratic, upper)
         else:
             gap, multipliers = self.domain.separable_gap(x, product + self.linear, ridge)
-        gap = max(gap, 0.0) + self.roundoff(xs, upper)
+        gap = max(gap, 0.0) + self.roundoff(xs, product[some], upper)
         if upper - gap < self.least:
             gap = max(upper - self.least, 0.0)
         lower = upper - gap

@@ -59,7 +59,8 @@ def run(
         stopped = time.perf_counter()
         if certified is None:
             honest = replace(problem, convex=problem.convex and status is not Status.NONCONVEX)
-            certified = certify(honest, trace.best, limits.tol)
+            x, partial = (trace.best, False) if solver.confirms else (state.x, True)
+            certified = certify(honest, x, limits.tol, support_only=partial)
     if certified.certificate.passed:
         status = Status.OPTIMAL
     elif status is Status.STALLED and not problem.convex:
@@ -98,7 +99,10 @@ def _iterate(
     chunk = max(1, int(WORK_BETWEEN_POLLS / problem.m))
     stop = Stop.BUDGET
     while True:
-        bounds = problem.bounds(*problem.feasible(state.x, state.product))
+        if solver.confirms:
+            bounds = problem.bounds(*problem.feasible(state.x, state.product))
+        else:
+            bounds = state.bounds
         if not np.isfinite(bounds.upper + bounds.gap) and not np.isfinite(state.x).all():
             return Status.NUMERICAL_ERROR, None
         trace.record(bounds, state.x)
@@ -107,7 +111,10 @@ def _iterate(
         near = trace.near(bounds)
         if near and not problem.convex:
             return Status.NONCONVEX, None
-        if near or trace.idle() or stop is not Stop.BUDGET:
+        looks_done = near or trace.idle() or stop is not Stop.BUDGET
+        if looks_done and not solver.confirms and stop is not Stop.NUMERICAL:
+            return Status.SAMPLED, None
+        if looks_done:
             # it looks done, or nothing moves: look afresh
             certified = trace.certify(state.x)
             if certified.certificate.passed:

@@ -18,6 +18,7 @@ class Status(Enum):
     MAX_ITER = "stopped at max_iter: the gap shown is what was certified by then"
     TIME_LIMIT = "stopped at time_limit: the gap shown is what was certified by then"
     INTERRUPTED = "interrupted from the keyboard: the best certified answer so far is returned"
+    SAMPLED = "stopped on a sample: no point drawn improves the answer, no lower bound is proved"
     CALLBACK_STOP = "stopped by the callback: the best certified answer so far is returned"
     STALLED = "stalled: the method cannot reduce the gap further on this problem"
     NONCONVEX = "not convex: the Gram matrix has a negative eigenvalue, so no lower bound exists"

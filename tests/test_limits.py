@@ -143,9 +143,9 @@ def test_interrupt_from_outside(hard, sigint):
 def test_interrupt_within_the_closing_certificate(hard, sigint, monkeypatch):
     """It comes too late to stop anything: the answer is not thrown away."""
 
-    def certify(*arguments):
+    def certify(*arguments, **options):
         signal.raise_signal(signal.SIGINT)
-        return honest(*arguments)
+        return honest(*arguments, **options)
 
     honest, pressed = qpsvm.loop.certify, []
     monkeypatch.setattr(qpsvm.loop, "certify", certify)

@@ -8,12 +8,24 @@ Q_ii is constant.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from problems.clouds import two_clouds
-from qpsvm import RBF, L2SVMDual, Linear, MEBDual, Polynomial, Precomputed, solve
+from qpsvm import (
+    RBF,
+    InputError,
+    L2SVMDual,
+    Linear,
+    MEBDual,
+    Polynomial,
+    PolytopeDistanceDual,
+    Precomputed,
+    Status,
+    solve,
+)
 from qpsvm.solvers import METHODS
 
 X, Y = two_clouds(60, 3, seed=31)
@@ -138,3 +150,61 @@ def test_the_two_points_are_the_first_and_the_farthest_from_it():
     far = int(np.argmax(np.diag(Q) + Q[0, 0] - 2.0 * Q[0]))
     np.testing.assert_array_equal(start.support, sorted([0, far]))
     np.testing.assert_array_equal(start.x[start.support], 0.5)
+
+
+SAMPLED = {
+    "ball": lambda K: MEBDual(K),
+    "machine": lambda K: L2SVMDual(K, MANY_Y, C=C),
+    "distance": lambda K: PolytopeDistanceDual(K, MANY_Y, chi=C),
+}
+MANY, MANY_Y = two_clouds(2000, 3, seed=32, distance=5.0)
+
+
+class Counting(RBF):
+    """Counts the columns that are evaluated over all points."""
+
+    whole: ClassVar[list[int]] = []
+
+    def _gaussian(self, K, a, b):
+        if K.shape[1] == len(MANY):
+            self.whole.append(len(K))
+        return super()._gaussian(K, a, b)
+
+
+@pytest.mark.parametrize("method", ["fw", "mfw"])
+@pytest.mark.parametrize("declare", SAMPLED.values(), ids=SAMPLED)
+def test_a_sample_with_confirmation_is_optimal(declare, method):
+    result = solve(declare(RBF(MANY, 0.05)), method, sampling=59, tol=0.2)
+    assert result.status is Status.OPTIMAL
+    exact = solve(declare(RBF(MANY, 0.05)), "mnp", tol=1e-8)
+    assert result.certificate.lower <= exact.value <= result.value
+
+
+@pytest.mark.parametrize("method", ["fw", "mfw"])
+@pytest.mark.parametrize("declare", SAMPLED.values(), ids=SAMPLED)
+def test_a_sample_alone_is_never_optimal_and_says_so(declare, method):
+    Counting.whole.clear()
+    problem = declare(Counting(MANY, 0.05))
+    result = solve(problem, method, sampling=59, confirm=False, tol=0.2)
+    c = result.certificate
+    assert result.status is Status.SAMPLED and not result.converged
+    assert "sample" in str(result)
+    assert c.lower == -np.inf and c.gap == np.inf and c.test == "none"  # nothing is claimed
+    # the value is exact all the same, and not far off
+    exact = solve(declare(RBF(MANY, 0.05)), "mnp", tol=1e-8)
+    assert exact.value * (1.0 - 1e-8) <= c.upper <= exact.value + 0.3 * abs(exact.value)
+    judged = solve(declare(RBF(MANY, 0.05)), "mfw", x0=result, max_iter=0)
+    assert judged.value == pytest.approx(c.upper, rel=1e-9)
+    assert sum(Counting.whole) <= 3  # all points are looked at by the start alone
+
+
+def test_a_sample_that_is_interrupted_claims_nothing_either():
+    problem = L2SVMDual(RBF(MANY, 0.05), MANY_Y, C=C)
+    result = solve(problem, "mfw", sampling=59, confirm=False, tol=1e-9, max_iter=200)
+    assert result.status is Status.MAX_ITER and result.certificate.gap == np.inf
+    assert np.mean(result.model.predict(MANY) == MANY_Y) > 0.6
+
+
+def test_without_a_sample_there_is_nothing_to_confirm():
+    with pytest.raises(InputError, match="confirm"):
+        solve(L2SVMDual(RBF(X, 0.3), Y, C=C), "mfw", confirm=False)

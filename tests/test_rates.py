@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm import RBF, L2SVMDual, solve
+from problems.clouds import two_clouds
+from qpsvm import RBF, L2SVMDual, Linear, solve
 
 rng = np.random.default_rng(7)
 X = rng.standard_normal((150, 4))
@@ -38,3 +39,14 @@ def test_sublinear():
     errors = [solve(FACE, "fw", tol=1e-12, max_iter=int(k)).value / best - 1.0 for k in counts]
     scaled = counts * np.array(errors)
     assert scaled.max() < 3 * scaled.min()
+
+
+def test_where_first_order_methods_crawl_the_active_set_does_not():
+    """A linear Gram of rank 5 and next to no ridge, overlapping classes."""
+    points, y = two_clouds(300, 5, seed=41)
+    problem = L2SVMDual(Linear(points), y, C=1e6)
+    slow = solve(problem, "mfw", tol=1e-6, max_iter=20_000)
+    exact = solve(problem, "mnp", tol=1e-6)
+    assert not slow.converged and slow.certificate.relative_gap > 0.1
+    assert exact.converged and exact.n_iter < 100
+    assert slow.certificate.lower <= exact.value <= slow.value

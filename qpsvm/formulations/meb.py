@@ -54,12 +54,16 @@ class MEBDual(Formulation):
         bounds = certified.certificate
         expansion = Expansion.of(self.K, certified.x)
         center = expansion.vector
-        square = float(certified.x @ self.K.dot(certified.x)) if center is None else center @ center
+        if center is None:
+            rows = np.flatnonzero(certified.x)
+            square = float(certified.x[rows] @ self.K.dot(certified.x, rows))
+        else:
+            square = float(center @ center)
         ball = Ball(
             radius=float(np.sqrt(max(-bounds.lower, 0.0))),
             radius_lower=float(np.sqrt(max(-bounds.upper, 0.0))),
             expansion=expansion,
-            center_square=float(square),
+            center_square=square,
             center=center,
         )
         return Recovery(certified.x, certified.multipliers, ball)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,34 @@ from qpsvm.errors import InputError, check_labels, check_number, check_points
 from qpsvm.forms import EPS, QP, centering_noise
 from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
+from qpsvm.gram.base import BLOCK_ENTRIES
 from qpsvm.models import ClosestPoints, Expansion
+from qpsvm.result import Result
+
+
+class CoreSetBound(NamedTuple):
+    """What Kumar and Yildirim prove of their Algorithm 1 (``mfw``) at the accuracy of a result.
+
+    Attributes
+    ----------
+    eps : float
+        The certified margin is at least (1 - eps) times the largest one.
+    delta : float
+        Half the largest squared distance of a point of P and one of Q (19).
+    zeta : float
+        `delta` over the certified lower bound of the value: the squared ratio of the largest to the
+        least distance of the two sets, from above.
+    iterations : float
+        Bound (29) of the iterations, whatever their kind.
+    size : float
+        Bound (33) of the core set with its constants: two points, and two more in each iteration.
+    """
+
+    eps: float
+    delta: float
+    zeta: float
+    iterations: float
+    size: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +122,32 @@ class PolytopeDistanceDual(Formulation):
             least=0.0,
         )
 
+    def delta(self) -> float:
+        """Return half the largest squared distance of a point of P and one of Q, by all pairs."""
+        P, Q = np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)
+        gram = self.K.centered()
+        diag = gram.diag() + (0.0 if self.chi is None else 1.0 / self.chi)
+        size, largest = max(1, BLOCK_ENTRIES // len(Q)), 0.0
+        for part in np.array_split(P, -(-len(P) // size)):
+            squares = diag[part][:, None] + diag[Q] - 2.0 * gram.block(part, Q, np.float64)
+            largest = max(largest, float(squares.max()))
+        return 0.5 * largest
+
+    def core_set_bound(self, result: Result) -> CoreSetBound:
+        """Return the paper's bounds at the certified accuracy of a result; the cost is all pairs.
+
+        Iterations by kind are in `Result.counters`: "toward" adds, "away" decreases, "drop" drops.
+        """
+        c, delta = result.certificate, self.delta()
+        if not c.lower > 0.0:
+            return CoreSetBound(1.0, delta, np.inf, np.inf, np.inf)
+        eps = max(1.0 - float(np.sqrt(c.lower / c.upper)), EPS)
+        zeta = max(delta / c.lower, 1.0)
+        iterations = 2.0 + 10.0 * zeta * float(np.log(zeta))
+        if eps < 0.5:
+            iterations += 4.0 + 32.0 * zeta / eps
+        return CoreSetBound(eps, delta, zeta, iterations, 2.0 + 2.0 * iterations)
+
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights, the witness points and the hyperplane half-way between them.
 
@@ -107,7 +160,8 @@ class PolytopeDistanceDual(Formulation):
         p, q = u.vector, v.vector
         w = None if p is None or q is None else p - q
         distance = float(np.sqrt(square))
-        width = max(float(alpha + minus_beta), 0.0)
+        proved = np.isfinite(certified.certificate.gap)
+        width = max(float(alpha + minus_beta), 0.0) if proved else 0.0
         b = -0.5 * float(alpha - minus_beta) + u.offset() - v.offset()
         absolute = certified.certificate.test == "absolute"
         model = ClosestPoints(

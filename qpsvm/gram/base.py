@@ -35,6 +35,8 @@ class Gram(ABC):
     m: int
     dtype: np.dtype[Any]
     psd: str = "fact"
+    by_factor: bool = False
+    """Whether `dot` computes X (X'x): then its error is that of X w for one w near X'x."""
 
     @abstractmethod
     def diag(self) -> NDArray[np.float64]:

@@ -29,6 +29,8 @@ class Linear(PointGram):
         Points; kept by reference and never written.
     """
 
+    by_factor = True
+
     def diag(self) -> NDArray[np.float64]:
         """Return the squared norms, shape (m,), read-only; they are computed once."""
         return self._norms

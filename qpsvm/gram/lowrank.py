@@ -152,6 +152,8 @@ class LowRank(Gram):
         some = V if rows is None else V[rows]
         return (V[columns] @ some.T).astype(self.dtype if dtype is None else dtype, copy=False)
 
+    by_factor = True
+
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return V (V'x): two passes over V."""
         V = self.factor()

@@ -105,6 +105,10 @@ def products(
     """Return A B' for dense A and dense or CSR B, in `out` if it is given."""
     if not sp.issparse(B):
         return np.matmul(A, B.T, out=out)
+    if A.shape[0] * B.shape[0] >= FUSED and A.dtype == B.dtype:
+        from qpsvm.gram.sparse import sparse_products
+
+        return sparse_products(A, B, out)
     if out is None:
         return np.ascontiguousarray((B @ A.T).T)
     out[:] = (B @ A.T).T

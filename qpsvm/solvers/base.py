@@ -45,6 +45,9 @@ class Solver(ABC):
     on_columns: ClassVar[bool] = True
     """Whether it reads columns of the Gram, which a least-squares problem does not have."""
 
+    confirms: bool = True
+    """Whether all points are looked at before it ends; else `state.bounds` are a sample's."""
+
     @abstractmethod
     def init(self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator) -> Any:
         """Return the state at the starting point."""

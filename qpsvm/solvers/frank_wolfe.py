@@ -46,12 +46,12 @@ from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.starts import random_ball, two_points
 from qpsvm.solvers.steps import (
     MISSING,
-    add_column,
     best_of_triangle,
     compiled,
-    entry,
+    form,
     held,
-    touch,
+    move,
+    shrink,
 )
 
 TOWARD, AWAY, PAIR, TRIANGLE, DROP = 0, 1, 2, 3, 4
@@ -76,12 +76,16 @@ class FrankWolfe(Solver):
     sampling : int or None
         Points drawn at random in place of all points, 59 in the paper; for the rules ``"toward"``
         and ``"away"``. See `qpsvm.solvers.sampled`.
+    confirm : bool
+        With `sampling`: whether all points are looked at before it ends. False stops on the samples
+        alone, as the paper does; the answer then has the status SAMPLED and no lower bound.
     """
 
     rule: str = "toward"
     start: str = "two-point"
     start_size: int = 20
     sampling: int | None = None
+    confirm: bool = True
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
 
@@ -93,6 +97,18 @@ class FrankWolfe(Solver):
         if self.sampling is not None:
             check_number("sampling", self.sampling, low=1, integer=True)
             check_choice("rule (with sampling)", self.rule, ("toward", "away"))
+        check_choice("confirm", self.confirm, (True, False) if self.sampling else (True,))
+
+    @property
+    def confirms(self) -> bool:  # type: ignore[override]
+        """Whether all points are looked at before it ends."""
+        return self.confirm
+
+    def period(self, problem: QP) -> int:
+        """Return the steps between two checks: with sampling a check costs more than many steps."""
+        if self.sampling is None:
+            return super().period(problem)
+        return sampled.CONFIRMED if self.confirm else sampled.ALONE
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
@@ -176,35 +192,6 @@ def decrease(slope: float, curvature: float, cap: float) -> float:
     """Return by how much a step of at most `cap` decreases the value."""
     length = min(slope / curvature, cap) if curvature > 0.0 else min(cap, 1.0)
     return length * slope - 0.5 * length * length * curvature
-
-
-@compiled
-def _form(cols: Columns, a: Any, b: Any) -> float:
-    """Return a'(G + D)b for two vertices given by their coordinates; reads the columns of a."""
-    total = 0.0
-    for g in range(a.shape[0]):
-        for h in range(b.shape[0]):
-            total += entry(cols, a[g], b[h])
-        if a[g] == b[g]:
-            total += cols.ridge[a[g]]
-    return total
-
-
-@compiled
-def _shrink(keep: float, x: Any, p: Any) -> None:
-    """Scale the point and its product."""
-    for k in range(x.shape[0]):
-        x[k] *= keep
-        p[k] *= keep
-
-
-@compiled
-def _move(cols: Columns, vertex: Any, gain: float, x: Any, p: Any) -> None:
-    """Add `gain` to the coordinates of a vertex."""
-    for g in range(vertex.shape[0]):
-        touch(cols, vertex[g])
-        x[vertex[g]] += gain
-        add_column(cols, vertex[g], gain, p)
 
 
 @compiled
@@ -310,7 +297,7 @@ def _advance(
         vqx = 0.0
         to_curve = 0.0
         if kind == TOWARD or kind == TRIANGLE:
-            vqv = _form(cols, low, low)
+            vqv = form(cols, low, low)
             for g in range(n_groups):
                 vqx += p[low[g]] + ridge[low[g]] * x[low[g]]
             to_curve = vqv - 2.0 * vqx + xqx
@@ -319,7 +306,7 @@ def _advance(
         from_curve = 0.0
         cap = np.inf
         if kind == AWAY or kind == TRIANGLE:
-            aqa = _form(cols, high, high)
+            aqa = form(cols, high, high)
             for g in range(n_groups):
                 i = high[g]
                 aqx += p[i] + ridge[i] * x[i]
@@ -328,8 +315,8 @@ def _advance(
             from_curve = aqa - 2.0 * aqx + xqx
         if kind == PAIR or rule == 4:
             pair_slope = inner if rule == 3 else pair
-            pair_curve = _form(cols, one, one) + _form(cols, other, other)
-            pair_curve -= 2.0 * _form(cols, one, other)
+            pair_curve = form(cols, one, one) + form(cols, other, other)
+            pair_curve -= 2.0 * form(cols, one, other)
             if rule == 4 and decrease(pair_slope, pair_curve, x[other[0]]) > decrease(
                 toward, to_curve, 1.0
             ):
@@ -340,7 +327,7 @@ def _advance(
             if not np.isfinite(cap):
                 kind = TOWARD
             else:
-                cross = _form(cols, low, high) - vqx - aqx + xqx
+                cross = form(cols, low, high) - vqx - aqx + xqx
                 a, b = best_of_triangle(
                     to_curve, cap * cap * from_curve, -cap * cross, -toward, -cap * away
                 )
@@ -348,9 +335,9 @@ def _advance(
                     return step, 1
                 counts[TRIANGLE] += 1
                 full = b >= 1.0
-                _shrink(1.0 - a + b * cap, x, p)
-                _move(cols, low, a, x, p)
-                _move(cols, high, -b * cap, x, p)
+                shrink(1.0 - a + b * cap, x, p)
+                move(cols, low, a, x, p)
+                move(cols, high, -b * cap, x, p)
                 for g in range(n_groups):
                     i = high[g]
                     if x[i] < 0.0 or (full and x[i] < 1e-15):
@@ -368,7 +355,7 @@ def _advance(
         elif kind == PAIR:
             slope = pair_slope
             curvature = pair_curve
-            size = _form(cols, one, one) + _form(cols, other, other)
+            size = form(cols, one, one) + form(cols, other, other)
             longest = x[other[0]]
         if curvature < -1e-6 * size:
             return step, 2
@@ -378,22 +365,22 @@ def _advance(
         whole = length >= longest
         if kind == TOWARD:
             counts[TOWARD] += 1
-            _shrink(1.0 - length, x, p)
-            _move(cols, low, length, x, p)
+            shrink(1.0 - length, x, p)
+            move(cols, low, length, x, p)
         elif kind == AWAY:
             counts[DROP if whole else AWAY] += 1
             for g in range(n_groups):  # weights that attain the cap become exactly zero
                 i = high[g]
                 dropped[g] = whole and x[i] < 1.0 and x[i] / (1.0 - x[i]) <= cap
-            _shrink(1.0 + length, x, p)
-            _move(cols, high, -length, x, p)
+            shrink(1.0 + length, x, p)
+            move(cols, high, -length, x, p)
             for g in range(n_groups):
                 if dropped[g] or x[high[g]] < 0.0:
                     x[high[g]] = 0.0
         else:
             counts[DROP if whole else PAIR] += 1
-            _move(cols, one, length, x, p)
-            _move(cols, other, -length, x, p)
+            move(cols, one, length, x, p)
+            move(cols, other, -length, x, p)
             if whole:
                 x[other[0]] = 0.0
     return n_steps, 0

@@ -55,6 +55,35 @@ def add_column(cols: Columns, i: int, t: float, p: Any) -> None:
 
 
 @compiled
+def form(cols: Columns, a: Any, b: Any) -> float:
+    """Return a'(G + D)b for two vertices given by their coordinates; reads the columns of a."""
+    total = 0.0
+    for g in range(a.shape[0]):
+        for h in range(b.shape[0]):
+            total += entry(cols, a[g], b[h])
+        if a[g] == b[g]:
+            total += cols.ridge[a[g]]
+    return total
+
+
+@compiled
+def shrink(keep: float, x: Any, p: Any) -> None:
+    """Scale the point and its product."""
+    for k in range(x.shape[0]):
+        x[k] *= keep
+        p[k] *= keep
+
+
+@compiled
+def move(cols: Columns, vertex: Any, gain: float, x: Any, p: Any) -> None:
+    """Add `gain` to the coordinates of a vertex."""
+    for g in range(vertex.shape[0]):
+        touch(cols, vertex[g])
+        x[vertex[g]] += gain
+        add_column(cols, vertex[g], gain, p)
+
+
+@compiled
 def best_of_triangle(pp: float, qq: float, pq: float, p: float, q: float) -> Any:
     """Minimize (p a + q b) + 1/2 (pp a^2 + 2 pq ab + qq b^2) over a, b >= 0, a + b <= 1.
 

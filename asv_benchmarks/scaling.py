@@ -1,0 +1,100 @@
+"""The page on the time of an iteration against the number of points, with its figure.
+
+Run from the root of the repository, when nothing else runs on the machine::
+
+    python -m asv_benchmarks.scaling > docs/benchmarks/scaling.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+import qpsvm
+from asv_benchmarks.common import compile_steps
+from asv_benchmarks.tables import head, row
+from qpsvm import RBF, Cached, MEBDual
+
+FIGURE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "scaling.png"
+SIZES = (10_000, 100_000, 1_000_000)
+METHODS = ("fw", "mfw")
+STEPS = {10_000: 4000, 100_000: 800, 1_000_000: 120}
+DIMENSION = 10
+
+
+def page() -> Iterator[str]:
+    """Yield the lines of the page and write the figure."""
+    yield from head(
+        "scaling",
+        "Time of an iteration",
+        f"The ball of normal points in {DIMENSION} dimensions, RBF, single precision.\n"
+        "*miss*: microseconds of an iteration of a fresh solve, the columns that it computes and the\n"
+        "checks included; *held*: the same iterations once more, every column held (`Cached`).",
+        runs=1,
+    )
+    yield ""
+    yield row("method", "m", "iterations", "columns", "miss, us", "held, us", "held, ns a point")
+    yield row("---", *["---:"] * 6)
+    curves: dict[str, list[float]] = {}
+    for method in METHODS:
+        compile_steps(method, np.float32)
+        for m in SIZES:
+            n, columns, miss, held = measure(method, m)
+            curves.setdefault(f"{method}, misses", []).append(miss)
+            curves.setdefault(f"{method}, held", []).append(held)
+            print(method, m, n, columns, miss, held, file=sys.stderr)
+            cells = (f"{n:,}", f"{columns:,}", f"{miss * 1e6:.0f}", f"{held * 1e6:.0f}")
+            yield row(method, f"{m:,}", *cells, f"{held * 1e9 / m:.2f}")
+    draw(curves)
+    yield ""
+    yield "![Time of an iteration against the number of points](scaling.png)"
+    yield ""
+    yield "From one size to the next, ten times as many points, the time grows by:"
+    yield ""
+    yield row("method", *(f"to {m:,}" for m in SIZES[1:]))
+    yield row("---", *["---:"] * (len(SIZES) - 1))
+    for name, times in curves.items():
+        growth = (b / a for a, b in pairwise(times))
+        yield row(name, *(f"{g:.1f}" for g in growth))
+
+
+def measure(method: str, m: int) -> tuple[int, int, float, float]:
+    """Return iterations, columns, and seconds an iteration with misses and with held columns."""
+    X = np.random.default_rng(0).standard_normal((m, DIMENSION)).astype(np.float32)
+    kernel = RBF(X, "mean-distance")
+    kernel.block(np.arange(2))  # moves and squares the points once
+    problem = MEBDual(Cached(kernel, 3 << 30))
+    runs = [
+        qpsvm.solve(problem, method, tol=1e-12, max_iter=STEPS[m], start="two-point") for _ in "ab"
+    ]
+    assert runs[0].n_iter == runs[1].n_iter and runs[1].counters["columns"] == 0
+    fresh, again = (r.timings["iterate"] / r.n_iter for r in runs)
+    return runs[0].n_iter, runs[0].counters["columns"], fresh, again
+
+
+def draw(curves: dict[str, list[float]]) -> None:
+    """Write the figure: seconds against points, both in powers of ten, and the slope of m."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 4))
+    for name, times in curves.items():
+        axes.loglog(SIZES, times, "o-" if "held" in name else "s--", label=name)
+    first = min(times[0] for times in curves.values())
+    axes.loglog(SIZES, [first * m / SIZES[0] for m in SIZES], ":", color="gray", label="slope of m")
+    axes.set_xlabel("points")
+    axes.set_ylabel("seconds an iteration")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(FIGURE, dpi=110, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    for text in page():
+        print(text, flush=True)

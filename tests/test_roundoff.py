@@ -1,0 +1,75 @@
+"""The rounding error of a certificate, against rational arithmetic on ill-conditioned factors."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import problems
+from problems.clouds import moved, two_clouds
+from qpsvm import L2SVMDual, Linear, Status, solve
+
+Rational = list[Fraction]
+
+
+def rational(values) -> Rational:
+    return [Fraction(float(v)) for v in values]
+
+
+def exact_bounds(X, y, C, a) -> tuple[Fraction, Fraction]:
+    """Return the exact value of a / sum(a), and the lower bound at its exact w."""
+    rows = [[*rational(x), Fraction(1)] for x in X]  # the bias is a feature
+    signs, ridge = rational(y), 1 / Fraction(C)
+    weights = rational(a)
+    total = sum(weights)
+    weights = [v / total for v in weights]
+    w = [
+        sum(v * s * row[k] for v, s, row in zip(weights, signs, rows, strict=True) if v)
+        for k in range(len(rows[0]))
+    ]
+    square = sum(v * v for v in w)
+    upper = (square + ridge * sum(v * v for v in weights)) / 2
+    f = [
+        s * sum(p * q for p, q in zip(row, w, strict=True))
+        for s, row in zip(signs, rows, strict=True)
+    ]
+    low, held = sorted(f), Fraction(0)
+    for k, value in enumerate(low, start=1):  # water-filling
+        held += value
+        level = (ridge + held) / k
+        if k == len(low) or level <= low[k]:
+            break
+    filled = [max(level - value, 0) / ridge for value in f]
+    assert sum(filled) == 1
+    best = sum(v * p + ridge * p * p / 2 for v, p in zip(f, filled, strict=True))
+    return upper, best - square / 2
+
+
+@pytest.mark.parametrize("C", [1.0, 1e6])
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e7])
+def test_bounds_hold_in_exact_arithmetic(offset, C):
+    X, y = moved(two_clouds(40, 4, seed=218), offset=offset)
+    problem = L2SVMDual(Linear(X), y, C=C)
+    solved = [solve(problem, "mnp", tol=1e-10, max_iter=k) for k in (0, 2, 5, 60)]
+    exact = [exact_bounds(X, y, C, result.x) for result in solved]
+    least = max(lower for _, lower in exact)
+    greatest = min(upper for upper, _ in exact)
+    assert least <= greatest  # the optimum lies between them
+    for result, (upper, _) in zip(solved, exact, strict=True):
+        c = result.certificate
+        assert abs(Fraction(c.upper) - upper) <= Fraction(c.roundoff)
+        assert Fraction(c.lower) <= greatest
+        assert least <= Fraction(c.upper) + Fraction(c.roundoff)
+        assert c.roundoff <= c.gap
+
+
+@pytest.mark.parametrize("name", ["random-linear-C1e6", "offset-1e4-linear"])
+def test_a_tiny_ridge_is_certified(name):
+    """The bound for a Gram of which only entries are known would not let them pass."""
+    (instance,) = (one for one in problems.select() if one.name == f"l2_svm/{name}")
+    result = solve(instance.declare(), tol=1e-6)
+    assert result.status is Status.OPTIMAL
+    with_entries = 4 * np.finfo(float).eps * instance.declare().as_qp().scale
+    assert with_entries > 1e-6 * result.value
