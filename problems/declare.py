@@ -30,7 +30,7 @@ def declare(instance: Instance, gram: str = "demand") -> Any:
         raise ValueError(f'gram={gram!r}; allowed are "demand" and "dense"')
     data = instance.data()
     if instance.family == "hinge_primal":
-        return qpsvm.HingePrimal(data["X"], data["y"], C=data["C"])
+        return qpsvm.HingePrimal(data["X"], data["y"], C=data["C"], bias=data["bias"])
     K = dense_gram(data) if gram == "dense" or "K" in data else _gram_on_demand(data)
     if instance.family == "meb":
         return qpsvm.MEBDual(K)
@@ -42,7 +42,7 @@ def declare(instance: Instance, gram: str = "demand") -> Any:
         return qpsvm.OneClassDual(K, data["nu"], sample_weight=data.get("sample_weight"))
     if instance.family == "svdd":
         return qpsvm.SVDDDual(K, C=data["C"])
-    return qpsvm.HingeDual(K, data["y"], C=data["C"])
+    return qpsvm.HingeDual(K, data["y"], C=data["C"], bias=data["bias"])
 
 
 def _gram_on_demand(data: Data) -> Any:

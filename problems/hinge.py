@@ -1,4 +1,4 @@
-"""Support vector machines with the hinge loss and a free bias.
+"""Support vector machines with the hinge loss, with a free bias or without.
 
 The declared dual problem (family "hinge"):
 
@@ -8,7 +8,7 @@ The declared primal problem (family "hinge_primal", linear kernel), in w and b:
 
     minimise  1/2 |w|^2 + sum C_i max(0, 1 - y_i (x_i'w + b))
 
-The value of the primal is minus that of the dual.
+The value of the primal is minus that of the dual. Without bias b = 0 and there is no y'a = 0.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ from problems.kernels import LINEAR, PRECOMPUTED, Kernel, laplacian, poly, rbf
 from problems.real import breast_cancer, digits
 
 
-def svm(points: tuple, C: object, kernel: Kernel = LINEAR) -> Data:
+def svm(points: tuple, C: object, kernel: Kernel = LINEAR, bias: bool = True) -> Data:
     """Return the data of a machine on points (X, y)."""
     X, y = points
-    return {"X": X, "y": y, "C": C, "kernel": kernel}
+    return {"X": X, "y": y, "C": C, "kernel": kernel, "bias": bias}
 
 
 def identity(m: int, C: float) -> Data:
     """Return the data of a machine with K = I and classes of equal size."""
-    return {"K": np.eye(m), "y": np.tile([1.0, -1.0], m // 2), "C": C, "kernel": PRECOMPUTED}
+    y = np.tile([1.0, -1.0], m // 2)
+    return {"K": np.eye(m), "y": y, "C": C, "kernel": PRECOMPUTED, "bias": True}
 
 
 def same_point(positive: int, negative: int) -> tuple:
@@ -55,13 +56,14 @@ def linear_pair(
     tags: str,
     note: str,
     exact: float | None = None,
+    bias: bool = True,
 ) -> tuple[Instance, Instance]:
     """Declare one linear machine twice: dual, and primal with the opposite value."""
     return (
-        instance(f"hinge/{name}", lambda: svm(points(), C), tags, note, exact),
+        instance(f"hinge/{name}", lambda: svm(points(), C, bias=bias), tags, note, exact),
         instance(
             f"hinge_primal/{name}",
-            lambda: svm(points(), C),
+            lambda: svm(points(), C, bias=bias),
             tags,
             note,
             None if exact is None else -exact,
@@ -263,5 +265,91 @@ INSTANCES = (
         lambda: svm(breast_cancer(300), 1e3, rbf("scale")),
         "real",
         "Breast cancer, RBF, large C.",
+    ),
+    # Without bias.
+    *linear_pair(
+        "no-bias-two-points",
+        lambda: ([[1.0], [-2.0]], [1.0, -1.0]),
+        10.0,
+        "closed-form",
+        "Points 1 and -2: w = 1, the first alone holds it.",
+        exact=-0.5,
+        bias=False,
+    ),
+    *linear_pair(
+        "no-bias-one-class-hard-margin",
+        lambda: ([[3.0, 4.0], [6.0, 8.0]], [1.0, 1.0]),
+        np.inf,
+        "closed-form hard-margin degenerate",
+        "One label only, C = inf: w'(3, 4) = 1.",
+        exact=-0.02,
+        bias=False,
+    ),
+    *linear_pair(
+        "no-bias-all-zero",
+        lambda: moved(same_point(4, 4), scale=0.0),
+        1.0,
+        "closed-form degenerate",
+        "All points at the origin: every weight at C.",
+        exact=-8.0,
+        bias=False,
+    ),
+    *(
+        member
+        for name, C in (("1e-2", 1e-2), ("1", 1.0), ("1e3", 1e3))
+        for member in linear_pair(
+            f"no-bias-linear-C{name}",
+            lambda: two_clouds(150, 6, seed=422),
+            C,
+            "random",
+            f"Overlapping clouds, linear, no bias, C = {name}.",
+            bias=False,
+        )
+    ),
+    *linear_pair(
+        "no-bias-hard-margin",
+        lambda: separable_clouds(120, 4, seed=423, gap=1.0),
+        np.inf,
+        "random hard-margin",
+        "A strip between two clouds, no bias, C = inf.",
+        bias=False,
+    ),
+    *linear_pair(
+        "no-bias-weighted",
+        lambda: two_clouds(150, 4, seed=424),
+        weights(150, seed=425),
+        "random weighted",
+        "No bias, penalties from 0.01 to 100 and every fifth point left out.",
+        bias=False,
+    ),
+    *linear_pair(
+        "no-bias-sparse",
+        lambda: sparse_clouds(150, 30, seed=426),
+        1.0,
+        "random sparse",
+        "CSR points, no bias.",
+        bias=False,
+    ),
+    *linear_pair(
+        "no-bias-high-dimension",
+        lambda: (cloud(60, 150, seed=427), labels(60, seed=428)),
+        1.0,
+        "random",
+        "More features than points, no bias.",
+        bias=False,
+    ),
+    instance(
+        "hinge/no-bias-rbf",
+        lambda: svm(two_clouds(200, 4, seed=429), 10.0, rbf(0.3), bias=False),
+        "random",
+        "Overlapping clouds, RBF, no bias.",
+    ),
+    *linear_pair(
+        "no-bias-breast-cancer",
+        lambda: breast_cancer(),
+        1.0,
+        "real",
+        "Breast cancer, no bias.",
+        bias=False,
     ),
 )

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains import BoxHyperplane, Domain, SimplexProduct
+from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
 from qpsvm.gram.quadratic import Residual
 
 EPS = float(np.finfo(np.float64).eps)
+HINGE = (BoxHyperplane, PenaltyBox)  # the domains of a hinge dual, with a free bias and without
 
 
 def centering_noise(gram: Gram) -> float:
@@ -130,7 +131,7 @@ class QP:
         quadratic = float(xs @ product[some])
         upper = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
         upper = max(upper + float(self.linear[some] @ xs) + self.constant, self.least)
-        if isinstance(self.domain, BoxHyperplane):
+        if isinstance(self.domain, HINGE):
             gap, multipliers = self._hinge_gap(x, product, quadratic, upper)
         else:
             gap, multipliers = self.domain.separable_gap(x, product + self.linear, ridge)
@@ -150,21 +151,21 @@ class QP:
         Either t = 1 with the slacks that this leaves, or t such that the least margin is 1 and no
         slack is left: the only one with infinite C, and the better one where C is large.
         """
-        assert isinstance(self.domain, BoxHyperplane)
+        assert isinstance(self.domain, HINGE)
         least, bias = self.domain.cone_multiplier(product)
         t = 1.0 / least if least > 0 else np.inf
         hard = upper + (0.5 * t * t * quadratic if t and np.isfinite(t) else t) - self.constant
         if self.domain.bounded:
-            gap, (b,) = self.domain.separable_gap(x, product + self.linear, self.gram.ridge)
+            gap, b = self.domain.separable_gap(x, product + self.linear, self.gram.ridge)
             if gap <= hard or not t:
-                return gap, np.array([b, 1.0])
+                return gap, np.array([b[0] if len(b) else 0.0, 1.0])
         return hard, np.array([bias * t if t and np.isfinite(t) else np.sign(bias), t or 1.0])
 
     def feasible(
         self, x: NDArray[np.float64], product: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return x and G x moved along their ray to the best value where the domain is a cone."""
-        if isinstance(self.domain, BoxHyperplane) and not self.domain.bounded:
+        if isinstance(self.domain, HINGE) and not self.domain.bounded:
             quadratic, slope = float(x @ product), -float(self.linear @ x)
             if quadratic > 0 and slope > 0:
                 return x * (slope / quadratic), product * (slope / quadratic)

@@ -1,4 +1,4 @@
-"""Support vector machine with the hinge loss and a free bias.
+"""Support vector machine with the hinge loss, with a free bias or without.
 
     primal    minimise  1/2 |w|^2 + sum C_i xi_i
               subject to  y_i (w'z_i + b) >= 1 - xi_i,  xi >= 0
@@ -6,7 +6,8 @@
               subject to  0 <= a <= C,  y'a = 0;   w = sum a_i y_i z_i
 
 Two problems are declared: the dual with its sign changed (`Hinge`), and the primal in w and b for
-the linear kernel (`HingePrimal`). No slack where C = inf; a point with C_i = 0 is left out.
+the linear kernel (`HingePrimal`). No slack where C = inf; a point with C_i = 0 is left out. Without
+bias b = 0 and y'a is free.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Hinge(Textbook):
     def __init__(self, data: dict[str, Any]) -> None:
         self.y = np.asarray(data["y"], dtype=REAL)
         self.C = np.broadcast_to(np.asarray(data["C"], dtype=REAL), self.y.shape)
-        self.K = gram(data, translate=True)
+        self.bias = data["bias"]
+        self.K = gram(data, translate=self.bias)
         # Clarabel sees K / unit, C unit and a unit: entries and weights of about one.
         largest = self.C[np.isfinite(self.C)].max(initial=0)
         self.unit = max(self.K.diagonal().max(), 1 / largest if largest > 0 else 0) or REAL(1)
@@ -38,7 +40,8 @@ class Hinge(Textbook):
         import cvxpy as cp
 
         y, C = self._present()
-        w, b, xi = cp.Variable(self.Z.shape[1]), cp.Variable(), cp.Variable(len(y), nonneg=True)
+        w, xi = cp.Variable(self.Z.shape[1]), cp.Variable(len(y), nonneg=True)
+        b = cp.Variable() if self.bias else 0.0
         soft = np.isfinite(C)
         margin = cp.multiply(y, self.Z @ w + b) + cp.multiply(soft, xi) >= 1
         loss = np.where(soft, C, 1.0) @ xi
@@ -54,13 +57,15 @@ class Hinge(Textbook):
         soft = np.isfinite(C)
         box = [a[soft] <= C[soft]] if soft.any() else []
         objective = cp.sum_squares(self.Z.T @ cp.multiply(y, a)) / 2 - cp.sum(a)
-        value = clarabel(cp.Problem(cp.Minimize(objective), [y @ a == 0, *box]))
+        balance = [y @ a == 0] if self.bias else []
+        value = clarabel(cp.Problem(cp.Minimize(objective), [*balance, *box]))
         return Candidate(value * float(self.scale), self._embed(a.value))
 
     def standard_form(self) -> StandardForm:
-        """Return Q = yy'K and c = -1 over the box and the hyperplane y'a = 0."""
+        """Return Q = yy'K and c = -1 over the box and, with a bias, the hyperplane y'a = 0."""
         Q = np.outer(self.y, self.y) * self.K
-        return StandardForm(Q, -np.ones(len(Q), REAL), self.y[None, :], np.zeros(1), self.C)
+        A = self.y[None, :] if self.bias else np.zeros((0, len(Q)))
+        return StandardForm(Q, -np.ones(len(Q), REAL), A, np.zeros(len(A)), self.C)
 
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return the dual's value, and minus the primal's at the w of x with the best bias."""
@@ -79,7 +84,7 @@ class Hinge(Textbook):
         It is piecewise linear in b, so one of its kinks y_i - f_i is best.
         """
         y, f, C = self.y[self.present], f[self.present], self.C[self.present]
-        kinks = y - f
+        kinks = y - f if self.bias else np.zeros(1, REAL)
         short = np.maximum(1 - y * (f + kinks[:, None]), 0)
         losses = np.where(short > 0, C * short, 0).sum(axis=1)
         best = losses.argmin()
@@ -87,6 +92,9 @@ class Hinge(Textbook):
 
     def hard_margin(self, f: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return the factor that w needs to reach every margin, and the bias to the new w."""
+        if not self.bias:
+            lowest = (self.y * f)[self.present].min()
+            return (1 / lowest if lowest > 0 else REAL(np.inf)), REAL(0)
         plus, minus = self.present & (self.y > 0), self.present & (self.y < 0)
         if not (plus.any() and minus.any()):
             return REAL(0), self.y[self.present].sum()
@@ -131,7 +139,11 @@ class HingePrimal(Hinge):
         return -lower, -upper
 
     def report(self, x: Array) -> Array:
-        """Return w and b; the bias to the centred points is moved back."""
+        """Return w and b, or w alone; the bias to the centred points is moved back."""
+        if not self.bias:
+            w = self.X.T @ (self.y * x)
+            hard = np.isinf(self.C[self.present]).all()
+            return ((self.hard_margin(self.K @ (self.y * x))[0] if hard else 1) * w).astype(float)
         w = centred(self.X).T @ (self.y * x)
         f = self.K @ (self.y * x)
         if np.isinf(self.C[self.present]).all():

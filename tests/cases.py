@@ -20,10 +20,11 @@ QUICK = {
     "hinge/random-rbf-C10",
     "hinge/separable-hard-margin",
     "hinge_primal/random-linear-C1",
+    "hinge_primal/no-bias-linear-C1",
     "one_class/random-rbf-nu0.1",
     "svdd/random-linear-C0.05",
 }
-"""Twelve instances that have something of everything."""
+"""Thirteen instances that have something of everything."""
 
 
 def cases(everywhere: tuple[str, ...] = ()) -> list[Any]:

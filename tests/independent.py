@@ -129,25 +129,29 @@ def hinge(data: dict[str, Any], result: Any) -> Bounds:
     """
     y = data["y"]
     C = np.broadcast_to(data["C"], y.shape)
-    K = gram(data, translate=True)
+    K = gram(data, translate=data["bias"])
     f = K @ (y * result.x)
     quadratic = y * result.x @ f
-    kinks, here = (y - f)[C > 0], C > 0
+    kinks, here = (y - f)[C > 0] if data["bias"] else np.zeros(1), C > 0
     short = np.maximum(1.0 - y * (f + kinks[:, None]), 0.0)
     primal = 0.5 * quadratic + (np.where(short > 0, C, 0.0) * short).sum(axis=1).min()
     plus, minus = f[here & (y > 0)], f[here & (y < 0)]
     half_strip = 0.5 * (plus.min(initial=np.inf) - minus.max(initial=-np.inf))
+    if not data["bias"]:
+        half_strip = min(plus.min(initial=np.inf), -minus.max(initial=-np.inf))
     if 0 < half_strip < np.inf:
         primal = min(primal, 0.5 * quadratic / half_strip**2)
-    return box_bounds(0.5 * quadratic - result.x.sum(), -primal, K, y, C, result.x)
+    upper = 0.5 * quadratic - result.x.sum()
+    return box_bounds(upper, -primal, K, y * data["bias"], C, result.x)
 
 
 def hinge_primal(data: dict[str, Any], result: Any) -> Bounds:
     """Return the primal's value at (w, b) of the answer and the dual's at its weights."""
     X, y, a = points(data["X"]), data["y"], result.dual
     C = np.broadcast_to(data["C"], y.shape)
-    origin = X.mean(axis=0)
-    w, b = result.x[:-1], result.x[-1] + result.x[:-1] @ origin
+    d = X.shape[1]
+    origin = X.mean(axis=0) if data["bias"] else np.zeros(d)
+    w, b = result.x[:d], (result.x[d] if data["bias"] else 0.0) + result.x[:d] @ origin
     short = np.maximum(1.0 - y * ((X - origin) @ w + b), 0.0)
     if np.isinf(C).any():
         assert short.max() <= 1e-9, "a hard margin is violated"
@@ -155,7 +159,8 @@ def hinge_primal(data: dict[str, Any], result: Any) -> Bounds:
     else:
         loss = C @ short
     v = (X - origin).T @ (y * a)
-    found = box_bounds(0.5 * w @ w + loss, a.sum() - 0.5 * v @ v, X @ X.T, y, C, a)
+    upper, lower = 0.5 * w @ w + loss, a.sum() - 0.5 * v @ v
+    found = box_bounds(upper, lower, X @ X.T, y * data["bias"], C, a)
     lost = 0.0 if np.isinf(C).any() else C.sum() * 8 * EPS * (np.abs(origin) @ np.abs(w) + abs(b))
     return found._replace(error=found.error + lost)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize_scalar
 
-from qpsvm.domains import BoxHyperplane, CappedSimplex, SimplexProduct, simplex
+from qpsvm.domains import BoxHyperplane, CappedSimplex, PenaltyBox, SimplexProduct, simplex
 from qpsvm.domains.simplex import water_level
 from qpsvm.errors import InputError
 
@@ -22,6 +22,7 @@ DOMAINS = {
     "box": BoxHyperplane(UPPER, Y),
     "capped": CappedSimplex(UPPER / 6.0),
     "tight-box": BoxHyperplane(np.full(M, 1e-8), Y),
+    "uncut-box": PenaltyBox(UPPER),
 }
 SEEDS = range(5)
 
@@ -37,6 +38,8 @@ def constraints(domain):
         return domain.y[None, :], [0.0], domain.upper
     if isinstance(domain, CappedSimplex):
         return np.ones((1, domain.m)), [1.0], domain.upper
+    if isinstance(domain, PenaltyBox):
+        return np.zeros((0, domain.m)), [], domain.upper
     rows = np.array([domain.group == g for g in range(domain.n_groups)], float)
     return rows, np.ones(domain.n_groups), np.full(domain.m, np.inf)
 

@@ -231,3 +231,21 @@ def test_a_result_reads_like_a_sentence():
         text.startswith("mfw: optimal") and f"{len(result.support)} points in the support" in text
     )
     assert "tol 1e-06" in text and "Ball of radius" in text
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("C", [0.5, np.inf])
+def test_without_bias_the_hyperplane_passes_through_the_origin(storage, C):
+    """The same as a machine with a bias on every point and its mirror image: that bias is 0."""
+    X, y = separable_clouds(40, 3, seed=11, gap=0.5)
+    primal = solve(HingePrimal(storage(X), y, C, bias=False), "smo", tol=1e-10)
+    dual = solve(HingeDual(Linear(storage(X)), y, C, bias=False), "smo", tol=1e-10)
+    twice = HingePrimal(np.vstack([X, -X]), np.append(y, -y), 0.5 * C)
+    mirrored = solve(twice, "smo", tol=1e-10)
+    assert primal.model.b == dual.model.b == 0.0
+    assert primal.x.shape == (3,) and len(dual.dual) == 0
+    assert primal.value == pytest.approx(-dual.value, rel=1e-9)
+    assert primal.value == pytest.approx(mirrored.value, rel=1e-9)
+    np.testing.assert_allclose(primal.model.decision_function(X), X @ primal.x, rtol=1e-12)
+    again = solve(HingePrimal(X, y, C, bias=False), "smo", x0=primal.x, max_iter=0)
+    assert again.x.shape == (3,)

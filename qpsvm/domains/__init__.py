@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qpsvm.domains.ball import L1Ball, L2Ball, ScaledSimplex
 from qpsvm.domains.base import Domain, OracleDomain
-from qpsvm.domains.box import Box, hypercube, linf_ball
+from qpsvm.domains.box import Box, PenaltyBox, hypercube, linf_ball
 from qpsvm.domains.box_hyperplane import BoxHyperplane
 from qpsvm.domains.capped_simplex import CappedSimplex
 from qpsvm.domains.combinatorial import KSubset, SpanningTrees
@@ -26,6 +26,7 @@ __all__ = [
     "L2Ball",
     "NuclearBall",
     "OracleDomain",
+    "PenaltyBox",
     "ScaledSimplex",
     "SimplexProduct",
     "SpanningTrees",

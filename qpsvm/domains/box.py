@@ -1,4 +1,4 @@
-"""The box, the hypercube and the L-infinity ball."""
+"""The box, the hypercube and the L-infinity ball; the box of a hinge dual without bias."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains.base import OracleDomain, check_size
+from qpsvm.domains.base import Domain, OracleDomain, check_size
 from qpsvm.errors import InputError, check_finite
 
 Vector = NDArray[np.float64]
@@ -110,3 +110,53 @@ def linf_ball(m: int, radius: float = 1.0) -> Box:
     """Return {max |x_i| <= radius}."""
     radius = check_size("radius", radius)
     return Box(np.full(m, -radius), np.full(m, radius))
+
+
+@dataclass(frozen=True, eq=False)
+class PenaltyBox(Domain):
+    """{0 <= x <= upper}: the domain of the hinge dual without bias.
+
+    With a free bias it is cut by a hyperplane (`BoxHyperplane`), whose multiplier is the bias.
+
+    Parameters
+    ----------
+    upper : ndarray, shape (m,)
+        Positive; infinite for every coordinate (a cone) or for none.
+    """
+
+    upper: Vector
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Dimension of the variable."""
+        return len(self.upper)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the upper bounds are finite."""
+        return bool(np.isfinite(self.upper[0]))
+
+    def linear_min(self, g: Vector) -> Vector:
+        """Return the upper bound where g < 0 and 0 elsewhere."""
+        return np.where(g < 0.0, self.upper, 0.0)
+
+    def separable_gap(self, x: Vector, g: Vector, d: Vector) -> tuple[float, Vector]:
+        """Return sum (upper - x) max(0, -g) + x max(0, g), for d = 0."""
+        gap = (self.upper - x) @ np.maximum(-g, 0.0) + x @ np.maximum(g, 0.0)
+        return float(gap), np.empty(0)
+
+    def cone_multiplier(self, h: Vector) -> tuple[float, float]:
+        """Return the largest lo such that h_i >= lo for every i, and 0 for the bias."""
+        return float(h.min()), 0.0
+
+    def violation(self, x: Vector) -> float:
+        """Return the largest of -x_i and x_i - upper_i."""
+        return float(max(0.0, -x.min(), np.max(x - self.upper)))
+
+    def repair(self, x: Vector) -> Vector:
+        """Clip."""
+        return np.clip(x, 0.0, self.upper)
+
+    def take(self, rows: NDArray[np.int64]) -> PenaltyBox:
+        """Return the same constraints on the coordinates `rows`."""
+        return PenaltyBox(self.upper[rows])

@@ -1,16 +1,23 @@
-"""The L1-hinge SVM with a free bias: its dual and its primal."""
+"""The L1-hinge SVM with a free bias or without: its dual and its primal."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.certificate import Certified
-from qpsvm.domains import BoxHyperplane
-from qpsvm.errors import InputError, check_labels, check_penalty, check_points, check_vector
+from qpsvm.domains import BoxHyperplane, PenaltyBox
+from qpsvm.errors import (
+    InputError,
+    check_choice,
+    check_labels,
+    check_penalty,
+    check_points,
+    check_vector,
+)
 from qpsvm.forms import QP
 from qpsvm.formulations.base import Formulation, Recovery, WeightedFormulation
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
@@ -43,6 +50,8 @@ class HingeDual(WeightedFormulation):
     C : float or array_like of shape (m,)
         Penalty, > 0; infinite for every point (hard margin) or for none. Per point, 0 leaves the
         point out.
+    bias : bool
+        Whether the hyperplane has a bias; without one b = 0 and there is no constraint y'a = 0.
 
     Raises
     ------
@@ -53,6 +62,7 @@ class HingeDual(WeightedFormulation):
     K: Any
     y: Any
     C: Any = 1.0
+    bias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         """Validate at the door."""
@@ -60,6 +70,7 @@ class HingeDual(WeightedFormulation):
         object.__setattr__(self, "K", K)
         object.__setattr__(self, "y", check_labels("y", self.y, K.m))
         object.__setattr__(self, "C", _check_uniform(check_penalty("C", self.C, K.m)))
+        check_choice("bias", self.bias, (True, False))
 
     @property
     def n_points(self) -> int:
@@ -72,15 +83,17 @@ class HingeDual(WeightedFormulation):
         return np.flatnonzero(self.C > 0)
 
     def as_qp(self) -> QP:
-        """Return the QP on the box with a hyperplane; linear points are centered first."""
+        """Return the QP on the box, with a hyperplane where there is a bias.
+
+        Linear points are centered first where there is a bias to take it up.
+        """
         rows = self.kept
-        gram: Gram = self.K.centered()
-        gram = gram if len(rows) == gram.m else gram.take(rows)
-        return QP(
-            SignedGram(gram, self.y[rows], np.zeros(len(rows))),
-            -np.ones(len(rows)),
-            BoxHyperplane(self.C[rows], self.y[rows]),
-        )
+        gram: Gram = self.K.centered() if self.bias else self.K
+        y, C = self.y, self.C
+        if len(rows) < gram.m:
+            gram, y, C = gram.take(rows), y[rows], C[rows]
+        domain = BoxHyperplane(C, y) if self.bias else PenaltyBox(C)
+        return QP(SignedGram(gram, y, np.zeros(len(y))), -np.ones(len(y)), domain)
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
         """Return weights at their bounds where they were, the others kept or scaled to y'a = 0.
@@ -110,12 +123,14 @@ class HingeDual(WeightedFormulation):
         separable = bool(np.isfinite(blow_up))
         signed = self.spread(qp.gram.sign * certified.x) * (blow_up if separable else 1.0)
         expansion = Expansion.of(self.K, signed)
-        return Hyperplane(float(bias) + expansion.offset(), expansion, expansion.vector, separable)
+        b = float(bias) + expansion.offset() if self.bias else 0.0
+        return Hyperplane(b, expansion, expansion.vector, separable)
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
-        """Return the weights, the bias and the hyperplane."""
+        """Return the weights, the bias if there is one, and the hyperplane."""
         model = self.hyperplane(qp, certified)
-        return Recovery(self.spread(certified.x), np.array([model.b]), model)
+        multipliers = np.array([model.b] if self.bias else [])
+        return Recovery(self.spread(certified.x), multipliers, model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +145,8 @@ class HingePrimal(Formulation):
         Labels -1 and +1.
     C : float or array_like of shape (m,)
         Penalty, as in `HingeDual`.
+    bias : bool
+        Whether there is a b; otherwise it is 0.
 
     Raises
     ------
@@ -138,18 +155,19 @@ class HingePrimal(Formulation):
 
     Notes
     -----
-    The variable x of the answer is w followed by b, shape (d + 1,); its dual holds the weights a,
-    shape (m,), with w = sum a_i y_i x_i.
+    The variable x of the answer is w followed by b, shape (d + 1,), without bias w alone; its dual
+    holds the weights a, shape (m,), with w = sum a_i y_i x_i.
     """
 
     X: Any
     y: Any
     C: Any = 1.0
+    bias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         """Validate at the door."""
         X = check_points("X", self.X)
-        dual = HingeDual(Linear(X), self.y, self.C)
+        dual = HingeDual(Linear(X), self.y, self.C, bias=self.bias)
         for name, value in (("X", X), ("y", dual.y), ("C", dual.C), ("_dual", dual)):
             object.__setattr__(self, name, value)
 
@@ -162,8 +180,9 @@ class HingePrimal(Formulation):
         dual: HingeDual = self._dual  # type: ignore[attr-defined]
         if isinstance(x0, Result):
             return dual.start(qp, x0.dual)
-        x = check_vector("x0 (w, then b)", x0, self.X.shape[1] + 1)
-        margin = dual.y * (times(self.X, x[:-1]) + x[-1])
+        d = self.X.shape[1]
+        x = check_vector("x0 (w, then b)" if self.bias else "x0 (w)", x0, d + self.bias)
+        margin = dual.y * (times(self.X, x[:d]) + (x[d] if self.bias else 0.0))
         return dual.start(qp, np.where(margin < 1, np.where(np.isinf(dual.C), 1.0, dual.C), 0.0))
 
     def support(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -171,8 +190,9 @@ class HingePrimal(Formulation):
         return self._dual.support(x)  # type: ignore[attr-defined]
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
-        """Return (w, b), the dual weights and the hyperplane."""
+        """Return (w, b) or w, the dual weights and the hyperplane."""
         dual: HingeDual = self._dual  # type: ignore[attr-defined]
         model = dual.hyperplane(qp, certified)
         assert model.w is not None
-        return Recovery(np.append(model.w, model.b), dual.spread(certified.x), model)
+        x = np.append(model.w, model.b) if self.bias else model.w
+        return Recovery(x, dual.spread(certified.x), model)

@@ -11,7 +11,7 @@ import scipy.sparse.linalg as sla
 from numpy.typing import NDArray
 
 from qpsvm.certificate import Certified
-from qpsvm.domains import BoxHyperplane, Domain
+from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
 from qpsvm.errors import InputError, check_finite, check_number, check_points
 from qpsvm.forms import QP
 from qpsvm.formulations.base import Formulation, Recovery
@@ -161,8 +161,9 @@ def _check_domain(domain: Any, m: int) -> None:
         raise InputError(f"domain must be a Domain, such as hypercube({m}); got {domain!r}")
     if domain.m != m:
         raise InputError(f"domain must have the dimension {m} of the variable; got {domain.m}")
-    if isinstance(domain, BoxHyperplane) and not domain.bounded:
-        raise InputError("domain must be bounded; got a BoxHyperplane with infinite upper bounds")
+    if isinstance(domain, BoxHyperplane | PenaltyBox) and not domain.bounded:
+        kind = type(domain).__name__
+        raise InputError(f"domain must be bounded; got a {kind} with infinite upper bounds")
 
 
 def _check_smoothness(value: Any) -> None:

@@ -88,7 +88,8 @@ def crossover(
         else:
             x[free] = np.clip(x[free], 0.0, tau[free])
             most = free[np.argmax(np.minimum(x[free], tau[free] - x[free]))]
-            x[most] -= y[most] * float(y @ x)  # the rounding of y'x
+            if points.bias:
+                x[most] -= y[most] * float(y @ x)  # the rounding of y'x
             product = y * points.times(points.transposed(y * x))
             excess = product + y * solved[1] - 1.0
             wrong = np.flatnonzero((low & (excess < -tolerance)) | (high & (excess > tolerance)))
@@ -107,27 +108,29 @@ def _solve(
     """Return the change of the free weights and the bias; None if the equations contradict."""
     X = points.X[free].astype(np.float64, copy=False)
     sign = y[free]
+    row = sign if points.bias else np.zeros(len(free))  # of the bias
     unit = max(float(np.max(points.squares[free])), np.finfo(float).tiny)
     margins = 1.0 - sign * np.asarray(X @ points.transposed(y * x))
-    balance = -float(y @ x)
+    balance = -float(y @ x) if points.bias else 0.0
     solution = None
     if len(free) <= points.n + 1:
         K = X @ X.T
         K = K.toarray() if sp.issparse(K) else K
-        solution = _independent(K * (sign[:, None] * sign / unit), sign, margins, balance * unit)
+        solution = _independent(K * (sign[:, None] * sign / unit), row, margins, balance * unit)
     if solution is None and points.n <= WIDE:
         X = X.toarray() if sp.issparse(X) else X
         B = X * (sign[:, None] / np.sqrt(unit))
-        solution = _dependent(np.column_stack([B, sign]), margins, balance * unit)
+        solution = _dependent(np.column_stack([B, row]), margins, balance * unit)
     return None if solution is None else (solution[:-1] / unit, float(solution[-1]))
 
 
-def _independent(K: Vector, sign: Vector, margins: Vector, balance: float) -> Vector | None:
+def _independent(K: Vector, row: Vector, margins: Vector, balance: float) -> Vector | None:
     """Return change and bias by the equations as they stand; points are scaled to length 1."""
     size = len(K)
     A = np.zeros((size + 1, size + 1))
     A[:size, :size] = K
-    A[:size, size] = A[size, :size] = sign
+    A[:size, size] = A[size, :size] = row
+    A[size, size] = 0.0 if row.any() else 1.0
     right = np.append(margins, balance)
     try:
         with warnings.catch_warnings():
@@ -153,6 +156,7 @@ def _dependent(B: Vector, margins: Vector, balance: float) -> Vector | None:
     A = np.zeros((size + 1, size + 1))
     A[:size, :size] = of_U[:, :-1] @ of_U[:, :-1].T
     A[:size, size] = A[size, :size] = of_U[:, -1]
+    A[size, size] = 0.0 if B[:, -1].any() else 1.0
     factors = scipy.linalg.lu_factor(A, check_finite=False)
     change, bias = np.zeros(len(B)), 0.0
     left, lack = margins, balance

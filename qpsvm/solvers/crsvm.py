@@ -1,4 +1,4 @@
-"""Constraint-reduced primal-dual interior point method for the hinge loss with a free bias.
+"""Constraint-reduced primal-dual interior point method for the hinge loss.
 
 Problem (Jung, O'Leary and Tits, "Adaptive constraint reduction for training support vector
 machines", 2008; (2.11)-(2.16)), with X a factor of the Gram:
@@ -11,7 +11,8 @@ Each iteration assembles the n x n normal matrix from the rows Q that matter by 
 end, and predictor and correctors share its factor. As printed, M_Q replaces the exact matrix M; for
 small Q the method then may not converge. Here M_Q is the preconditioner of conjugate gradients on M,
 which keeps the number of iterations of the unreduced method; ``reduction="paper"`` is the printed
-form, with Q doubled after a step that is short or leaves the residual.
+form, with Q doubled after a step that is short or leaves the residual. Without a bias, gamma = 0 and
+there is no y'alpha = 0.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains import BoxHyperplane, Domain
+from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
 from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.solvers.base import Reply, Solver, Stop
@@ -94,7 +95,7 @@ class ConstraintReduced(Solver):
     start: str = "scaled"
     sift: bool | None = None
 
-    domains: ClassVar[tuple[type[Domain], ...]] = (BoxHyperplane,)
+    domains: ClassVar[tuple[type[Domain], ...]] = (BoxHyperplane, PenaltyBox)
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -131,14 +132,15 @@ class ConstraintReduced(Solver):
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> Whole:
         """Return the starting point, or one nine tenths of the way from it to x0."""
         domain = problem.domain
-        assert isinstance(domain, BoxHyperplane)
-        tau, y = domain.upper, domain.y
-        points = NormalEquations(problem.gram.kernel.factor(), problem.gram.diag())
+        assert isinstance(domain, BoxHyperplane | PenaltyBox)
+        tau, y = domain.upper, problem.gram.sign
+        bias = isinstance(domain, BoxHyperplane)
+        points = NormalEquations(problem.gram.kernel.factor(), problem.gram.diag(), bias)
         sift = self.sift
         if sift is None:
             sift = self.reduction == "preconditioner" and pays(points)
         state: Whole
-        if sift and y.min() < y.max():
+        if sift and (y.min() < y.max() or not bias):
             state = Sifted(points, y, tau, rng, None if x0 is None else domain.repair(x0))
         else:
             alpha = np.full(problem.m, 2.0) if self.start == "paper" else 0.5 * tau

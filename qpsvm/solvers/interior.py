@@ -96,7 +96,7 @@ class Interior:
         )  # fmt: skip
         self.z, self.moment, self.rhs = self.points.transposed_all(self.columns)
         self.rw = self.w - self.z
-        self.ra = float(self.y @ self.alpha)
+        self.ra = float(self.y @ self.alpha) if self.points.bias else 0.0
         self.complementarity = float(self.s @ self.alpha + self.xi @ self.u)
         self.mu = self.complementarity / (2 * self.m)
         total, quadratic = float(np.sum(self.alpha)), float(self.z @ self.z)

@@ -5,6 +5,7 @@
 is (3.11) of Jung, O'Leary and Tits with the rank-one term gathered into the mean, so that no digits
 cancel. M_Q, (3.17), is the same sum over a subset Q with its own mean. M - M_Q >= 0 and M_Q >= I:
 M_Q is a preconditioner of conjugate gradients on M, exact where Q holds every row that counts.
+Without a bias xbar = 0.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class NormalEquations:
         kept.
     squares : ndarray, shape (m,)
         Squared norms of the rows.
+    bias : bool
+        Whether there is a free bias; without one mean = 0 and total is infinite.
 
     Attributes
     ----------
@@ -72,8 +75,9 @@ class NormalEquations:
         Whether the factor is that of M.
     """
 
-    def __init__(self, X: Any, squares: Vector) -> None:
+    def __init__(self, X: Any, squares: Vector, bias: bool = True) -> None:
         self.m, self.n = X.shape
+        self.bias = bias
         self.X: Any = _compressed(X) if sp.issparse(X) else X
         self._XT: Any = _compressed(X.T) if sp.issparse(X) else None
         self.squares = squares
@@ -85,7 +89,7 @@ class NormalEquations:
 
     def take(self, rows: NDArray[np.int64]) -> NormalEquations:
         """Return the same on the rows asked for, copied."""
-        return NormalEquations(self.X[rows], self.squares[rows])
+        return NormalEquations(self.X[rows], self.squares[rows], self.bias)
 
     def times(self, v: Vector) -> Vector:
         """Return X v."""
@@ -123,26 +127,29 @@ class NormalEquations:
             If the matrix is not finite.
         """
         d = self._d = scaling
-        self.total = float(np.sum(d))
+        self.total = float(np.sum(d)) if self.bias else np.inf
         self.mean = moment / self.total
         self.whole = active is None
         count = self.m if active is None else len(active)
         if min(count, self.n) <= DENSE or not sp.issparse(self.X):
             if count < self.n:
-                self._factor = _Dual(self.X, d, active)
+                self._factor = _Dual(self.X, d, active, self.bias)
                 return
-            offset = self.total * float(self.mean @ self.mean) > CANCELLED * float(d @ self.squares)
-            self._factor = _Dense(_assemble(self.X, d, active, self.mean, offset))
+            offset = self.bias and (
+                self.total * float(self.mean @ self.mean) > CANCELLED * float(d @ self.squares)
+            )
+            self._factor = _Dense(_assemble(self.X, d, active, self.mean, offset, self.bias))
             return
         if exact or self._stays_sparse:
-            self._factor = _Sparse(self.X, d, active)
+            self._factor = _Sparse(self.X, d, active, self.bias)
             return
         # the heaviest rows, and the diagonal of the others
         self.whole = False
         heavy = np.argpartition(-d * self.squares, HEAVY)[:HEAVY]
         rest = d.copy()
         rest[heavy] = 0.0
-        self._factor = _Dual(self.X, d, heavy, 1.0 + np.asarray(self._squared @ rest))
+        base = 1.0 + np.asarray(self._squared @ rest)
+        self._factor = _Dual(self.X, d, heavy, self.bias, base)
 
     @cached_property
     def _stays_sparse(self) -> bool:
@@ -239,13 +246,18 @@ class _Dual:
     """
 
     def __init__(
-        self, X: Any, d: Vector, rows: NDArray[np.int64] | None, base: Vector | float = 1.0
+        self,
+        X: Any,
+        d: Vector,
+        rows: NDArray[np.int64] | None,
+        bias: bool,
+        base: Vector | float = 1.0,
     ) -> None:
         X = X if rows is None else X[rows]
         self._X = X = X.astype(np.float64, copy=False)
         d = d if rows is None else d[rows]
         self._base = np.broadcast_to(base, X.shape[1])
-        self._mean = mean = np.asarray(X.T @ d) / float(np.sum(d))
+        self._mean = mean = np.asarray(X.T @ d) / float(np.sum(d) if bias else np.inf)
         if sp.issparse(X):
             K = (X @ sp.diags(1.0 / self._base) @ X.T).toarray()
         else:
@@ -271,14 +283,14 @@ class _Sparse:
     x = t + p (ybar't) / (c - ybar'p), t = A^-1 b, p = A^-1 ybar, ybar = X_Q'd.
     """
 
-    def __init__(self, X: Any, d: Vector, active: NDArray[np.int64] | None) -> None:
+    def __init__(self, X: Any, d: Vector, active: NDArray[np.int64] | None, bias: bool) -> None:
         X = X if active is None else X[active]
         d = d if active is None else d[active]
         A = (X.T @ (sp.diags(d) @ X) + sp.identity(X.shape[1])).tocsc()
         self._lu = splu(A, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
         self._ybar = np.asarray(X.T @ d)
         self._p = self._lu.solve(self._ybar)
-        self._room = float(np.sum(d)) - float(self._ybar @ self._p)
+        self._room = float(np.sum(d)) - float(self._ybar @ self._p) if bias else np.inf
 
     def solve(self, b: Vector) -> Vector:
         t = self._lu.solve(b)
@@ -302,11 +314,12 @@ def _cholesky(M: Vector) -> tuple[Vector, bool]:
 
 
 def _assemble(
-    X: Any, d: Vector, active: NDArray[np.int64] | None, mean: Vector, offset: bool
+    X: Any, d: Vector, active: NDArray[np.int64] | None, mean: Vector, offset: bool, bias: bool
 ) -> Vector:
     """Return the lower triangle of M_Q, shape (n, n), Fortran-ordered.
 
-    Dense rows have `mean`, that of all rows, taken away where they are `offset` from zero.
+    Dense rows have `mean`, that of all rows, taken away where they are `offset` from zero. Without a
+    bias nothing is taken away.
     """
     n = X.shape[1]
     M = np.zeros((n, n), order="F")
@@ -332,7 +345,8 @@ def _assemble(
                 np.multiply(X[some], root[:, None], out=block)
             moment += root @ block
             M = dsyrk(1.0, block.T, beta=1.0, c=M, lower=1, overwrite_c=1)
-    M -= np.outer(moment, moment / total)
+    if bias:
+        M -= np.outer(moment, moment / total)
     M[np.diag_indices_from(M)] += 1.0
     return M
 

@@ -90,8 +90,13 @@ class Whole:
 
 
 def balanced(core: Interior) -> tuple[Vector, bool]:
-    """Return alpha with the heavier class shrunk so that y'x = 0, and whether it hardly changed."""
+    """Return alpha with the heavier class shrunk so that y'x = 0, and whether it hardly changed.
+
+    Without a bias nothing is shrunk.
+    """
     x = np.minimum(core.alpha, core.tau)
+    if not core.points.bias:
+        return x, True
     plus, minus = (float(np.sum(x[rows])) for rows in core.classes)
     heavy = core.classes[0] if plus > minus else core.classes[1]
     if plus != minus:
@@ -119,7 +124,7 @@ class Sifted(Whole):
             self._sample(rng)
         else:
             margins = y * points.times(points.transposed(y * x0))
-            bias = BoxHyperplane(tau, y).best_multiplier(margins - 1.0)
+            bias = BoxHyperplane(tau, y).best_multiplier(margins - 1.0) if points.bias else 0.0
             self._choose(margins + y * bias - 1.0)
 
     @property

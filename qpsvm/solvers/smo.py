@@ -2,9 +2,10 @@
 
 Problem: minimize 1/2 x'(G + D)x + c'x over 0 <= x <= u with sum z_i x_i fixed in each group, z = +-1.
 That covers the simplex, with upper bounds too, the product of simplices (z = 1) and the box with a
-hyperplane (z = y).
+hyperplane (z = y). On the box alone, where nothing ties coordinates together, each step moves the one
+that decreases the value most.
 
-Each step moves weight between two coordinates of one group. The first is the steepest one; the
+Otherwise a step moves weight between two coordinates of one group. The first is the steepest one; the
 second is the one with which the decrease of the value is greatest (Fan, Chen and Lin, "Working set
 selection using second order information for training support vector machines", WSS 2; on the
 simplex it is pairwise Frank-Wolfe with a second-order away vertex).
@@ -18,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
+from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
@@ -30,7 +31,12 @@ from qpsvm.solvers.steps import MISSING, held, touch, vectorized
 class SMO(Solver):
     """Second-order SMO; it has no settings."""
 
-    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
+    domains: ClassVar[tuple[type[Domain], ...]] = (
+        SimplexProduct,
+        BoxHyperplane,
+        CappedSimplex,
+        PenaltyBox,
+    )
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
@@ -49,7 +55,10 @@ class SMO(Solver):
         assert problem.store is not None
         missing = np.full(2, -1, np.int64)
         cols = problem.columns()
-        done, why = pairs(cols, *state.arrays(), n_steps, 0.0, missing)
+        if isinstance(problem.domain, PenaltyBox):
+            done, why = singles(cols, *state.arrays()[1:], n_steps, missing)
+        else:
+            done, why = pairs(cols, *state.arrays(), n_steps, 0.0, missing)
         state.n_steps += done
         if why == MISSING:
             problem.store.ensure(missing)
@@ -84,8 +93,9 @@ class PairState:
         elif isinstance(domain, CappedSimplex):
             group, z, upper = np.zeros(m, np.int64), np.ones(m), domain.upper
         else:
-            assert isinstance(domain, BoxHyperplane)
-            group, z, upper = np.zeros(m, np.int64), domain.y, domain.upper
+            assert isinstance(domain, BoxHyperplane | PenaltyBox)
+            group, upper = np.zeros(m, np.int64), domain.upper
+            z = domain.y if isinstance(domain, BoxHyperplane) else np.ones(m)
         shape = (int(group.max()) + 1, m)
         empty = np.empty(m), np.empty(shape), np.empty(shape)
         state = cls(problem, group, z, upper, x, *empty)
@@ -115,7 +125,7 @@ class PairState:
     @property
     def counters(self) -> dict[str, int]:
         """Steps by kind."""
-        return {"pair": self.n_steps}
+        return {"single" if isinstance(self.problem.domain, PenaltyBox) else "pair": self.n_steps}
 
 
 LANES = 16  # extremes are searched in this many interleaved lanes, which become vector registers
@@ -284,4 +294,69 @@ def pairs(
             full, empty = x[k] >= upper[k], x[k] <= 0.0
             grow[g, k] = np.inf if (full if z[k] > 0.0 else empty) else 0.0
             shrink[g, k] = np.inf if (empty if z[k] > 0.0 else full) else 0.0
+    return n_steps, 0
+
+
+@vectorized
+def _steepest(own: Any, s: Any, grow: Any, shrink: Any, tiny: float, best: Any, at: Any) -> int:
+    """Return the coordinate whose best step decreases the value most, s^2 / own / 2, or -1."""
+    for l in range(LANES):
+        best[l], at[l] = 0.0, -1
+    whole = len(s) // LANES * LANES
+    for start in range(0, whole, LANES):
+        stop = start + LANES
+        a, up, down, d = s[start:stop], grow[start:stop], shrink[start:stop], own[start:stop]
+        for l in range(LANES):
+            rise, fall = -a[l] - up[l], a[l] - down[l]
+            slope = rise if rise > fall else fall
+            slope = slope if slope > 0.0 else 0.0
+            v = slope * (slope / (d[l] if d[l] > tiny else tiny))
+            better = v > best[l]
+            best[l] = v if better else best[l]
+            at[l] = start + l if better else at[l]
+    most, where = 0.0, -1
+    for l in range(LANES):
+        if at[l] >= 0 and (best[l] > most or (best[l] == most and at[l] < where)):
+            most, where = best[l], at[l]
+    for k in range(whole, len(s)):
+        slope = max(-s[k] - grow[k], s[k] - shrink[k], 0.0)
+        v = slope * (slope / max(own[k], tiny))
+        if v > most:
+            most, where = v, k
+    return where
+
+
+@vectorized
+def singles(
+    cols: Columns, upper: Any, x: Any, s: Any, grow: Any, shrink: Any, n_steps: int, missing: Any
+) -> Any:
+    """Make steps of one coordinate in place; return the number done and why it came back."""
+    own = cols.scale * (cols.diag + cols.shift) + cols.ridge
+    tiny = 1e-12 * np.max(own)
+    best, at = np.empty(LANES), np.empty(LANES, np.int64)
+    for step in range(n_steps):
+        i = _steepest(own, s, grow[0], shrink[0], tiny, best, at)
+        if i < 0:
+            return step, 1
+        if not held(cols, i):
+            missing[:] = i
+            return step, MISSING
+        touch(cols, i)
+        room = upper[i] - x[i] if s[i] < 0.0 else x[i]
+        t = min(abs(s[i]) / max(own[i], tiny), room)
+        if t > 1e300:  # the value falls without end along this coordinate
+            return step, 1
+        up = s[i] < 0.0
+        before = x[i]
+        if t >= room:
+            x[i] = upper[i] if up else 0.0
+        else:
+            x[i] += t if up else -t
+        change = cols.scale * cols.sign[i] * (x[i] - before)
+        row, sign = cols.store[cols.slot[i]], cols.sign
+        for k in range(len(s)):
+            s[k] += change * sign[k] * (row[k] + cols.shift)
+        s[i] += cols.ridge[i] * (x[i] - before)
+        grow[0, i] = np.inf if x[i] >= upper[i] else 0.0
+        shrink[0, i] = np.inf if x[i] <= 0.0 else 0.0
     return n_steps, 0
