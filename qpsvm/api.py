@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from qpsvm import original as exact
+from qpsvm.domains import PenaltyBox
 from qpsvm.errors import InputError, MethodMismatchError, check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.formulations import Formulation
@@ -236,7 +237,9 @@ def _auto(qp: QP) -> tuple[str, str]:
     X = qp.gram.kernel.factor() if isinstance(qp.gram, SignedGram) else None
     factor = X is not None and X.shape[1] <= qp.m
     few = "the Gram has a factor with no more columns than there are points"
+    free = X is not None and isinstance(qp.domain, PenaltyBox)
     rules = (
+        (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
         (factor, "crsvm", few),
         (factor, "mnp", few),
         (qp.m >= LARGE, "decomposition", f"columns in blocks, from {LARGE:,} points on"),

@@ -9,10 +9,12 @@ from qpsvm.solvers.base import Method, Reply, Solver, Stop
 from qpsvm.solvers.core_set import CoreSet
 from qpsvm.solvers.corrective import FullyCorrective
 from qpsvm.solvers.crsvm import ConstraintReduced
+from qpsvm.solvers.dcd import DualCoordinateDescent
 from qpsvm.solvers.dicg import DecompositionInvariant
 from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.mnp import MinNormPoint
 from qpsvm.solvers.nep import NearestFrankWolfe, StochasticFrankWolfe
+from qpsvm.solvers.pegasos import Pegasos
 from qpsvm.solvers.smo import SMO
 from qpsvm.solvers.vertex import VertexFrankWolfe
 
@@ -177,6 +179,20 @@ METHODS: dict[str, Method] = {
         "Jung, O'Leary and Tits, Algorithm 1",
         gap=1e-8,
         budget=60,
+    ),
+    "dcd": Method(
+        DualCoordinateDescent,
+        "dual coordinate descent with w maintained, then proximal Newton steps",
+        "Hsieh et al. (2008), Algorithms 1 and 3",
+        gap=1e-8,
+        budget=200,
+    ),
+    "pegasos": Method(
+        Pegasos,
+        "stochastic subgradient steps on the primal, their frequencies as dual weights",
+        "Shalev-Shwartz et al. (2011)",
+        gap=3e-1,
+        budget=10_000,
     ),
     "pdipm": Method(
         partial(ConstraintReduced, reduction=None),

@@ -1,0 +1,220 @@
+"""Proximal Newton steps for the linear hinge SVM: the end of dual coordinate descent.
+
+A stage minimizes the dual plus a proximal term about the weights c at hand,
+
+    1/2 |X'Y a|^2 - sum a + sum (a_i - c_i)^2 / (2 s_i)   over 0 <= a <= C (and y'a = 0),
+
+through its own dual, which is smooth and has d + 1 variables: with z_i = 1 - y_i (x_i'w + b),
+
+    minimize 1/2 |w|^2 + sum h_i(z_i),   h_i' = a_i = clip(c_i + s_i z_i, 0, C_i).
+
+Newton's method on it, with an exact line search, has the matrix I + sum over F of s_i x_i x_i', F the
+points with 0 < a_i < C_i: at large s these are about the unbounded support vectors. The stages
+converge faster the larger s is.
+
+Source: Rockafellar, "Monotone operators and the proximal point algorithm", 1976; Li, Sun and Toh, "A
+highly efficient semismooth Newton augmented Lagrangian method", 2018, for the use of the sparsity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
+
+from qpsvm.gram.linear import times
+from qpsvm.solvers.rows import Rows, add, add_outer_products, combination, gather, summing
+
+if TYPE_CHECKING:
+    from qpsvm.solvers.dcd import State
+
+Vector = NDArray[np.float64]
+
+FIRST, GROW, LARGEST = 4.0, 6.0, 1e4
+"""s in units of C: at the first stage, its factor from stage to stage, and its largest value."""
+
+INEXACT = 0.01
+"""Share of the proximal step that the gradient of a stage may leave."""
+
+BLAS = 20.0
+"""Multiplications of a matrix product in the time in which a sweep reads one entry."""
+
+MOST_STEPS = 30
+"""Newton steps between two looks at the gap; a stage that needs more goes on with a smaller s."""
+
+
+@dataclass
+class Stage:
+    """Where the stages have come to."""
+
+    w: Vector  # variables of the smooth problem, with the bias below
+    b: float
+    center: Vector  # c
+    factor: float = FIRST  # s / C
+    open: bool = False  # the stage goes on
+
+    @classmethod
+    def at(cls, state: State) -> Stage:
+        """Begin at w = X'Y a."""
+        return cls(state.w.copy(), state.b, state.a.copy())
+
+
+def cost(state: State) -> float:
+    """Return the cost of a Newton step at the present weights, in entries that a sweep reads."""
+    free = int(np.count_nonzero((state.a > 0) & (state.a < state.upper)))
+    d, m = state.d, len(state.y)
+    width = len(state.rows.data) / m
+    if free < d:
+        return free * d + free * free * (d + free / 3.0) / BLAS
+    if len(state.rows.columns):
+        return free * width * width / 2.0 + d**3 / 3.0 / BLAS
+    return free * d + (free * d * d / 2.0 + d**3 / 3.0) / BLAS
+
+
+def advance(state: State, stage: Stage) -> bool:
+    """Make a stage, or a part of one; return whether it moved."""
+    rows, y, upper, a, w = state.rows, state.y, state.upper, state.a, stage.w
+    before = a.copy()
+    if not stage.open:
+        stage.center[:] = a
+    s = stage.factor * upper
+    z, u = 1.0 - y * (times(state.X, w) + stage.b), np.zeros(len(y))
+    combination(rows, y, a, state.w)
+    g = w - state.w  # gradient in w: w - X'Y a
+    moved = _move(rows, y, upper, stage.center, s, u, 0.0, z, a, g)
+    stage.open = True
+    for _ in range(MOST_STEPS):
+        slope = -float(y @ a) if state.bias else 0.0  # gradient in b
+        left = float(g @ g) + slope * slope / float(np.sum(s))
+        if left <= INEXACT**2 * moved:
+            stage.open = False
+            break
+        free = np.flatnonzero((a > 0) & (a < upper))
+        dw, db = _direction(state, s, free, g, slope)
+        u = y * (times(state.X, dw) + db)
+        down = float(g @ dw) + slope * db
+        if not down < 0.0:
+            stage.open = False
+            break
+        t = _line(stage.center, s, upper, z, u, float(w @ dw), float(dw @ dw), down)
+        w += t * dw
+        g += t * dw
+        stage.b += t * db
+        moved = _move(rows, y, upper, stage.center, s, u, t, z, a, g)
+        state.n_newton += 1
+    if stage.open:  # too far for Newton's method: the same center with a smaller s
+        stage.factor = max(FIRST, stage.factor / GROW)
+    else:
+        stage.factor = min(stage.factor * GROW, LARGEST)
+    np.subtract(w, g, out=state.w)
+    state.report()
+    return bool(np.any(a != before))
+
+
+def _direction(
+    state: State, s: Vector, free: NDArray[np.int64], g: Vector, slope: float
+) -> tuple[Vector, float]:
+    """Solve (I + X_F'S X_F) dw + X_F's db = -g,  s'X_F dw + (sum s_F + tiny) db = -slope."""
+    rows, d = state.rows, state.d
+    own = s[free]
+    total = float(np.sum(own)) + 1e-3 * float(np.mean(s))
+    right = -g
+    if len(free) < d:
+        A = np.empty((len(free), d))
+        gather(rows, free, np.sqrt(own), A)
+        root = np.sqrt(own)
+        K = A @ A.T
+        K[np.diag_indices_from(K)] += 1.0
+        factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+
+        def solve(v: Vector) -> Vector:
+            inner = scipy.linalg.cho_solve(factor, A @ v, check_finite=False)
+            return np.asarray(v - A.T @ inner)
+
+        moment = A.T @ root if state.bias else None
+    else:
+        if len(rows.columns):
+            M = np.zeros((d, d))
+            add_outer_products(rows, free, s, M)
+            M = M.T
+        else:
+            M = np.zeros((d, d), order="F")
+            size = max(256, (1 << 19) // d)
+            for start in range(0, len(free), size):
+                some = free[start : start + size]
+                A = np.empty((len(some), d))
+                gather(rows, some, np.sqrt(s[some]), A)
+                M = dsyrk(1.0, A.T, beta=1.0, c=M, lower=1, overwrite_c=1)
+        M[np.diag_indices_from(M)] += 1.0
+        factor = scipy.linalg.cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+
+        def solve(v: Vector) -> Vector:
+            return np.asarray(scipy.linalg.cho_solve(factor, v, check_finite=False))
+
+        if state.bias:
+            weights = np.zeros(len(s))
+            weights[free] = own
+            moment = np.empty(d)
+            combination(rows, np.ones(len(s)), weights, moment)
+    dw = solve(right)
+    if not state.bias:
+        return dw, 0.0
+    assert moment is not None
+    p = solve(moment)
+    db = (-slope - float(moment @ dw)) / max(total - float(moment @ p), 1e-12 * total)
+    return dw - db * p, db
+
+
+@summing
+def _move(
+    rows: Rows,
+    y: Any,
+    upper: Any,
+    center: Any,
+    s: Any,
+    u: Any,
+    t: float,
+    z: Any,
+    a: Any,
+    g: Any,
+) -> float:
+    """Take z - t u for z, bring a and g = w - X'Y a up to date; return sum (a - c)^2 / s."""
+    data, columns, ends = rows
+    total = 0.0
+    for i in range(len(a)):
+        z[i] -= t * u[i]
+        new = min(max(center[i] + s[i] * z[i], 0.0), upper[i])
+        if new != a[i]:
+            add(data, columns, ends[i], ends[i + 1], (a[i] - new) * y[i], g)
+            a[i] = new
+        total += (new - center[i]) * (new - center[i]) / s[i]
+    return total
+
+
+@summing
+def _line(
+    center: Any, s: Any, upper: Any, z: Any, u: Any, wd: float, dd: float, first: float
+) -> float:
+    """Return the step at which the slope has fallen to a tenth of the `first`, from above or below."""
+    t, low, high = 1.0, 0.0, np.inf
+    for _ in range(40):
+        slope, bend = wd + t * dd, dd
+        for i in range(len(z)):
+            v = center[i] + s[i] * (z[i] - t * u[i])
+            inside = (v > 0.0) & (v < upper[i])
+            slope -= min(max(v, 0.0), upper[i]) * u[i]
+            bend += s[i] * u[i] * u[i] if inside else 0.0
+        if abs(slope) <= 0.1 * abs(first):
+            break
+        if slope > 0.0:
+            high = t
+        else:
+            low = t
+        t = t - slope / bend
+        if not low < t < high:
+            t = 0.5 * (low + high) if high < np.inf else 2.0 * low
+    return t

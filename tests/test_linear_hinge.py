@@ -1,0 +1,97 @@
+"""What is special to dual coordinate descent and to Pegasos."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import qpsvm
+from problems.clouds import cloud, sparse_clouds, two_clouds, weights
+from qpsvm import HingePrimal, Status
+
+X, Y = two_clouds(400, 12, seed=31)
+C = weights(400, seed=32)
+
+
+def solved(problem, method="dcd", **options):
+    result = qpsvm.solve(problem, method, **options)
+    assert result.status is Status.OPTIMAL
+    return result
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("penalty", [0.01, 1.0, 100.0, C])
+def test_dcd_finds_the_answer_of_the_interior_point_method(penalty, bias):
+    problem = HingePrimal(X, Y, penalty, bias=bias)
+    ours, other = solved(problem, tol=1e-9), solved(problem, "crsvm", tol=1e-9)
+    assert ours.value == pytest.approx(other.value, rel=2e-9)
+    np.testing.assert_allclose(ours.model.w, other.model.w, atol=1e-3 * np.abs(ours.x).max())
+
+
+@pytest.mark.parametrize("newton", [False, True])
+def test_shrinking_changes_the_way_and_not_the_answer(newton):
+    problem = HingePrimal(X, Y, 1.0, bias=False)
+    runs = [solved(problem, tol=1e-7, shrinking=on, newton=newton) for on in (True, False)]
+    assert runs[0].value == pytest.approx(runs[1].value, rel=1e-7)
+    assert runs[0].counters["visits"] != runs[1].counters["visits"]
+    assert all((run.counters["newton"] > 0) == newton for run in runs)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sp.csr_matrix])
+def test_storage_does_not_matter(make, dtype):
+    """Entries that float32 holds exactly give one answer in every storage."""
+    points, y = sparse_clouds(200, 20, seed=33)
+    points = points.toarray().astype(np.float32)
+    plain = solved(HingePrimal(points.astype(np.float64), y, bias=False), tol=1e-8)
+    other = solved(HingePrimal(make(points.astype(dtype)), y, bias=False), tol=1e-8)
+    assert other.value == pytest.approx(plain.value, rel=1e-8)
+
+
+@pytest.mark.parametrize("method", ["dcd", "pegasos"])
+def test_a_seed_repeats_bit_for_bit_and_another_differs(method):
+    problem = HingePrimal(X, Y, 1.0, bias=False)
+    runs = [qpsvm.solve(problem, method, tol=1e-12, max_iter=2, seed=seed) for seed in (5, 5, 6)]
+    assert runs[0].dual.tobytes() == runs[1].dual.tobytes()
+    assert runs[0].dual.tobytes() != runs[2].dual.tobytes()
+
+
+def test_more_features_than_points():
+    points = cloud(60, 300, seed=34)
+    y = np.where(np.arange(60) % 2, 1.0, -1.0)
+    ours = solved(HingePrimal(points, y, 0.01, bias=False), tol=1e-9)
+    other = solved(HingePrimal(points, y, 0.01, bias=False), "crsvm", tol=1e-9)
+    assert ours.value == pytest.approx(other.value, rel=2e-9)
+
+
+def test_newton_steps_do_not_multiply_with_the_penalty():
+    few = [
+        solved(HingePrimal(X, Y, penalty, bias=False), tol=1e-6, newton=True).counters["newton"]
+        for penalty in (1.0, 1e4)
+    ]
+    assert few[1] <= 5 * few[0] + 30
+
+
+def test_a_start_at_the_answer_stays_there():
+    problem = HingePrimal(X, Y, 1.0, bias=False)
+    first = solved(problem, tol=1e-8)
+    again = qpsvm.solve(problem, "dcd", tol=1e-7, x0=first)
+    assert again.n_iter == 0 and again.converged
+
+
+@pytest.mark.parametrize("batch", [1, 16, 1000])
+def test_pegasos_closes_its_gap_like_one_over_the_epochs(batch):
+    """Ten times the epochs: at most a third of the gap."""
+    problem = HingePrimal(X, Y, 0.1, bias=False)
+    short, long = (
+        qpsvm.solve(problem, "pegasos", tol=1e-12, max_iter=n, batch=batch) for n in (40, 400)
+    )
+    assert long.certificate.gap <= short.certificate.gap / 3
+    assert long.certificate.violation == 0.0
+
+
+@pytest.mark.parametrize("method", ["dcd", "pegasos"])
+def test_an_infinite_penalty_does_not_fit(method):
+    with pytest.raises(qpsvm.MethodMismatchError, match=method):
+        qpsvm.solve(HingePrimal(X, Y, np.inf, bias=False), method)
