@@ -45,6 +45,8 @@ def at_bounds(problem: Any, x: NDArray[np.float64]) -> NDArray[np.float64]:
         return x
     C, y = problem.C, problem.y
     x = np.where(x > (1.0 - NEAR) * C, C, np.where(x < NEAR * C, 0.0, x))
+    if not problem.bias:
+        return x
     # y'x = 0 by the free weights of the heavier class: a projection would move every zero
     excess = float(y @ x)
     free = np.flatnonzero((x > 0) & (x < C) & (y * excess > 0))
