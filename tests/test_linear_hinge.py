@@ -95,3 +95,10 @@ def test_pegasos_closes_its_gap_like_one_over_the_epochs(batch):
 def test_an_infinite_penalty_does_not_fit(method):
     with pytest.raises(qpsvm.MethodMismatchError, match=method):
         qpsvm.solve(HingePrimal(X, Y, np.inf, bias=False), method)
+
+
+def test_auto_takes_coordinate_descent_without_bias():
+    assert qpsvm.solve(HingePrimal(X, Y, bias=False)).method == "dcd"
+    assert qpsvm.solve(HingePrimal(X, Y)).method == "crsvm"
+    assert qpsvm.solve(HingePrimal(X[:, :2], np.sign(X[:, 0]), np.inf, bias=False)).method == "smo"
+    assert qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X, 0.1), Y, bias=False)).method == "smo"

@@ -11,8 +11,8 @@ Source: Hsieh, Chang, Lin, Keerthi and Sundararajan, "A dual coordinate descent 
 linear SVM", ICML 2008, Algorithms 1 and 3.
 
 Sweeps are quick to a rough answer; then, the more so the larger C is, they creep. From there on
-`proximal` goes: few Newton steps on the points between the bounds, as many at any C. They also carry a
-free bias, which single coordinates cannot move: y'a = 0 ties them. With one, the sweeps work on points
+`proximal` goes: Newton steps on the points between the bounds, whose number grows slowly with C. They
+also carry a free bias, which single coordinates cannot move: y'a = 0 ties them. With one, the sweeps work on points
 that have one feature more, a constant, and leave its weight to the Newton steps.
 """
 
@@ -36,7 +36,7 @@ Vector = NDArray[np.float64]
 
 RUN = 16
 """A sweep takes this many neighbours in a row, which are read at the memory's speed, and the runs in a
-random order; twice as fast as single points on 30,000 sparse rows, and it converges as well."""
+random order: it converged no worse than with single points in a random order."""
 
 TIGHTER = 0.2
 """Factor on the spread of the projected gradient from round to round."""
