@@ -12,8 +12,8 @@ linear SVM", ICML 2008, Algorithms 1 and 3.
 
 Sweeps are quick to a rough answer; then, the more so the larger C is, they creep. From there on
 `proximal` goes: Newton steps on the points between the bounds, whose number grows slowly with C. They
-also carry a free bias, which single coordinates cannot move: y'a = 0 ties them. With one, the sweeps work on points
-that have one feature more, a constant, and leave its weight to the Newton steps.
+also carry a free bias, which single coordinates cannot move: y'a = 0 ties them. With one, the sweeps
+work on points that have one feature more, a constant, and leave its weight to the Newton steps.
 """
 
 from __future__ import annotations
