@@ -130,7 +130,7 @@ class DualCoordinateDescent(Solver):
             if not np.isfinite(state.w).all():
                 return Reply(step, Stop.NUMERICAL)
             if not moved:
-                return Reply(step, Stop.STALLED)
+                return Reply(step + 1, Stop.STALLED)
         return Reply(n_steps, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
