@@ -45,6 +45,9 @@ GROW, SHRINK = 2.0, 1.5
 ALMOST_ALL = 0.8
 """From this share on, a choice of rows costs more than it saves."""
 
+LAPACK, PRODUCTS = 1000, 1 << 23
+"""Order of the normal matrix, entries of X up to which one thread is faster than several."""
+
 FLOOR = 1e-13
 """Complementarity is not driven below this share of the value: what is left is feasibility."""
 
@@ -123,6 +126,11 @@ class ConstraintReduced(Solver):
     def period(self, problem: QP) -> int:
         """Certify every iteration: they are few."""
         return 1
+
+    def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
+        """Say so for normal matrices of a small order, and for X that the caches nearly hold."""
+        m, n = problem.gram.kernel.factor().shape
+        return n <= LAPACK, m * n <= PRODUCTS
 
     def default_max_iter(self, problem: QP) -> int:
         """Return the paper's limit."""
