@@ -81,9 +81,9 @@ class ConstraintReduced(Solver):
         alpha = u = tau / 2, s = xi = 2, whatever the units of tau; or 2 for each, as in the paper,
         which is meant for tau near 1.
     sift : bool, optional
-        Whether rows far on the right side of their margin are left out, after a look at a sample,
-        and looked at again at the end of a round (see `Sifted`). By default for tall points, unless
-        `reduction` is the paper's or None. Iterations are then counted at the end of a round.
+        Whether the interior point method solves a sample of the points, and Newton steps on the
+        augmented Lagrangian go on with all (see `Sifted` and `Multipliers`). By default for tall
+        points, unless `reduction` is the paper's or None. Iterations are then counted in lots.
     """
 
     reduction: str | None = "preconditioner"
@@ -133,8 +133,8 @@ class ConstraintReduced(Solver):
         return n <= LAPACK, m * n <= PRODUCTS
 
     def default_max_iter(self, problem: QP) -> int:
-        """Return the paper's limit."""
-        return 200
+        """Return the paper's limit; Newton steps after a sample are more and cheaper."""
+        return 200 if self.sift is False or self.reduction != "preconditioner" else 1000
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> Whole:
         """Return the starting point, or one nine tenths of the way from it to x0."""
@@ -167,7 +167,8 @@ class ConstraintReduced(Solver):
                 return Reply(done, Stop.STALLED)
             try:
                 with np.errstate(all="ignore"):  # what is not finite is found and said
-                    moved = self._iterate(state)
+                    own = state.iterate()
+                    moved = self._iterate(state) if own is None else own
             except np.linalg.LinAlgError:
                 return Reply(done, Stop.NUMERICAL)
             counted = state.take_stock(moved)
@@ -180,7 +181,7 @@ class ConstraintReduced(Solver):
         """Take over a fresh G x, compute the scores afresh, and go on."""
         state.product[:] = product
         state.exact = False
-        state.core.compute_scores()
+        state.refresh()
 
     def _iterate(self, state: Whole) -> bool:
         """Make one iteration; return False at a point that cannot be improved."""
