@@ -55,11 +55,11 @@ class Multipliers:
         self.n_rows = self.n_newton = 0
         self._settle()
 
-    def _settle(self) -> None:
+    def _settle(self, also: NDArray[np.bool_] | bool = False) -> None:
         """Choose the live points; gather them and what the others add to X'Y alpha and y'alpha."""
         y, tau, m = self.y, self.tau, len(self.y)
-        inside = (self.alpha > 0) & (self.alpha < tau)
-        live = inside | (np.abs(1.0 - y * (self.scores + self.b)) <= REACH / self.sigma)
+        live = (self.alpha > 0) & (self.alpha < tau) | also
+        live |= np.abs(1.0 - y * (self.scores + self.b)) <= REACH / self.sigma
         self._n_inner = 0
         if np.count_nonzero(live) > MOST_LIVE * m:
             self.rows: NDArray[np.int64] | slice = slice(None)
@@ -127,8 +127,7 @@ class Multipliers:
         left = float(np.linalg.norm(self._gradient) * np.linalg.norm(self.w))
         left += abs(self._balance) * (1.0 + abs(self.b))
         if left <= DECREASE * self._gap or self._n_inner >= INNER:
-            self._update()
-            return True
+            return self._update()
         return False
 
     def _slope_of_w(self) -> Vector:
@@ -181,15 +180,26 @@ class Multipliers:
             width *= 2.0
             self._weigh()
 
-    def _update(self) -> None:
-        """Take the new multipliers of all points and a larger sigma."""
+    def _update(self) -> bool:
+        """Take the new multipliers of all points and a larger sigma.
+
+        Not yet, and return False, if points that were left alone would change their weights: they
+        join the live ones first.
+        """
         self.scores = self.points.times(self.w)
-        x = np.empty(len(self.y))
-        signed, d = np.empty(len(self.y)), np.empty(len(self.y))
+        x, signed, d = (np.empty(len(self.y)) for _ in range(3))
         _weights(self.y, self.tau, self.alpha, self.scores, self.b, self.sigma, x, signed, d)
+        if not isinstance(self.rows, slice):
+            changed = x != self.alpha
+            changed[self.rows] = False
+            if changed.any():
+                changed[self.rows] = True
+                self._settle(changed)
+                return False
         self.alpha = x
         self.sigma = min(GROWTH * self.sigma, LAST)
         self._settle()
+        return True
 
 
 @compiled
