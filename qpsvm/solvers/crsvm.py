@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.domains import BoxHyperplane, Domain
@@ -45,7 +46,7 @@ GROW, SHRINK = 2.0, 1.5
 ALMOST_ALL = 0.8
 """From this share on, a choice of rows costs more than it saves."""
 
-LAPACK, PRODUCTS = 1000, 1 << 23
+LAPACK, PRODUCTS = 1000, 1 << 24
 """Order of the normal matrix, entries of X up to which one thread is faster than several."""
 
 FLOOR = 1e-13
@@ -128,9 +129,9 @@ class ConstraintReduced(Solver):
         return 1
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
-        """Say so for normal matrices of a small order, and for X that the caches nearly hold."""
-        m, n = problem.gram.kernel.factor().shape
-        return n <= LAPACK, m * n <= PRODUCTS
+        """Say so for normal matrices of a small order, for CSR points, and for few dense ones."""
+        X = problem.gram.kernel.factor()
+        return X.shape[1] <= LAPACK, sp.issparse(X) or X.size <= PRODUCTS
 
     def default_max_iter(self, problem: QP) -> int:
         """Return the paper's limit; Newton steps after a sample are more and cheaper."""
