@@ -29,7 +29,7 @@ SHARE, FEWEST = 30, 20
 SAMPLE_GAP = 1e-2
 """Complementarity relative to the value at which the sample is left."""
 
-REPORT, BETTER = 0.1, 10.0
+REPORT, BETTER = 1e-2, 10.0
 """Gap relative to the value from which an iterate is reported, and then at each such improvement."""
 
 
