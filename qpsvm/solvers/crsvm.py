@@ -11,7 +11,8 @@ Each iteration assembles the n x n normal matrix from the rows Q that matter by 
 end, and predictor and correctors share its factor. As printed, M_Q replaces the exact matrix M; for
 small Q the method then may not converge. Here M_Q is the preconditioner of conjugate gradients on M,
 which keeps the number of iterations of the unreduced method; ``reduction="paper"`` is the printed
-form, with Q doubled after a step that is short or leaves the residual.
+form, with Q doubled after a step that is short or leaves the residual. Tall problems begin with a
+sample of the points and end with Newton steps on all of them (`multipliers`).
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class ConstraintReduced(Solver):
     sift : bool, optional
         Whether the interior point method solves a sample of the points, and Newton steps on the
         augmented Lagrangian go on with all (see `Sifted` and `Multipliers`). By default for tall
-        points, unless `reduction` is the paper's or None. Iterations are then counted in lots.
+        points, unless `reduction` is the paper's or None. Iterations are then counted in lots, and
+        `max_iter` is looked at between two lots.
     """
 
     reduction: str | None = "preconditioner"
