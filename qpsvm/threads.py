@@ -114,9 +114,8 @@ def _controller() -> Any:
 def single(lapack: bool, products: bool) -> Iterator[None]:
     """Use one thread of scipy's OpenBLAS, of numpy's, or of both, inside a ``with`` block.
 
-    Two threads wait for each other longer than they work where matrices are small: a Cholesky
-    factor of order 300 takes 2.5 ms with one thread, and up to 50 times that with two on a busy
-    machine.
+    Where matrices are small, two threads wait for each other longer than they work, and most of all
+    where other processes want the processors.
     """
     pools = [
         pool
