@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm import threads
 from qpsvm.certificate import Certified, certify
 from qpsvm.forms import QP, Bounds
 from qpsvm.result import History, Progress, Status, passed_test
@@ -52,15 +53,16 @@ def run(
 ) -> Outcome:
     """Iterate until a certificate passes or a limit is met; return the best certified answer."""
     begun = time.perf_counter()
-    state = solver.init(problem, x0, np.random.default_rng(seed))
-    trace = _Trace(problem, limits, state.x.copy(), time.perf_counter())
-    with _interrupt_flag() as interrupted:  # also while the closing certificate is computed
-        status, certified = _iterate(problem, solver, state, limits, interrupted, trace)
-        stopped = time.perf_counter()
-        if certified is None:
-            honest = replace(problem, convex=problem.convex and status is not Status.NONCONVEX)
-            x, partial = (trace.best, False) if solver.confirms else (state.x, True)
-            certified = certify(honest, x, limits.tol, support_only=partial)
+    with threads.single(*solver.on_one_thread(problem)):
+        state = solver.init(problem, x0, np.random.default_rng(seed))
+        trace = _Trace(problem, limits, state.x.copy(), time.perf_counter())
+        with _interrupt_flag() as interrupted:  # also while the closing certificate is computed
+            status, certified = _iterate(problem, solver, state, limits, interrupted, trace)
+            stopped = time.perf_counter()
+            if certified is None:
+                honest = replace(problem, convex=problem.convex and status is not Status.NONCONVEX)
+                x, partial = (trace.best, False) if solver.confirms else (state.x, True)
+                certified = certify(honest, x, limits.tol, support_only=partial)
     if certified.certificate.passed:
         status = Status.OPTIMAL
     elif status is Status.STALLED and not problem.convex:

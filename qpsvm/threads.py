@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from qpsvm.errors import check_number
@@ -108,6 +108,57 @@ def _controller() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def single(lapack: bool, products: bool) -> Iterator[None]:
+    """Use one thread of scipy's OpenBLAS, of numpy's, or of both, inside a ``with`` block.
+
+    Where matrices are small, two threads wait for each other longer than they work, and most of all
+    where other processes want the processors.
+    """
+    pools = [
+        pool
+        for pool in (_pools() if lapack or products else ())
+        if (products if "numpy" in pool.filepath else lapack)
+    ]
+    for pool in pools:
+        _take(pool)
+    try:
+        yield
+    finally:
+        for pool in pools:
+            _give_back(pool)
+
+
+_held: dict[str, tuple[int, int]] = {}  # solves at work on one thread, and the number before
+_lock = threading.Lock()
+
+
+def _take(pool: Any) -> None:
+    with _lock:
+        n, before = _held.get(pool.filepath, (0, pool.num_threads))
+        _held[pool.filepath] = n + 1, before
+        pool.set_num_threads(1)
+
+
+def _give_back(pool: Any) -> None:
+    with _lock:
+        n, before = _held.pop(pool.filepath)
+        if n > 1:
+            _held[pool.filepath] = n - 1, before
+        else:
+            pool.set_num_threads(before)
+
+
+@cache
+def _pools() -> list[Any]:
+    """Return what controls the libraries at hand; to find them takes milliseconds."""
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    found = ThreadpoolController().lib_controllers
+    return [pool for pool in found if pool.user_api == "blas"]
 
 
 def describe() -> dict[str, str]:

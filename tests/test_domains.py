@@ -217,3 +217,21 @@ def test_bounds_of_a_capped_simplex():
         CappedSimplex([1.0, 0.0])
     assert CappedSimplex(np.full(3, 1.0 / 3.0 - 1e-16)).upper.sum() == pytest.approx(1.0, abs=1e-15)
     assert CappedSimplex([5.0, 0.5]).upper[0] == 1.0
+
+
+@pytest.mark.parametrize("weights", ["equal", "ties", "different"])
+def test_the_best_bias_of_many_points_is_found_without_sorting_them_all(rng, monkeypatch, weights):
+    from qpsvm.domains import box_hyperplane
+
+    m = 400
+    y = np.where(rng.random(m) < 0.2, 1.0, -1.0)
+    upper = rng.uniform(0.1, 2, m) if weights == "different" else np.full(m, 0.1)
+    g = rng.standard_normal(m)
+    g = np.round(g, 1) if weights == "ties" else g
+    domain = box_hyperplane.BoxHyperplane(upper, y)
+    loss = [float(np.sum(upper * np.maximum(0, -(g + b * y)))) for b in -y * g]
+    for many, few in ((5000, 500), (10, 1), (10, 7), (399, 300)):
+        monkeypatch.setattr(box_hyperplane, "MANY", many)
+        monkeypatch.setattr(box_hyperplane, "FEW", few)
+        b = domain.best_multiplier(g)
+        assert np.sum(upper * np.maximum(0, -(g + b * y))) == pytest.approx(min(loss), rel=1e-12)

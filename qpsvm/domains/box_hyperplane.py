@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from qpsvm.domains.base import Domain
 
+MANY, FEW = 5000, 500
+"""Breakpoints from which they are not all sorted, and about how many of them are first."""
+
 
 @dataclass(frozen=True, eq=False)
 class BoxHyperplane(Domain):
@@ -42,10 +45,30 @@ class BoxHyperplane(Domain):
         its slope by upper_i. The answer is the first breakpoint after which the slope is >= 0.
         """
         breakpoints = -self.y * g
+        upper, below = self.upper, -float(np.sum(self.upper[self.y > 0]))
+        total = below + float(np.sum(upper))
+        enough = -1e-12 * total if total > 0 else total
+        if len(breakpoints) > MANY:  # bisect between some of them; few are left to sort
+            some = np.sort(breakpoints[:: len(breakpoints) // FEW])
+            low, high = (
+                -1,
+                len(some),
+            )  # the slope after some[low] is too small, after some[high] not
+            while high - low > 1:
+                middle = (low + high) // 2
+                passed = float(np.sum(upper, where=breakpoints <= some[middle]))
+                low, high = (middle, high) if below + passed < enough else (low, middle)
+            left = np.ones(len(breakpoints), np.bool_)
+            if low >= 0:
+                left &= breakpoints > some[low]
+                below += float(np.sum(upper, where=~left))
+            if high < len(some):
+                left &= breakpoints <= some[high]
+            breakpoints, upper = breakpoints[left], upper[left]
         order = np.argsort(breakpoints)
-        slope = np.cumsum(self.upper[order]) - float(np.sum(self.upper[self.y > 0]))
-        enough = slope >= -1e-12 * slope[-1] if slope[-1] > 0 else slope >= slope[-1]
-        return float(breakpoints[order[np.argmax(enough)]])
+        slope = below + np.cumsum(upper[order])
+        first = min(int(np.searchsorted(slope, enough)), len(order) - 1)
+        return float(breakpoints[order[first]])
 
     def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a minimiser of g'v: bounds by the sign of g + b y, ties filled to balance y'v."""
@@ -77,7 +100,8 @@ class BoxHyperplane(Domain):
         plus, minus = self.y > 0, self.y < 0
         if not plus.any() or not minus.any():
             return np.inf, np.inf if plus.any() else -np.inf
-        p, q = float(h[plus].min()), float(h[minus].min())
+        p = float(np.min(h, where=plus, initial=np.inf))
+        q = float(np.min(h, where=minus, initial=np.inf))
         return 0.5 * (p + q), 0.5 * (q - p)
 
     def violation(self, x: NDArray[np.float64]) -> float:

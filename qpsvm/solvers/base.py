@@ -69,6 +69,10 @@ class Solver(ABC):
         """Return the number of iterations between two checks, fixed by the problem's size."""
         return int(np.clip(WORK_BETWEEN_POLLS / problem.m, 1, 5000))
 
+    def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
+        """Return whether scipy's OpenBLAS (factors) and numpy's (products) are to use one thread."""
+        return False, False
+
     def default_max_iter(self, problem: QP) -> int:
         """Return a finite budget for those who give none: seconds at 1,000 points."""
         return max(100 * problem.m, min(5_000_000, int(1e10 / problem.m)))

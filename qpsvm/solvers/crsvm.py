@@ -12,7 +12,8 @@ end, and predictor and correctors share its factor. As printed, M_Q replaces the
 small Q the method then may not converge. Here M_Q is the preconditioner of conjugate gradients on M,
 which keeps the number of iterations of the unreduced method; ``reduction="paper"`` is the printed
 form, with Q doubled after a step that is short or leaves the residual. Without a bias, gamma = 0 and
-there is no y'alpha = 0.
+there is no y'alpha = 0. Tall problems begin with a sample of the points and end with Newton steps on
+all of them (`multipliers`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
@@ -45,6 +47,9 @@ GROW, SHRINK = 2.0, 1.5
 
 ALMOST_ALL = 0.8
 """From this share on, a choice of rows costs more than it saves."""
+
+LAPACK, PRODUCTS = 1000, 1 << 24
+"""Order of the normal matrix, entries of X up to which one thread is faster than several."""
 
 FLOOR = 1e-13
 """Complementarity is not driven below this share of the value: what is left is feasibility."""
@@ -79,9 +84,10 @@ class ConstraintReduced(Solver):
         alpha = u = tau / 2, s = xi = 2, whatever the units of tau; or 2 for each, as in the paper,
         which is meant for tau near 1.
     sift : bool, optional
-        Whether rows far on the right side of their margin are left out, after a look at a sample,
-        and looked at again at the end of a round (see `Sifted`). By default for tall points, unless
-        `reduction` is the paper's or None. Iterations are then counted at the end of a round.
+        Whether the interior point method solves a sample of the points, and Newton steps on the
+        augmented Lagrangian go on with all (see `Sifted` and `Multipliers`). By default for tall
+        points, unless `reduction` is the paper's or None. Iterations are then counted in lots, and
+        `max_iter` is looked at between two lots.
     """
 
     reduction: str | None = "preconditioner"
@@ -125,9 +131,14 @@ class ConstraintReduced(Solver):
         """Certify every iteration: they are few."""
         return 1
 
+    def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
+        """Say so for normal matrices of a small order, for CSR points, and for few dense ones."""
+        X = problem.gram.kernel.factor()
+        return X.shape[1] <= LAPACK, sp.issparse(X) or X.size <= PRODUCTS
+
     def default_max_iter(self, problem: QP) -> int:
-        """Return the paper's limit."""
-        return 200
+        """Return the paper's limit; Newton steps after a sample are more and cheaper."""
+        return 200 if self.sift is False or self.reduction != "preconditioner" else 1000
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> Whole:
         """Return the starting point, or one nine tenths of the way from it to x0."""
@@ -161,7 +172,8 @@ class ConstraintReduced(Solver):
                 return Reply(done, Stop.STALLED)
             try:
                 with np.errstate(all="ignore"):  # what is not finite is found and said
-                    moved = self._iterate(state)
+                    own = state.iterate()
+                    moved = self._iterate(state) if own is None else own
             except np.linalg.LinAlgError:
                 return Reply(done, Stop.NUMERICAL)
             counted = state.take_stock(moved)
@@ -174,7 +186,7 @@ class ConstraintReduced(Solver):
         """Take over a fresh G x, compute the scores afresh, and go on."""
         state.product[:] = product
         state.exact = False
-        state.core.compute_scores()
+        state.refresh()
 
     def _iterate(self, state: Whole) -> bool:
         """Make one iteration; return False at a point that cannot be improved."""

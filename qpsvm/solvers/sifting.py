@@ -1,11 +1,8 @@
-"""From the iterate of the interior point method to a feasible point, on all rows or by sifting.
+"""From the iterate of the interior point method to a feasible point, on all points or from a sample.
 
-Sifting is for points much taller than wide. A row far on the right side of its margin has alpha = 0 at
-the optimum, and the problem without it has the same solution. A random sample with its penalties
-scaled up is solved roughly; the rows that it puts far on the right side are left out; the others are
-solved; then all rows are looked at, and those left out that come out on the wrong side join the next
-round. Only such rows are left out: with alpha fixed at tau on the other side the problem could lose
-its lower bound.
+Problems much taller than wide begin with a random sample of the points, its penalties scaled up, which
+the interior point method solves roughly. From there Newton steps on the augmented Lagrangian go on
+with all points, most of which soon keep their weights (see `multipliers`).
 """
 
 from __future__ import annotations
@@ -16,28 +13,24 @@ from numpy.typing import NDArray
 from qpsvm.domains import BoxHyperplane
 from qpsvm.solvers.crossover import Vertex, crossover
 from qpsvm.solvers.interior import Interior, cold
+from qpsvm.solvers.multipliers import Multipliers
 from qpsvm.solvers.normal_equations import NormalEquations
 
 Vector = NDArray[np.float64]
-Rows = NDArray[np.int64]
-
 NEAR = 1e-3
 """Complementarity relative to the value below which the crossover is tried."""
 
-TALL, LARGE = 500, 20_000
-"""Sifting pays from this many rows for each column, and from this many in all."""
+TALL, LARGE = 100, 20_000
+"""A sample pays from this many points for each column, and from this many in all."""
 
-SHARE, FEWEST = 12, 20
-"""The sample is one row in 12, at least 20 for each column."""
+SHARE, FEWEST = 30, 20
+"""The sample is one point in 30, at least 20 for each column."""
 
-SAMPLE_GAP, ROUND_GAP = 1e-2, 1e-10
-"""Complementarity relative to the value at which the sample is left, and a round."""
+SAMPLE_GAP = 1e-2
+"""Complementarity relative to the value at which the sample is left."""
 
-SUPPORT, SPARE = 2, 4
-"""Rows kept: twice the predicted number of support vectors, and four for each column..."""
-
-TOO_MANY = 0.7
-"""...or all, if these are more than that share of them."""
+REPORT, BETTER = 1e-2, 10.0
+"""Gap relative to the value from which an iterate is reported, and then at each such improvement."""
 
 
 def pays(points: NormalEquations) -> bool:
@@ -80,6 +73,14 @@ class Whole:
         self.product = core.y * scores
         return int(moved)
 
+    def iterate(self) -> bool | None:
+        """Make an iteration of its own, if it has one."""
+        return None
+
+    def refresh(self) -> None:
+        """Compute the scores afresh."""
+        self.core.compute_scores()
+
     def vertex(self) -> Vertex | None:
         """Return the optimal weights where they can be read off the iterate."""
         core = self.core
@@ -105,7 +106,7 @@ def balanced(core: Interior) -> tuple[Vector, bool]:
 
 
 class Sifted(Whole):
-    """An iterate on some of the rows, and the feasible point of the whole problem."""
+    """The sample, then an iterate on all points."""
 
     def __init__(
         self,
@@ -116,37 +117,80 @@ class Sifted(Whole):
         x0: Vector | None,
     ) -> None:
         super().__init__(points, y, tau, None)  # type: ignore[arg-type]
-        self.rows: Rows  # those of the core
-        self.before = dict.fromkeys(("cg", "corrections", "rows", "rounds"), 0)  # of earlier rounds
-        self.since = 0  # iterations in this round
-        self.sampled = x0 is None  # the core is the sample
+        self.since = 0  # iterations since the last report
+        self.reported = REPORT * BETTER
+        self.updated = False  # the last step ended with new multipliers
+        self.n_free = -1  # weights between their bounds at the last look
+        self.newton: Multipliers | None = None
         if x0 is None:
             self._sample(rng)
         else:
-            margins = y * points.times(points.transposed(y * x0))
-            bias = BoxHyperplane(tau, y).best_multiplier(margins - 1.0) if points.bias else 0.0
-            self._choose(margins + y * bias - 1.0)
+            w = points.transposed(y * x0)
+            excess = y * points.times(w) - 1.0
+            b = BoxHyperplane(tau, y).best_multiplier(excess) if points.bias else 0.0
+            self.newton = Multipliers(points, y, tau, w, b)
 
     @property
     def counters(self) -> dict[str, int]:
-        """Add what the rounds before counted."""
-        now = super().counters | {"rounds": 1}
-        return {key: self.before[key] + now[key] for key in now}
+        """Add the Newton steps."""
+        newton = self.newton
+        before = super().counters if self.core is not None else dict.fromkeys(KINDS, 0)
+        if newton is None:
+            return before | {"newton": 0}
+        return before | {"newton": newton.n_newton, "rows": before["rows"] + newton.n_rows}
+
+    def iterate(self) -> bool | None:
+        """Make a Newton step; None while the sample is at work."""
+        if self.newton is None:
+            return None
+        if self.newton.finished and self.updated:
+            return False  # rounding is all that is left
+        self.updated = self.newton.step()
+        return True
+
+    def refresh(self) -> None:
+        """Compute the scores afresh."""
+        if self.newton is not None:
+            self.newton.refresh()
 
     def take_stock(self, moved: bool) -> int:
-        """Count nothing until a round is over; then look at all rows."""
-        core = self.core
+        """Count nothing until the sample is solved, or the multipliers are much better."""
         self.since += moved
-        vertex = None if self.sampled else self.vertex()
-        goal = SAMPLE_GAP if self.sampled else ROUND_GAP
-        if moved and vertex is None and core.complementarity > goal * core.size:
+        if self.newton is None:
+            core = self.core
+            if moved and core.complementarity > SAMPLE_GAP * core.size:
+                return 0
+            self.newton = Multipliers(self.points, self.y, self.tau, core.w, -core.gamma)
+            return 0 if moved else self._report()
+        return self._report() if self.updated and moved else 0
+
+    def _report(self) -> int:
+        """Make the multipliers feasible and report them, if they are worth it."""
+        y, newton = self.y, self.newton
+        assert newton is not None
+        x = newton.alpha.copy()
+        plus, minus = float(np.sum(x[y > 0])), float(np.sum(x[y < 0]))
+        if self.points.bias and plus != minus:
+            x[(y > 0) == (plus > minus)] *= min(plus, minus) / max(plus, minus)
+        w = self.points.transposed(y * x)
+        product = y * self.points.times(w)
+        slack = product + y * newton.b - 1.0
+        gap = float((self.tau - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0))
+        value = float(np.sum(x)) - 0.5 * float(w @ w)
+        low, high = newton.alpha <= 0.0, newton.alpha >= self.tau
+        free = len(x) - int(np.count_nonzero(low | high))
+        settled, self.n_free = free == self.n_free, free
+        better = gap <= value * self.reported / BETTER or newton.finished
+        if gap <= NEAR * value and (better or settled):
+            vertex = crossover(self.points, y, self.tau, x, low, high, value)
+            if vertex is not None:
+                self.exact, better = True, True
+                x, product = vertex.x, vertex.product
+        if not better:
             return 0
+        self.x, self.product = x, product
+        self.reported = gap / value if value > 0 else self.reported
         counted, self.since = self.since, 0
-        if self.sampled:
-            self.sampled = False
-            self._choose(self.y * (self.points.times(core.w) - core.gamma) - 1.0)
-        else:
-            self._look(vertex)
         return counted
 
     def _sample(self, rng: np.random.Generator) -> None:
@@ -158,38 +202,10 @@ class Sifted(Whole):
             count = min(len(rows), max(size // 2, size - (m - len(rows))))
             chosen.append(rng.choice(rows, count, replace=False))
             factor[rows] = len(rows) / max(count, 1)
-        self._start(np.sort(np.concatenate(chosen)), self.tau * factor)
+        rows = np.sort(np.concatenate(chosen))
+        points = self.points if len(rows) == m else self.points.take(rows)
+        tau = (self.tau * factor)[rows]
+        self.core = cold(points, self.y[rows], tau, 0.5 * tau, 0.5 * tau)
 
-    def _choose(self, excess: Vector) -> None:
-        """Keep the rows with the smallest excess of their margin over 1."""
-        m = len(excess)
-        count = int(SUPPORT * np.count_nonzero(excess <= 0)) + SPARE * self.points.n
-        rows = np.arange(m)
-        if count < TOO_MANY * m:
-            rows = np.sort(np.argpartition(excess, count)[:count])
-        self._start(rows, self.tau)
 
-    def _look(self, vertex: Vertex | None) -> None:
-        """Report the iterate; go on with the rows that come out wrong, if there are any."""
-        core = self.core
-        x, bias = (balanced(core)[0], -core.gamma) if vertex is None else (vertex.x, vertex.bias)
-        self.x = np.zeros(len(self.y))
-        self.x[self.rows] = x
-        self.product = self.y * self.points.times(core.points.transposed(core.y * x))
-        excess = self.product + self.y * bias - 1.0
-        wrong = excess < -1e-9
-        wrong[self.rows] = False
-        if not wrong.any():
-            self.exact = vertex is not None
-            return
-        joins = excess <= -2.0 * float(np.min(excess[wrong]))
-        joins[self.rows] = True
-        self._start(np.flatnonzero(joins), self.tau)
-
-    def _start(self, rows: Rows, tau: Vector) -> None:
-        """Begin a round on the rows asked for."""
-        if self.core is not None:
-            self.before = self.counters
-        self.rows = rows
-        points = self.points if len(rows) == len(self.y) else self.points.take(rows)
-        self.core = cold(points, self.y[rows], tau[rows], 0.5 * tau[rows], 0.5 * tau[rows])
+KINDS = ("cg", "corrections", "rows")

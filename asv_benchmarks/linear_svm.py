@@ -1,0 +1,326 @@
+"""Linear SVMs: `crsvm` beside its unreduced form, other solvers, and on growing data.
+
+Rows for `asv_benchmarks.tables`. Every solver runs in a process of its own, with a time limit.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import qpsvm
+from asv_benchmarks import real_data
+from qpsvm import HingePrimal
+from qpsvm.certificate import certify
+
+C, LIMIT, RUNS = 1.0, 6.0, 3
+TOLERANCES = (1e-3, 1e-6, 1e-8)
+VARIANTS = {
+    f"{choice}, {name}": {"constraint_choice": choice, **sizing}
+    for choice in ("omega", "one-sided")
+    for name, sizing in {
+        "fixed half": {"adaptive": False, "q_upper": 0.5},
+        "adaptive": {"balanced": False},
+        "adaptive balanced": {},
+    }.items()
+}
+ADULT = ("a1a", "a2a", "a3a", "a4a", "a5a", "a8a", "a9a")
+
+
+# The data.
+
+
+def second_order(X: np.ndarray) -> np.ndarray:
+    """Return the features of (x'z + 1)^2, (5.1) of Jung, O'Leary and Tits."""
+    i, j = np.triu_indices(X.shape[1], 1)
+    root = np.sqrt(2.0)
+    return np.hstack([np.ones((len(X), 1)), root * X, X**2, root * X[:, i] * X[:, j]])
+
+
+def normalized(X: np.ndarray) -> np.ndarray:
+    """Divide by the largest absolute entry, (5.2)."""
+    return X / np.max(np.abs(X))
+
+
+def waves(m: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw Breiman's waveforms: mixtures of two of three triangles of 21 points, with noise."""
+    rng = np.random.default_rng(seed)
+    at = np.arange(1, 22)
+    triangle = np.array([np.maximum(6 - np.abs(at - c), 0) for c in (11, 7, 15)])
+    of, u = rng.integers(3, size=m), rng.random((m, 1))
+    X = u * triangle[of] + (1 - u) * triangle[(of + 1) % 3]
+    return X + rng.standard_normal(X.shape), np.where(of == 0, 1.0, -1.0)
+
+
+def _dense(name: str) -> tuple[np.ndarray, np.ndarray]:
+    X, y = real_data.load(name)
+    return X.toarray().astype(np.float64), y
+
+
+def paper_data() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    X, y = _dense("mushrooms")
+    yield "mushrooms, linear", normalized(X), np.where(y > np.mean(y), 1.0, -1.0)
+    X, y = _dense("letter.scale")
+    yield "letter, order 2", normalized(second_order(X)), np.where(y == 26, 1.0, -1.0)
+    X, y = waves(5000)
+    yield "waveform, order 2", normalized(second_order(X)), y
+    X, y = _dense("isolet1560")
+    yield "isolet, linear", X, np.where(y == np.max(y), 1.0, -1.0)
+
+
+def gaussians(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw two classes that differ in the mean of five features."""
+    rng = np.random.default_rng(12345)
+    y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
+    X = rng.standard_normal((m, n))
+    X[:, :5] += y[:, None] * (2.0 / np.sqrt(5.0))
+    return X, y
+
+
+def mixture(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.datasets import make_classification
+
+    X, y = make_classification(
+        m, n, n_informative=20, n_redundant=10, n_clusters_per_class=4, flip_y=0.01, random_state=0
+    )
+    return (X - X.mean(0)) / X.std(0), np.where(y > 0, 1.0, -1.0)
+
+
+def covtype() -> tuple[np.ndarray, np.ndarray]:
+    X, y = _dense("covtype")
+    low, high = X.min(axis=0), X.max(axis=0)
+    return (X - low) / np.where(high > low, high - low, 1.0), np.where(y == 2, 1.0, -1.0)
+
+
+def real(name: str) -> tuple[Any, np.ndarray]:
+    X, y = real_data.load(name)
+    return X.astype(np.float64), np.where(y > 0, 1.0, -1.0)
+
+
+DATA: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
+    "a9a": lambda: real("a9a"),
+    "w8a": lambda: real("w8a"),
+    "20,000 x 50": lambda: mixture(20_000, 50),
+    "200,000 x 20": lambda: gaussians(200_000, 20),
+    "covtype": covtype,
+    "1,000,000 x 100": lambda: gaussians(1_000_000, 100),
+}
+
+
+# The solvers: each returns weights alpha of the free-bias problem, or a w of the one without bias.
+
+
+def _program(X: Any, y: np.ndarray) -> tuple[Any, ...]:
+    """Return Z = YX as a sparse matrix, identity and zero blocks for the quadratic programs."""
+    m, d = X.shape
+    return sp.csc_matrix(sp.diags(y) @ sp.csr_matrix(X)), sp.identity(m, format="csc"), m, d
+
+
+def piqp(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
+    import piqp as library
+
+    Z, eye, m, d = _program(X, y)
+    P = sp.block_diag([sp.identity(d), sp.csc_matrix((1 + m, 1 + m))], format="csc")
+    G = sp.hstack([Z, sp.csc_matrix(y[:, None]), eye], format="csc")
+    solver = library.SparseSolver()
+    solver.settings.eps_abs, solver.settings.eps_rel = min(tol, 1e-6), tol / 10
+    low = np.r_[np.full(d + 1, -1e30), np.zeros(m)]
+    cost = np.r_[np.zeros(d + 1), np.full(m, C)]
+    high = np.full(m, 1e30)
+    solver.setup(P, cost, None, None, G, np.ones(m), high, low, np.full(d + 1 + m, 1e30))
+    solver.solve()
+    return {"alpha": np.abs(np.asarray(solver.result.z_l)[:m])}
+
+
+def clarabel(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
+    import clarabel as library
+
+    Z, eye, m, d = _program(X, y)
+    P = sp.block_diag([sp.csc_matrix((m, m)), sp.identity(d)], format="csc")
+    empty = sp.csc_matrix((m, d))
+    A = sp.vstack(
+        [
+            sp.hstack([Z.T, -sp.identity(d)]),
+            sp.hstack([sp.csc_matrix(y[None, :]), sp.csc_matrix((1, d))]),
+            sp.hstack([-eye, empty]),
+            sp.hstack([eye, empty]),
+        ],
+        format="csc",
+    )
+    settings = library.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_rel = settings.tol_gap_abs = settings.tol_feas = tol / 10
+    cones = [library.ZeroConeT(d + 1), library.NonnegativeConeT(2 * m)]
+    q, right = np.r_[-np.ones(m), np.zeros(d)], np.r_[np.zeros(d + 1 + m), np.full(m, C)]
+    solution = library.DefaultSolver(P, q, A, right, cones, settings).solve()
+    return {"alpha": np.asarray(solution.x)[:m]}
+
+
+def osqp(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
+    import osqp as library
+
+    Z, eye, m, d = _program(X, y)
+    P = sp.block_diag([sp.csc_matrix((m, m)), sp.identity(d)], format="csc")
+    A = sp.vstack(
+        [
+            sp.hstack([Z.T, -sp.identity(d)]),
+            sp.hstack([sp.csc_matrix(y[None, :]), sp.csc_matrix((1, d))]),
+            sp.hstack([eye, sp.csc_matrix((m, d))]),
+        ],
+        format="csc",
+    )
+    solver = library.OSQP()
+    zero = np.zeros(d + 1)
+    solver.setup(
+        P, np.r_[-np.ones(m), np.zeros(d)], A, np.r_[zero, np.zeros(m)], np.r_[zero, np.full(m, C)],
+        eps_abs=tol, eps_rel=tol, max_iter=10**6, verbose=False, polishing=False,
+    )  # fmt: skip
+    return {"alpha": np.asarray(solver.solve().x)[:m]}
+
+
+def svc(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
+    from sklearn.svm import SVC
+
+    model = SVC(C=C, kernel="linear", tol=tol, cache_size=1000).fit(X, y)
+    alpha = np.zeros(len(y))
+    coef = model.dual_coef_
+    alpha[model.support_] = np.abs(coef.toarray() if sp.issparse(coef) else coef).ravel()
+    return {"alpha": alpha}
+
+
+def linear_svc(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
+    from sklearn.svm import LinearSVC
+
+    model = LinearSVC(
+        loss="hinge", dual=True, C=C, tol=tol, fit_intercept=False, max_iter=10**6, random_state=0
+    )
+    return {"w": model.fit(X, y).coef_.ravel()}
+
+
+def crsvm(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
+    result = qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=tol)
+    return {"alpha": result.dual}
+
+
+SOLVERS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[float, ...]]] = {
+    "crsvm": (crsvm, (1e-3, 1e-6, 1e-8)),
+    "LinearSVC (no bias)": (linear_svc, (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)),
+    "PIQP": (piqp, (1e-4, 1e-9)),
+    "Clarabel": (clarabel, (1e-4, 1e-9)),
+    "OSQP": (osqp, (1e-4,)),
+    "SVC": (svc, (1e-2, 1e-5)),
+}
+"""What runs, at tolerances from loose to tight; a run over the limit ends a solver's runs."""
+
+
+def _child(solver: Callable[..., Any], X: Any, y: np.ndarray, tol: float, pipe: Any) -> None:
+    try:
+        small = slice(None, None, max(1, len(y) // 400))
+        solver(X[small], y[small], 1e-2)  # imports and compilation
+        begun = time.perf_counter()
+        answer = solver(X, y, tol)
+        pipe.send((time.perf_counter() - begun, answer))
+    except ImportError as problem:
+        pipe.send((np.nan, {"missing": problem.name}))
+
+
+def timed(solver: Callable[..., Any], X: Any, y: np.ndarray, tol: float) -> Any:
+    """Return seconds and answer of a run in a process of its own, or None past the limit."""
+    here, there = mp.get_context("fork").Pipe(duplex=False)
+    process = mp.get_context("fork").Process(target=_child, args=(solver, X, y, tol, there))
+    process.start()
+    there.close()
+    try:
+        return here.recv() if here.poll(LIMIT + 2.0) else None
+    except EOFError:
+        return None
+    finally:
+        process.kill()
+        process.join()
+
+
+def best_without_bias(X: Any, y: np.ndarray) -> float:
+    """Return the optimal value without a bias: every point once more, mirrored, at half of C."""
+    both = sp.vstack([X, -X], format="csr") if sp.issparse(X) else np.vstack([X, -X])
+    return qpsvm.solve(HingePrimal(both, np.r_[y, -y], C / 2), "crsvm", tol=1e-8).certificate.lower
+
+
+def peer_rows(names: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield data, solver, and for each tolerance the seconds, or the gap that was reached."""
+    for name in names:
+        X, y = DATA[name]()
+        some = slice(None, None, max(1, len(y) // 2000))
+        for sift in (False, True):  # compiles every step; the processes inherit it
+            qpsvm.solve(HingePrimal(X[some], y[some], C), "crsvm", tol=1e-8, sift=sift)
+        qp, least = HingePrimal(X, y, C).as_qp(), None
+        for label, (solver, tolerances) in SOLVERS.items():
+            reached: list[tuple[float, float]] = []  # gap, seconds
+            why = f"over {LIMIT:g} s"
+            for tol in tolerances:
+                run = timed(solver, X, y, tol)
+                if run is None or "missing" in run[1]:
+                    why = why if run is None else f"{run[1]['missing']} not installed"
+                    break
+                seconds, answer = run
+                if "w" in answer:
+                    least = best_without_bias(X, y) if least is None else least
+                    w = answer["w"]
+                    value = 0.5 * w @ w + C * np.sum(np.maximum(0.0, 1.0 - y * (X @ w)))
+                    reached.append(((value - least) / value, seconds))
+                else:
+                    judged = certify(qp, np.asarray(answer["alpha"], np.float64), tol)
+                    reached.append((judged.certificate.relative_gap, seconds))
+            yield name, label, *(_cell(reached, tol, why) for tol in TOLERANCES)
+
+
+def _cell(reached: list[tuple[float, float]], tol: float, why: str) -> str:
+    enough = [seconds for gap, seconds in reached if gap <= tol]
+    if enough:
+        return f"{min(enough):.3g}"
+    if not reached:
+        return why
+    gap, seconds = min(reached)
+    return f"({gap:.0e} in {seconds:.3g})"
+
+
+def variant_rows() -> Iterator[tuple[str, ...]]:
+    """Yield data, size, variant, iterations, rows for each iteration and point, seconds."""
+    for name, X, y in paper_data():
+        problem = HingePrimal(X, y, C)
+        runs = {"unreduced": {"reduction": None}, **VARIANTS}
+        for label, options in runs.items():
+            seconds = []
+            for _ in range(2):
+                begun = time.perf_counter()
+                r = qpsvm.solve(problem, "crsvm", tol=1e-8, sift=False, **options)
+                seconds.append(time.perf_counter() - begun)
+            share = r.counters["rows"] / (r.n_iter * len(y))
+            size = f"{X.shape[0]:,} x {X.shape[1]}"
+            status = "" if r.converged else f" {r.status.name}"
+            yield name, size, label, f"{r.n_iter}{status}", f"{share:.2f}", f"{min(seconds):.3g}"
+
+
+def growth_rows() -> Iterator[tuple[str, ...]]:
+    """Yield data, m, seconds to 1e-8; at the end the exponent of the fit."""
+    sizes, times = [], []
+    X, y = real(ADULT[0])
+    for sift in (False, True):  # compiles every step
+        qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8, sift=sift)
+    for name in ADULT:
+        X, y = real(name)
+        X = X / np.max(np.abs(X.data))
+        seconds = []
+        for _ in range(RUNS):
+            begun = time.perf_counter()
+            qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8)
+            seconds.append(time.perf_counter() - begun)
+        sizes.append(len(y))
+        times.append(float(np.median(seconds)))
+        yield name, f"{len(y):,}", f"{times[-1]:.3g}"
+    slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
+    yield "exponent", "", f"{slope:.2f}"

@@ -1,0 +1,238 @@
+"""Semismooth Newton steps on the augmented Lagrangian of the hinge loss: the end of a tall problem.
+
+With the margin deficits z_i = 1 - y_i (x_i'w + b), multipliers alpha and a penalty sigma, minimize
+
+    L(w, b) = 1/2 |w|^2 + sum over i of psi(alpha_i + sigma tau_i z_i) / (sigma tau_i),
+
+psi' = clip(., 0, tau_i), then take alpha = psi' and a larger sigma (Rockafellar 1976 for the method of
+multipliers; Yan and Li 2020 for Newton's method in it). Only points with 0 < alpha + sigma tau z < tau
+enter the Newton matrix I + sigma sum tau_i (x_i - xbar)(x_i - xbar)': a band of margins of width
+1 / sigma, as in the constraint-reduced normal matrix. Points far outside the band keep their
+weight, 0 or tau, while w moves, and are looked at again at each new sigma. Without a bias b = 0 and
+xbar = 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.solvers.normal_equations import NormalEquations
+from qpsvm.solvers.steps import compiled
+
+Vector = NDArray[np.float64]
+
+NEAR, SHARE, MOST_FIRST = 4, 10, 3.0
+"""Inside the first band are four points for each column, at least a tenth of all; largest sigma."""
+
+GROWTH, LAST = 4.0, 3e5
+"""The growth of sigma, and its largest value, in units of 1 / margin."""
+
+REACH = 10.0
+"""Points farther from their margin than this many widths of the band are left alone."""
+
+MOST_LIVE = 0.7
+"""Share of the points from which leaving the others alone costs more than it saves."""
+
+DECREASE, SEARCHES, INNER = 0.1, 30, 30
+"""Size of the gradient relative to the gap at which sigma grows; bisections; most steps before."""
+
+
+class Multipliers:
+    """An iterate (w, b), the multipliers of all points, and the live points with their weights."""
+
+    def __init__(
+        self, points: NormalEquations, y: Vector, tau: Vector, w: Vector, b: float
+    ) -> None:
+        self.points, self.y, self.tau = points, y, tau
+        self.w, self.b = w.copy(), b
+        self.scores = points.times(w)
+        deficit = 1.0 - y * (self.scores + b)
+        near = min(points.m, max(NEAR * points.n, points.m // SHARE)) - 1
+        self.sigma = 1.0 / max(float(np.partition(np.abs(deficit), near)[near]), 1.0 / MOST_FIRST)
+        self.alpha = tau * np.clip(0.5 * (1.0 + self.sigma * deficit), 0.0, 1.0)
+        self.n_rows = self.n_newton = 0
+        self._settle()
+
+    def _settle(self, also: NDArray[np.bool_] | bool = False) -> None:
+        """Choose the live points; gather them and what the others add to X'Y alpha and y'alpha."""
+        y, tau, m = self.y, self.tau, len(self.y)
+        live = (self.alpha > 0) & (self.alpha < tau) | also
+        live |= np.abs(1.0 - y * (self.scores + self.b)) <= REACH / self.sigma
+        self._n_inner = 0
+        if np.count_nonzero(live) > MOST_LIVE * m:
+            self.rows: NDArray[np.int64] | slice = slice(None)
+            self.live = self.points
+            self.fixed, self.fixed_balance = np.zeros(self.points.n), 0.0
+        else:
+            self.rows = np.flatnonzero(live)
+            self.live = self.points.take(self.rows)
+            others = np.where(live, 0.0, y * self.alpha)
+            self.fixed = self.points.transposed(others)
+            self.fixed_balance = float(np.sum(others))
+        self._y, self._tau = y[self.rows], tau[self.rows]
+        self._alpha, self._h = self.alpha[self.rows], self.scores[self.rows].copy()
+        self._x, self._signed, self._d = (np.empty(len(self._y)) for _ in range(3))
+        self._weigh()
+        self._gradient = self._slope_of_w()
+
+    def _weigh(self) -> None:
+        """Compute the weights of the live points at (w, b)."""
+        self._inside, balance, self._gap = _weights(
+            self._y, self._tau, self._alpha, self._h, self.b, self.sigma, self._x, self._signed,
+            self._d,
+        )  # fmt: skip
+        self._balance = balance + self.fixed_balance if self.points.bias else 0.0
+
+    @property
+    def finished(self) -> bool:
+        """Whether the penalty is so large that rounding is all that is left."""
+        return self.sigma >= LAST
+
+    def refresh(self) -> None:
+        """Compute the scores afresh."""
+        self.scores = self.points.times(self.w)
+        self._settle()
+
+    def step(self) -> bool:
+        """Make a Newton step; return whether it ended with new multipliers."""
+        if self._inside == 0:
+            self._center()
+            self._gradient = self._slope_of_w()
+        of = self.live
+        gradient = self._gradient
+        active = np.flatnonzero(self._d)
+        self.n_rows += len(active)
+        if len(active):
+            moment = np.asarray(of.X[active].astype(np.float64, copy=False).T @ self._d[active])
+            of.factor(self._d, moment, active, True)
+            dw, dh = of.solve(-(gradient + self._balance * of.mean))
+            db = self._balance / of.total - float(of.mean @ dw)
+            dh += float(of.mean @ dw)
+        else:
+            dw, db = -gradient, 0.0
+            dh = of.times(dw)
+        slope = float(gradient @ dw) - self._balance * db
+        if not np.isfinite(slope):
+            raise np.linalg.LinAlgError("the direction is not finite")
+        t = self._search(dw, dh, db, slope)
+        self.w += t * dw
+        self.b += t * db
+        self._h += t * dh
+        self.n_newton += 1
+        self._n_inner += 1
+        self._weigh()
+        self._gradient = self._slope_of_w()
+        left = float(np.linalg.norm(self._gradient) * np.linalg.norm(self.w))
+        left += abs(self._balance) * (1.0 + abs(self.b))
+        if left <= DECREASE * self._gap or self._n_inner >= INNER:
+            return self._update()
+        return False
+
+    def _slope_of_w(self) -> Vector:
+        return self.w - self.fixed - self.live.transposed(self._signed)
+
+    def _search(self, dw: Vector, dh: Vector, db: float, slope: float) -> float:
+        """Return 1, or a step where the slope along the direction is a tenth of the first."""
+        first, second = float(self.w @ dw), float(dw @ dw)
+        first -= float(self.fixed @ dw) + self.fixed_balance * db
+
+        def at(t: float) -> float:
+            return (
+                first
+                + t * second
+                + float(
+                    _slope(self._y, self._tau, self._alpha, self._h, self.b, dh, db, self.sigma, t)
+                )
+            )
+
+        low, at_low, high, at_high = 0.0, slope, 1.0, at(1.0)
+        enough, t = 0.1 * abs(slope), 1.0
+        if at_high <= enough:
+            return 1.0
+        for _ in range(SEARCHES):
+            t = low - at_low * (high - low) / (at_high - at_low)
+            t = min(max(t, 0.95 * low + 0.05 * high), 0.05 * low + 0.95 * high)
+            value = at(t)
+            if abs(value) <= enough:
+                break
+            if value > 0:
+                high, at_high = t, value
+            else:
+                low, at_low = t, value
+        return t
+
+    def _center(self) -> None:
+        """Move b until a live point is inside the band or the weights are balanced."""
+        low, high, width = -np.inf, np.inf, 1.0 / self.sigma
+        for _ in range(100):
+            if self._inside or self._balance == 0.0:
+                return
+            if self._balance > 0:
+                low = self.b
+            else:
+                high = self.b
+            bounded = np.isfinite(low) and np.isfinite(high)
+            self.b = (
+                0.5 * (low + high) if bounded else low + width if low > -np.inf else high - width
+            )
+            width *= 2.0
+            self._weigh()
+
+    def _update(self) -> bool:
+        """Take the new multipliers of all points and a larger sigma.
+
+        Not yet, and return False, if points that were left alone would change their weights: they
+        join the live ones first.
+        """
+        self.scores = self.points.times(self.w)
+        x, signed, d = (np.empty(len(self.y)) for _ in range(3))
+        _weights(self.y, self.tau, self.alpha, self.scores, self.b, self.sigma, x, signed, d)
+        if not isinstance(self.rows, slice):
+            changed = x != self.alpha
+            changed[self.rows] = False
+            if changed.any():
+                changed[self.rows] = True
+                self._settle(changed)
+                return False
+        self.alpha = x
+        self.sigma = min(GROWTH * self.sigma, LAST)
+        self._settle()
+        return True
+
+
+@compiled
+def _weights(
+    y: Any, tau: Any, alpha: Any, h: Any, b: float, sigma: float, x: Any, signed: Any, d: Any
+) -> Any:
+    """Fill weights and scaling; return the number inside the band, y'x and the gap at (w, b)."""
+    inside = 0
+    balance = 0.0
+    gap = 0.0
+    for i in range(y.shape[0]):
+        z = 1.0 - y[i] * (h[i] + b)
+        t = alpha[i] + sigma * tau[i] * z
+        v = min(max(t, 0.0), tau[i])
+        x[i] = v
+        signed[i] = y[i] * v
+        band = t > 0.0 and t < tau[i]
+        d[i] = sigma * tau[i] if band else 0.0
+        inside += 1 if band else 0
+        balance += signed[i]
+        gap += (tau[i] - v) * max(z, 0.0) + v * max(-z, 0.0)
+    return inside, balance, gap
+
+
+@compiled
+def _slope(
+    y: Any, tau: Any, alpha: Any, h: Any, b: float, dh: Any, db: float, sigma: float, s: float
+) -> float:
+    """Return the share of the loss in the derivative of L after the step s."""
+    total = 0.0
+    for i in range(y.shape[0]):
+        move = dh[i] + db
+        t = alpha[i] + sigma * tau[i] * (1.0 - y[i] * (h[i] + b + s * move))
+        total -= y[i] * move * min(max(t, 0.0), tau[i])
+    return total
