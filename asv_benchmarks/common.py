@@ -16,6 +16,8 @@ NAMES = [
     "polytope_distance/digits-linear",
     "hinge/breast-cancer-rbf",
     "hinge_primal/digits-linear",
+    "lp_svm/breast-cancer",
+    "ls_svm/breast-cancer",
 ]
 """Instances that are measured, one of each family, on real data."""
 
@@ -44,6 +46,8 @@ def fitting_pairs(names: list[str]) -> list[str]:
         "polytope_distance": qpsvm.PolytopeDistanceDual(K, y),
         "hinge": qpsvm.HingeDual(K, y),
         "hinge_primal": qpsvm.HingePrimal(K, y),
+        "lp_svm": qpsvm.LPSVMPrimal(K, y),
+        "ls_svm": qpsvm.LSSVMPrimal(K, y),
     }  # data are loaded by the benchmark that needs them, not by all of them
     known = distinct_methods()
     fitting = {name: qpsvm.methods(small[SELECTION[name].family]) for name in names}

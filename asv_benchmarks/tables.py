@@ -357,7 +357,7 @@ def solved(name: str, problem: Any, method: str, tol: float, dtype: Any = np.flo
         result = qpsvm.solve(problem, method, tol=tol, time_limit=TIME_LIMIT)
         seconds.append(time.perf_counter() - begun)
     assert result is not None
-    m = f"{problem.as_qp().m:,}"
+    m = f"{problem.forms()[0].m:,}"
     gap = f"{result.certificate.relative_gap:.1e}"
     gap += "" if result.converged else f" {result.status.name}"
     counts = (len(result.support), result.n_iter, result.counters["columns"])

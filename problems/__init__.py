@@ -13,14 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from problems import hinge, l2_svm, meb, one_class, polytope_distance, stress, svdd
-from problems.instance import FAMILIES, Instance
+from problems import (
+    hinge,
+    l2_svm,
+    lp_svm,
+    ls_svm,
+    meb,
+    one_class,
+    polytope_distance,
+    stress,
+    svdd,
+)
+from problems.instance import FAMILIES, PRIMAL, Instance
 
-__all__ = ["FAMILIES", "INSTANCES", "Instance", "select"]
+__all__ = ["FAMILIES", "INSTANCES", "PRIMAL", "Instance", "select"]
 
 INSTANCES: dict[str, Instance] = {
     instance.name: instance
-    for module in (meb, l2_svm, polytope_distance, hinge, one_class, svdd)
+    for module in (meb, l2_svm, polytope_distance, hinge, lp_svm, ls_svm, one_class, svdd)
     for instance in module.INSTANCES
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from problems.instance import Data, Instance
-from problems.kernels import dense_gram
+from problems.kernels import LINEAR, dense_gram
 
 
 def declare(instance: Instance, gram: str = "demand") -> Any:
@@ -31,6 +31,12 @@ def declare(instance: Instance, gram: str = "demand") -> Any:
     data = instance.data()
     if instance.family == "hinge_primal":
         return qpsvm.HingePrimal(data["X"], data["y"], C=data["C"], bias=data["bias"])
+    if instance.family == "lp_svm":
+        return qpsvm.LPSVMPrimal(data["X"], data["y"], C=data["C"], bias=data["bias"])
+    if instance.family == "ls_svm":
+        linear = data["kernel"] == LINEAR
+        X = data["X"] if linear else _gram_on_demand(data)
+        return qpsvm.LSSVMPrimal(X, data["y"], C=data["C"], bias=data["bias"])
     K = dense_gram(data) if gram == "dense" or "K" in data else _gram_on_demand(data)
     if instance.family == "meb":
         return qpsvm.MEBDual(K)

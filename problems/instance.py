@@ -12,7 +12,13 @@ import scipy.sparse
 
 Data = dict[str, Any]
 
-FAMILIES = ("l2_svm", "meb", "polytope_distance", "hinge", "hinge_primal", "one_class", "svdd")
+FAMILIES = (
+    "l2_svm", "meb", "polytope_distance", "hinge", "hinge_primal", "lp_svm", "ls_svm", "one_class",
+    "svdd",
+)  # fmt: skip
+
+PRIMAL = ("hinge_primal", "lp_svm", "ls_svm")
+"""Families whose variable is w and b; the weights of the points are the dual's."""
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any
 from qpsvm import original as exact
 from qpsvm.domains import PenaltyBox
 from qpsvm.errors import InputError, MethodMismatchError, check_choice, check_number
-from qpsvm.forms import QP
+from qpsvm.forms import QP, Form
 from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
-from qpsvm.gram.psd import is_psd
+from qpsvm.margin import MarginProblem
 from qpsvm.result import Progress, Result, Status
 
 
@@ -109,16 +109,13 @@ def solve(
     from qpsvm.loop import Limits, run
 
     begun = time.perf_counter()
-    qp = problem.as_qp()
-    name, reason, solver = _find(problem, qp, method, options)
-    start = None if x0 is None else problem.start(qp, x0)
-    qp = replace(qp, convex=is_psd(qp.gram.kernel))
-    budget = solver.default_max_iter(qp) if max_iter is None else max_iter
+    form, name, reason, solver = _find(problem, method, options)
+    start = None if x0 is None else problem.start(form, x0)
+    budget = solver.default_max_iter(form) if max_iter is None else max_iter
     limit = default_memory_limit() if memory_limit is None else memory_limit
-    with shown(verbose, callback, name) as watch, qp.gram.kernel.hold(limit) as store:
-        qp = replace(qp, store=store)
-        outcome = run(qp, solver, start, Limits(tol, budget, time_limit, watch), seed)
-    x, dual, model = problem.recover(qp, outcome.certified)
+    with shown(verbose, callback, name) as watch, form.lend(limit) as lent:
+        outcome = run(lent, solver, start, Limits(tol, budget, time_limit, watch), seed)
+    x, dual, model = problem.recover(form, outcome.certified)
     timings = dict(outcome.timings)
     judged = None
     if true is not None:
@@ -135,7 +132,7 @@ def solve(
         status=outcome.status,
         certificate=outcome.certified.certificate,
         model=model,
-        support=problem.support(outcome.certified.x),
+        support=problem.support(form, outcome.certified.x),
         n_iter=outcome.n_iter,
         history=outcome.history,
         timings=dict(timings, setup=setup, total=total),
@@ -158,8 +155,7 @@ def _polished(
 ) -> Result:
     """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
     true = exact.original(problem)
-    qp = true.as_qp()
-    by, *_ = _find(true, qp, polish if isinstance(polish, str) else "auto", {})
+    _, by, *_ = _find(true, polish if isinstance(polish, str) else "auto", {})
     begun = time.perf_counter()
     rough = min(tol, ROUGH)
     first = solve(problem, method, x0=x0, tol=rough, time_limit=time_limit, **common, **options)
@@ -189,7 +185,7 @@ def methods(problem: Formulation) -> list[str]:
         raise InputError(
             f"problem must be a formulation, such as MEBDual(K); got {type(problem).__name__}"
         )
-    return _fitting(problem.as_qp())
+    return _fitting(problem)
 
 
 def default_memory_limit() -> int:
@@ -197,22 +193,29 @@ def default_memory_limit() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 
 
-def _fitting(qp: QP) -> list[str]:
+def _fitting(problem: Formulation) -> list[str]:
     from qpsvm.solvers import METHODS
 
-    return [name for name, entry in METHODS.items() if entry.fits(qp)]
+    forms = problem.forms()
+    return [name for name, entry in METHODS.items() if any(map(entry.fits, forms))]
 
 
-def _find(problem: Formulation, qp: QP, method: str, options: dict[str, Any]) -> Any:
-    """Return the name, why it was picked and the solver, or say what would fit."""
+def _find(problem: Formulation, method: str, options: dict[str, Any]) -> Any:
+    """Return the form, the name, why it was picked and the solver, or say what would fit."""
     from qpsvm.solvers import METHODS
 
-    name, reason = _auto(qp) if method == "auto" else (method, "")
+    form, name, reason = None, method, ""
+    if method == "auto":
+        form = problem.as_qp() or problem.as_margin()
+        name, reason = _auto(form)
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(key) for key in ("auto", *METHODS))
         raise InputError(f"method must be one of {known}; got {method!r}")
-    maker = METHODS[name].maker(qp)
-    make = maker or METHODS[name].solver
+    entry = METHODS[name]
+    if form is None:
+        form = problem.as_margin() if entry.form is MarginProblem else problem.as_qp()
+    maker = None if form is None else entry.maker(form)
+    make = maker or entry.solver
     try:
         solver = make(**options)
     except TypeError:
@@ -222,17 +225,20 @@ def _find(problem: Formulation, qp: QP, method: str, options: dict[str, Any]) ->
         ) from None
     if maker is None:
         what = type(problem).__name__
-        fitting = ", ".join(repr(key) for key in _fitting(qp))
+        fitting = ", ".join(repr(key) for key in _fitting(problem))
         raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")
-    return name, reason, solver
+    return form, name, reason, solver
 
 
-def _auto(qp: QP) -> tuple[str, str]:
+def _auto(qp: Form | None) -> tuple[str, str]:
     """Return the method for a problem and why: the evidence is in docs/decisions.
 
     The first line that holds, and whose method fits, is taken.
     """
     from qpsvm.solvers import METHODS
+
+    if not isinstance(qp, QP):
+        return "homotopy-nesvm", "there is no QP"
 
     X = qp.gram.kernel.factor() if isinstance(qp.gram, SignedGram) else None
     factor = X is not None and X.shape[1] <= qp.m

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.forms import QP
+from qpsvm.forms import QP, Form
 from qpsvm.result import Certificate, passed_test
 
 
@@ -15,29 +15,36 @@ class Certified(NamedTuple):
     """A feasible point of the canonical form with its proof."""
 
     x: NDArray[np.float64]
-    product: NDArray[np.float64]  # G x, fresh
-    multipliers: NDArray[np.float64]  # of the domain's equality constraints
+    product: Any  # its products with the data, fresh: G x of a QP
+    multipliers: NDArray[np.float64]  # of the equality constraints
     certificate: Certificate
 
 
 def certify(
-    problem: QP, x: NDArray[np.float64], tol: float, *, support_only: bool = False
+    problem: Form,
+    x: NDArray[np.float64],
+    tol: float,
+    convex: bool = True,
+    *,
+    support_only: bool = False,
 ) -> Certified:
     """Repair x, multiply it afresh in float64, and bound the optimal value.
 
-    Nothing is taken from the solver but x itself. With `support_only` the points outside the
-    support are not looked at: the value of x is exact, and no lower bound is proved.
+    Nothing is taken from the solver but x itself, and that it met no negative curvature: `convex`.
+    With `support_only` the points of a QP outside the support are not looked at: the value of x is
+    exact, and no lower bound is proved.
     """
-    x = problem.domain.repair(x)
+    x = problem.repair(x)
     if support_only:
+        assert isinstance(problem, QP), "only methods on a QP leave points out"
         rows = np.flatnonzero(x)
         part, product = problem.take(rows), np.zeros(problem.m)
         product[rows] = part.gram.product(x[rows])
         bounds = part.bounds(x[rows], product[rows])
     else:
-        x, product = problem.feasible(x, problem.gram.product(x))
+        x, product = problem.feasible(x, problem.product(x))
         bounds = problem.bounds(x, product)
-    if support_only or not problem.convex:  # stationary at best: no lower bound is proved
+    if support_only or not (problem.convex and convex):  # stationary at best: no lower bound
         bounds = bounds._replace(gap=np.inf, lower=-np.inf)
         if problem.negated:
             bounds = bounds._replace(upper=np.inf)
@@ -46,7 +53,7 @@ def certify(
         upper=bounds.upper,
         lower=bounds.lower,
         gap=bounds.gap,
-        violation=problem.domain.violation(x),
+        violation=problem.violation(x),
         roundoff=problem.roundoff(x, product, bounds.upper),
         floor=floor,
         tol=tol,

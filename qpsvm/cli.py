@@ -87,7 +87,8 @@ def _methods(arguments: argparse.Namespace) -> int:
 
     X, y = np.eye(2), np.array([1.0, -1.0])
     problems = [qpsvm.L2SVMDual(X, y), qpsvm.MEBDual(X), qpsvm.PolytopeDistanceDual(X, y),
-                qpsvm.HingeDual(X, y), qpsvm.HingePrimal(X, y)]  # fmt: skip
+                qpsvm.HingeDual(X, y), qpsvm.HingePrimal(X, y),
+                qpsvm.LPSVMPrimal(X, y), qpsvm.LSSVMPrimal(X, y)]  # fmt: skip
     fitting = {type(problem).__name__: qpsvm.methods(problem) for problem in problems}
     width = max(map(len, METHODS)) + 2
     for name, method in METHODS.items():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
+from qpsvm.gram.psd import is_psd
 from qpsvm.gram.quadratic import Residual
 
 EPS = float(np.finfo(np.float64).eps)
@@ -33,8 +37,66 @@ class Bounds(NamedTuple):
     multipliers: NDArray[np.float64]
 
 
+class Form(ABC):
+    """What the loop and `certify` ask of a canonical form; x is its variable, one flat array.
+
+    Attributes
+    ----------
+    m : int
+        Number of points.
+    work : int
+        Entries that a step touches, about.
+    convex : bool
+        Whether a lower bound may be believed.
+    negated : bool
+        Whether the declared problem minimises the negative of this value.
+    """
+
+    m: int
+    work: int
+    convex: bool
+    negated: bool
+
+    @abstractmethod
+    def product(self, x: NDArray[np.float64]) -> Any:
+        """Return the products with the data that `bounds` needs, afresh in float64."""
+
+    @abstractmethod
+    def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a point near x that meets the constraints which need no product."""
+
+    @abstractmethod
+    def feasible(self, x: NDArray[np.float64], product: Any) -> tuple[NDArray[np.float64], Any]:
+        """Return x and its products, moved in O(m) to where the bounds are valid and best."""
+
+    @abstractmethod
+    def bounds(self, x: NDArray[np.float64], product: Any) -> Bounds:
+        """Return the bounds at a feasible x, in O(m)."""
+
+    @abstractmethod
+    def violation(self, x: NDArray[np.float64]) -> float:
+        """Return the largest violation of a constraint by x."""
+
+    @abstractmethod
+    def roundoff(self, x: NDArray[np.float64], product: Any, value: float) -> float:
+        """Return a bound on the rounding error of the gap from fresh float64 products."""
+
+    @abstractmethod
+    def floor(self, tol: float) -> float:
+        """Return the size below which a value counts as zero."""
+
+    @abstractmethod
+    def lend(self, memory_limit: int) -> Any:
+        """Return a context that lends this problem with its memory to one solve."""
+
+    @property
+    @abstractmethod
+    def counters(self) -> dict[str, int]:
+        """What the loan has counted."""
+
+
 @dataclass(frozen=True, eq=False)
-class QP:
+class QP(Form):
     """Minimise 1/2 x'(G + D)x + c'x + constant over a domain, D = diag(ridge) >= 0.
 
     Attributes
@@ -72,9 +134,39 @@ class QP:
     store: ColumnStore | None = None
 
     @property
-    def m(self) -> int:
+    def m(self) -> int:  # type: ignore[override]
         """Number of variables."""
         return self.gram.m
+
+    @property
+    def work(self) -> int:  # type: ignore[override]
+        """Entries of a column."""
+        return self.m
+
+    @contextmanager
+    def lend(self, memory_limit: int) -> Iterator[Self]:
+        """Lend a store of columns, and say whether G is positive semidefinite."""
+        with self.gram.kernel.hold(memory_limit) as store:
+            yield replace(self, store=store, convex=is_psd(self.gram.kernel))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Columns computed."""
+        if self.store is None:
+            return {"columns": 0, "bytes": 0}
+        return {"columns": self.store.n_computed, "bytes": self.store.n_bytes}
+
+    def product(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return G x; of least squares A x."""
+        return self.gram.product(x)
+
+    def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a point of the domain near x."""
+        return self.domain.repair(x)
+
+    def violation(self, x: NDArray[np.float64]) -> float:
+        """Return the largest violation of the domain by x."""
+        return self.domain.violation(x)
 
     @cached_property
     def scale(self) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from qpsvm import threads
 from qpsvm.certificate import Certified, certify
-from qpsvm.forms import QP, Bounds
+from qpsvm.forms import QP, Bounds, Form
 from qpsvm.result import History, Progress, Status, passed_test
 from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Solver, Stop
 
@@ -49,20 +49,21 @@ class Outcome:
 
 
 def run(
-    problem: QP, solver: Solver, x0: NDArray[np.float64] | None, limits: Limits, seed: int
+    problem: Form, solver: Solver, x0: NDArray[np.float64] | None, limits: Limits, seed: int
 ) -> Outcome:
     """Iterate until a certificate passes or a limit is met; return the best certified answer."""
     begun = time.perf_counter()
     with threads.single(*solver.on_one_thread(problem)):
+        solver = solver.aim(limits.tol)
         state = solver.init(problem, x0, np.random.default_rng(seed))
         trace = _Trace(problem, limits, state.x.copy(), time.perf_counter())
         with _interrupt_flag() as interrupted:  # also while the closing certificate is computed
             status, certified = _iterate(problem, solver, state, limits, interrupted, trace)
             stopped = time.perf_counter()
             if certified is None:
-                honest = replace(problem, convex=problem.convex and status is not Status.NONCONVEX)
                 x, partial = (trace.best, False) if solver.confirms else (state.x, True)
-                certified = certify(honest, x, limits.tol, support_only=partial)
+                convex = status is not Status.NONCONVEX
+                certified = certify(problem, x, limits.tol, convex, support_only=partial)
     if certified.certificate.passed:
         status = Status.OPTIMAL
     elif status is Status.STALLED and not problem.convex:
@@ -74,9 +75,7 @@ def run(
         "certify": ended - stopped + trace.certify_time,
         "total": ended - begun,
     }
-    counters = dict(state.counters, columns=0, bytes=0)
-    if problem.store is not None:
-        counters.update(columns=problem.store.n_computed, bytes=problem.store.n_bytes)
+    counters = {**state.counters, **problem.counters}
     log.debug("%s after %d iterations", status.name, trace.n_iter)
     return Outcome(certified, status, trace.n_iter, trace.history(), timings, counters)
 
@@ -89,7 +88,7 @@ def solve_subset(problem: QP, solver: Solver, tol: float, max_iter: int) -> NDAr
 
 
 def _iterate(
-    problem: QP,
+    problem: Form,
     solver: Solver,
     state: Any,
     limits: Limits,
@@ -98,7 +97,7 @@ def _iterate(
 ) -> tuple[Status, Certified | None]:
     """Return why it ended, and the certificate where it ended with a fresh one."""
     period = solver.period(problem)
-    chunk = max(1, int(WORK_BETWEEN_POLLS / problem.m))
+    chunk = max(1, int(WORK_BETWEEN_POLLS / problem.work))
     stop = Stop.BUDGET
     while True:
         if solver.confirms:
@@ -148,7 +147,7 @@ def _next_check(n_iter: int, period: int) -> int:
 class _Trace:
     """What the loop remembers: the best point, the checks, the clock, the signs of a stall."""
 
-    problem: QP
+    problem: Form
     limits: Limits
     best: NDArray[np.float64]
     started: float

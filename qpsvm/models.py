@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError, check_points
 from qpsvm.gram import Gram, LowRank
 from qpsvm.gram.expansion import combination
-from qpsvm.gram.linear import transposed_times
+from qpsvm.gram.linear import times, transposed_times
 from qpsvm.gram.points import PointGram
 
 
@@ -40,10 +40,38 @@ class Expansion:
         X = None if isinstance(self.gram, LowRank) else self.gram.factor()
         return None if X is None else transposed_times(X[self.indices], self.coef)
 
+    def __str__(self) -> str:
+        """Say how many points it combines."""
+        return f"{len(self.indices)} points"
+
     def offset(self) -> float:
         """Return what a solve on centered points adds to the bias: -w'origin."""
         origin, w = self.gram.origin, self.vector
         return 0.0 if origin is None or w is None else -float(w @ origin)
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """The vector w of features, as a function of new points."""
+
+    gram: Gram = field(repr=False)
+    vector: NDArray[np.float64]
+
+    def __call__(self, points: Any) -> NDArray[np.float64]:
+        """Return w'x of the points, shape (n,); of a low-rank Gram w'(their features)."""
+        if isinstance(self.gram, LowRank):
+            return np.asarray(self.gram.features(points) @ self.vector)
+        new = check_points("points", points)
+        if new.shape[1] != len(self.vector):
+            raise InputError(
+                f"points must have {len(self.vector)} features, as the training points have; "
+                f"got shape {new.shape}"
+            )
+        return times(new, self.vector)
+
+    def __str__(self) -> str:
+        """Say how many features it uses."""
+        return f"{np.count_nonzero(self.vector)} of {len(self.vector)} features"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,15 +147,15 @@ class Hyperplane:
     b : float
     w : ndarray of shape (d,) or None
         The normal, where the kernel is linear.
-    expansion : Expansion
-        w as a combination of the points.
+    expansion : Expansion or Normal
+        w as a combination of the points, or by its entries.
     separable : bool
         False where C is infinite and no hyperplane separates the classes: w then is only the
         direction that was reached, not scaled.
     """
 
     b: float
-    expansion: Expansion
+    expansion: Expansion | Normal
     w: NDArray[np.float64] | None
     separable: bool = True
 
@@ -140,9 +168,9 @@ class Hyperplane:
         return np.where(self.decision_function(points) >= 0, 1.0, -1.0)
 
     def __str__(self) -> str:
-        """Say how many points it rests on."""
+        """Say what it rests on."""
         kind = "Hyperplane" if self.separable else "Not separable: direction"
-        return f"{kind} on {len(self.expansion.indices)} points, b = {self.b:.6g}."
+        return f"{kind} on {self.expansion}, b = {self.b:.6g}."
 
 
 @dataclass(frozen=True, eq=False)

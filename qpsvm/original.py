@@ -33,6 +33,7 @@ def original(problem: Any) -> Any:
 def judged(problem: Formulation, x: NDArray[np.float64], tol: float) -> Certificate:
     """Return the certificate of a canonical x in a problem: a pass over its support's columns."""
     qp = problem.as_qp()
+    assert qp is not None, "a problem on a K has one"
     return certify(replace(qp, convex=is_psd(qp.gram.kernel)), x, tol).certificate
 
 

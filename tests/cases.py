@@ -23,8 +23,12 @@ QUICK = {
     "hinge_primal/no-bias-linear-C1",
     "one_class/random-rbf-nu0.1",
     "svdd/random-linear-C0.05",
+    "lp_svm/random-C1",
+    "lp_svm/no-bias-sparse",
+    "ls_svm/random-weighted",
+    "ls_svm/no-bias-rbf",
 }
-"""Thirteen instances that have something of everything."""
+"""Instances that have something of everything."""
 
 
 def cases(everywhere: tuple[str, ...] = ()) -> list[Any]:

@@ -172,12 +172,55 @@ def box_bounds(upper: float, lower: float, K: Any, y: Any, C: Any, a: Any) -> Bo
     return Bounds(upper, lower, error, scale, violation)
 
 
+def lp_svm(data: dict[str, Any], result: Any) -> Bounds:
+    """Return the value at (w, b) of the answer, and the sum of its weights."""
+    X, y, C, w, b, a = machine(data, result)
+    short = np.maximum(1.0 - y * (X @ w + b), 0.0)
+    steepest = float(np.abs(X.T @ (y * a)).max())
+    error = 32 * EPS * (1.0 + C.sum()) * (1.0 + np.abs(X).max() * (np.abs(w).sum() + a.sum()))
+    broken = max(-a.min(), (a - C).max(), abs(y @ a) * data["bias"], steepest - 1.0 - error)
+    upper = float(np.abs(w).sum() + C @ short)
+    return Bounds(upper, float(a.sum()), error, float(C.sum()), broken / max(a.sum(), 1.0))
+
+
+def ls_svm(data: dict[str, Any], result: Any) -> Bounds:
+    """Return the value at (w, b) of the answer, and the dual's at its weights."""
+    X, y, C, w, b, a = machine(data, result)
+    here = C > 0
+    if data["kernel"][0] == "linear":
+        f, square, v = X @ w, w @ w, X.T @ (y * a)
+        dual_square = v @ v
+    else:
+        K = dense_gram(data)
+        f, square, dual_square = K @ w, w @ K @ w, (y * a) @ K @ (y * a)
+    upper = 0.5 * square + C @ (1.0 - y * (f + b)) ** 2
+    lower = a.sum() - 0.5 * dual_square - np.sum(a[here] ** 2 / (4.0 * C[here]))
+    size = np.abs(a).sum()
+    error = 64 * EPS * (C.sum() * (1.0 + np.abs(f).max() + abs(b)) ** 2 + size + dual_square)
+    broken = abs(y @ a) * data["bias"] / max(size, 1.0)
+    assert not a[~here].any()
+    return Bounds(float(upper), float(lower), float(error), float(C.sum()), float(broken))
+
+
+def machine(data: dict[str, Any], result: Any) -> tuple[Any, ...]:
+    """Return points, labels, penalties, w, b and weights, the points moved to their mean."""
+    X, y, bias = points(data["X"]), data["y"], data["bias"]
+    linear = data["kernel"][0] == "linear"
+    w, b = (result.x[:-1], result.x[-1]) if bias else (result.x, 0.0)
+    if bias and linear:
+        origin = X.mean(axis=0)
+        X, b = X - origin, b + w @ origin
+    return X, y, np.broadcast_to(data["C"], y.shape), w, b, result.dual
+
+
 CHECKS = {
     "l2_svm": l2_svm,
     "meb": meb,
     "polytope_distance": polytope_distance,
     "hinge": hinge,
     "hinge_primal": hinge_primal,
+    "lp_svm": lp_svm,
+    "ls_svm": ls_svm,
     "one_class": one_class,
     "svdd": svdd,
 }

@@ -15,6 +15,7 @@ LAYERS = (
     {"threads"},
     {"gram", "domains"},
     {"forms"},
+    {"margin"},
     {"certificate", "models"},
     {"formulations", "solvers"},
     {"loop", "display", "original"},
@@ -92,7 +93,8 @@ def test_the_reference_shares_nothing_with_the_library(path):
 
 
 def test_the_formulations_are_spoken_of_by_one_file_name():
-    for name in ("l2_svm", "meb", "polytope_distance", "hinge", "one_class", "svdd"):
+    names = "l2_svm meb polytope_distance hinge lp_svm ls_svm one_class svdd".split()
+    for name in names:
         for package in ("qpsvm/formulations", "problems", "reference"):
             assert (ROOT / package / f"{name}.py").exists()
 

@@ -11,8 +11,9 @@ import pytest
 
 import qpsvm
 import reference
-from problems import Instance
+from problems import PRIMAL, Instance
 from qpsvm import Status
+from qpsvm.margin import MarginProblem
 from qpsvm.solvers import METHODS
 from tests import independent
 from tests.cases import cases
@@ -41,6 +42,8 @@ class Case:
         beside the diagonal, a method that declares no small gap is excepted, since its error is
         1/k in units of the diagonal; and so is a gap that is below the rounding of the products.
         """
+        if METHODS[self.method].form is MarginProblem:
+            return True
         if "crawl" in self.instance.tags or "zero-optimum" in self.instance.tags:
             return "crawl" not in self.instance.tags
         gram = self.problem.as_qp().gram
@@ -94,7 +97,7 @@ def test_reaches_the_gap_it_declares(case):
 
 
 def test_answer_is_feasible(case):
-    weights = case.result.dual if case.instance.family == "hinge_primal" else case.result.x
-    assert case.result.certificate.violation <= 1e-12 * max(1.0, float(weights.sum()))
+    weights = case.result.dual if case.instance.family in PRIMAL else case.result.x
+    assert case.result.certificate.violation <= 1e-12 * max(1.0, float(np.abs(weights).sum()))
     assert case.checked.violation <= 1e-12
     np.testing.assert_array_equal(case.result.support, np.flatnonzero(weights))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from qpsvm.formulations.base import Formulation
 from qpsvm.formulations.hinge import HingeDual, HingePrimal
 from qpsvm.formulations.l2_svm import L2SVMDual
+from qpsvm.formulations.lp_svm import LPSVMPrimal
+from qpsvm.formulations.ls_svm import LSSVMPrimal
 from qpsvm.formulations.meb import MEBDual
 from qpsvm.formulations.one_class import OneClassDual
 from qpsvm.formulations.polytope_distance import PolytopeDistanceDual
@@ -16,6 +18,8 @@ __all__ = [
     "HingeDual",
     "HingePrimal",
     "L2SVMDual",
+    "LPSVMPrimal",
+    "LSSVMPrimal",
     "LeastSquares",
     "MEBDual",
     "OneClassDual",

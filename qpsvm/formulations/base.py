@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.certificate import Certified
-from qpsvm.errors import check_vector
-from qpsvm.forms import QP
+from qpsvm.errors import (
+    InputError,
+    check_choice,
+    check_labels,
+    check_penalty,
+    check_points,
+    check_vector,
+)
+from qpsvm.forms import QP, Form
+from qpsvm.gram import Gram, Linear, LowRank
+from qpsvm.gram.features import Features, PointFeatures, features_of
+from qpsvm.margin import MarginProblem
+from qpsvm.models import Expansion, Hyperplane, Normal
 from qpsvm.result import Result
 
 
@@ -25,19 +37,27 @@ class Recovery(NamedTuple):
 class Formulation(ABC):
     """A problem declared by its data; frozen, validated at the door."""
 
-    @abstractmethod
-    def as_qp(self) -> QP:
-        """Return the canonical form."""
+    def as_qp(self) -> QP | None:
+        """Return the quadratic program, or None where there is none: see `forms`."""
+        return None
+
+    def as_margin(self) -> MarginProblem | None:
+        """Return the problem in the margins, or None where there is none."""
+        return None
+
+    def forms(self) -> list[Form]:
+        """Return the canonical forms that it has, at least one: the QP first."""
+        return [form for form in (self.as_qp(), self.as_margin()) if form is not None]
 
     @abstractmethod
-    def recover(self, qp: QP, certified: Certified) -> Recovery:
-        """Return the variable, its dual and the model of a certified point."""
+    def recover(self, form: Any, certified: Certified) -> Recovery:
+        """Return the variable, its dual and the model of a certified point of `form`."""
 
-    def support(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the indices of the points with a positive weight in a canonical x."""
+    def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the indices of the points with a weight in a canonical x."""
         return np.flatnonzero(x)
 
-    def start(self, qp: QP, x0: Any) -> NDArray[np.float64]:
+    def start(self, qp: Any, x0: Any) -> NDArray[np.float64]:
         """Return a starting point of the canonical form from an earlier result or an array."""
         x0 = x0.x if isinstance(x0, Result) else x0
         return check_vector("x0", x0, qp.m)
@@ -60,12 +80,12 @@ class WeightedFormulation(Formulation):
     def n_points(self) -> int:
         """Number of points given."""
 
-    def start(self, qp: QP, x0: Any) -> NDArray[np.float64]:
+    def start(self, qp: Any, x0: Any) -> NDArray[np.float64]:
         """Return the weights of the points that take part."""
         x0 = x0.x if isinstance(x0, Result) else x0
         return check_vector("x0", x0, self.n_points)[self.kept]
 
-    def support(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
+    def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the indices, among all points given, of those with a positive weight."""
         return self.kept[np.flatnonzero(x)]
 
@@ -74,3 +94,91 @@ class WeightedFormulation(Formulation):
         full = np.zeros(self.n_points)
         full[self.kept] = x
         return full
+
+
+class MarginFormulation(WeightedFormulation):
+    """A formulation in w and b with a loss of the margins, of points or of a Gram.
+
+    Its fields are X, y, C and bias; what it adds to them is the kind of loss and penalty.
+    """
+
+    X: Any
+    y: Any
+    C: Any
+    bias: bool
+    loss: ClassVar[str] = "hinge"
+    penalty: ClassVar[str] = "l2"
+
+    def _check(self) -> None:
+        """Validate the fields; keep the Gram of the points, or the Gram that was given."""
+        X = self.X if isinstance(self.X, Gram) else check_points("X", self.X)
+        gram = X if isinstance(X, Gram) else Linear(X)
+        if self.penalty == "l1" and gram.factor() is None:
+            raise InputError("X must be points or a low-rank Gram: |w|_1 needs features")
+        C = check_penalty("C", self.C, gram.m)
+        if np.isinf(C).any():
+            raise InputError("C must be finite for every point; got infinity")
+        check_choice("bias", self.bias, (True, False))
+        for name, value in (("X", X), ("C", C), ("y", check_labels("y", self.y, gram.m))):
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def gram(self) -> Gram:
+        """The Gram that was given, or that of the points."""
+        return self.X if isinstance(self.X, Gram) else Linear(self.X)
+
+    @property
+    def n_points(self) -> int:
+        """Number of points given."""
+        return len(self.y)
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """Points with a positive penalty."""
+        return np.flatnonzero(self.C > 0)
+
+    def as_margin(self) -> MarginProblem | None:
+        """Return the problem in w and b; with a bias, linear points are centered first."""
+        rows, y, C = self.kept, self.y, self.C
+        gram = self.gram.centered() if self.bias else self.gram
+        if len(rows) < gram.m:
+            gram, y, C = gram.take(rows), y[rows], C[rows]
+        return MarginProblem(features_of(gram), y, C, self.loss, self.penalty, self.bias)
+
+    def start(self, form: Any, x0: Any) -> NDArray[np.float64]:
+        """Return w, b and weights from an earlier result, or from (w, b) with no weights."""
+        features = features_of(self.gram)
+        a = np.zeros(self.n_points)
+        if isinstance(x0, Result):
+            a, x0 = (a if x0.dual is None else x0.dual), x0.x
+        w, b = self.primal_point(features, x0)
+        if isinstance(features, PointFeatures):
+            b += 0.0 if self.gram.origin is None else float(w @ self.gram.origin)
+        else:
+            w = w[self.kept]
+        return form.join(w, b, check_vector("x0", a, self.n_points)[self.kept])
+
+    def primal_point(self, features: Features, x0: Any) -> tuple[NDArray[np.float64], float]:
+        """Return w and b of a starting point as the user gives it."""
+        name = "x0 (w, then b)" if self.bias else "x0 (w)"
+        x = check_vector(name, x0, features.n + self.bias)
+        return x[: features.n], float(x[-1]) if self.bias else 0.0
+
+    def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the indices of the points with a dual weight."""
+        return super().support(form, form.split(x).a)
+
+    def recover(self, form: Any, certified: Certified) -> Recovery:
+        """Return (w, b) or w, the dual weights and the hyperplane."""
+        w, b, a = form.split(certified.x)
+        gram = self.gram
+        expansion: Expansion | Normal
+        if isinstance(form.features, PointFeatures):
+            expansion = Normal(gram, w.copy())
+            b -= 0.0 if gram.origin is None or not self.bias else float(w @ gram.origin)
+            vector = None if isinstance(gram, LowRank) else expansion.vector
+        else:
+            w, vector = self.spread(w), None
+            expansion = Expansion.of(gram, w)
+        x = np.append(w, b) if self.bias else w.copy()
+        return Recovery(x, self.spread(a), Hyperplane(b, expansion, vector))

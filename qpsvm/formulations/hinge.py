@@ -10,18 +10,17 @@ from numpy.typing import NDArray
 
 from qpsvm.certificate import Certified
 from qpsvm.domains import BoxHyperplane, PenaltyBox
-from qpsvm.errors import (
-    InputError,
-    check_choice,
-    check_labels,
-    check_penalty,
-    check_points,
-    check_vector,
-)
+from qpsvm.errors import InputError, check_choice, check_labels, check_penalty, check_points
 from qpsvm.forms import QP
-from qpsvm.formulations.base import Formulation, Recovery, WeightedFormulation
+from qpsvm.formulations.base import (
+    Formulation,
+    MarginFormulation,
+    Recovery,
+    WeightedFormulation,
+)
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
-from qpsvm.gram.linear import times
+from qpsvm.gram.features import features_of
+from qpsvm.margin import MarginProblem
 from qpsvm.models import Expansion, Hyperplane
 from qpsvm.result import Result
 
@@ -134,13 +133,14 @@ class HingeDual(WeightedFormulation):
 
 
 @dataclass(frozen=True, eq=False)
-class HingePrimal(Formulation):
+class HingePrimal(MarginFormulation):
     r"""Minimize :math:`\tfrac12 |w|^2 + \sum_i C_i \max(0, 1 - y_i (x_i'w + b))` over w and b.
 
     Parameters
     ----------
-    X : array_like or sparse matrix, shape (m, d)
-        Points, float32 or float64; kept by reference and never written.
+    X : array_like or sparse matrix, shape (m, d), or Gram
+        Points, float32 or float64; kept by reference and never written. Or a Gram of m points in
+        their place: w then is sum c_j phi(x_j), and is known by c.
     y : array_like of shape (m,)
         Labels -1 and +1.
     C : float or array_like of shape (m,)
@@ -156,7 +156,8 @@ class HingePrimal(Formulation):
     Notes
     -----
     The variable x of the answer is w followed by b, shape (d + 1,), without bias w alone; its dual
-    holds the weights a, shape (m,), with w = sum a_i y_i x_i.
+    holds the weights a, shape (m,), with w = sum a_i y_i x_i. Of a Gram, c of shape (m,) stands for
+    w; of one with a factor, such as `LowRank`, w is in the space of the factor's rows.
     """
 
     X: Any
@@ -166,8 +167,8 @@ class HingePrimal(Formulation):
 
     def __post_init__(self) -> None:
         """Validate at the door."""
-        X = check_points("X", self.X)
-        dual = HingeDual(Linear(X), self.y, self.C, bias=self.bias)
+        X = self.X if isinstance(self.X, Gram) else check_points("X", self.X)
+        dual = HingeDual(X if isinstance(X, Gram) else Linear(X), self.y, self.C, bias=self.bias)
         for name, value in (("X", X), ("y", dual.y), ("C", dual.C), ("_dual", dual)):
             object.__setattr__(self, name, value)
 
@@ -175,24 +176,38 @@ class HingePrimal(Formulation):
         """Return the dual QP, its value negated."""
         return replace(self._dual.as_qp(), negated=True)  # type: ignore[attr-defined]
 
-    def start(self, qp: QP, x0: Any) -> NDArray[np.float64]:
+    def as_margin(self) -> MarginProblem | None:
+        """Return the problem in w and b; there is none with infinite C."""
+        return None if np.isinf(self.C).any() else super().as_margin()
+
+    def start(self, form: Any, x0: Any) -> NDArray[np.float64]:
         """Return dual weights from an earlier result, or from (w, b): C_i where the margin is < 1."""
+        if isinstance(form, MarginProblem):
+            return super().start(form, x0)
         dual: HingeDual = self._dual  # type: ignore[attr-defined]
         if isinstance(x0, Result):
-            return dual.start(qp, x0.dual)
-        d = self.X.shape[1]
-        x = check_vector("x0 (w, then b)" if self.bias else "x0 (w)", x0, d + self.bias)
-        margin = dual.y * (times(self.X, x[:d]) + (x[d] if self.bias else 0.0))
-        return dual.start(qp, np.where(margin < 1, np.where(np.isinf(dual.C), 1.0, dual.C), 0.0))
+            return dual.start(form, x0.dual)
+        features = features_of(self.gram)
+        w, b = self.primal_point(features, x0)
+        margin = dual.y * (features.values(w) + b)
+        return dual.start(form, np.where(margin < 1, np.where(np.isinf(dual.C), 1.0, dual.C), 0.0))
 
-    def support(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
+
+    def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the indices of the support vectors."""
-        return self._dual.support(x)  # type: ignore[attr-defined]
+        if isinstance(form, MarginProblem):
+            return super().support(form, x)
+        return self._dual.support(form, x)  # type: ignore[attr-defined]
 
-    def recover(self, qp: QP, certified: Certified) -> Recovery:
+    def recover(self, form: Any, certified: Certified) -> Recovery:
         """Return (w, b) or w, the dual weights and the hyperplane."""
+        if isinstance(form, MarginProblem):
+            return super().recover(form, certified)
         dual: HingeDual = self._dual  # type: ignore[attr-defined]
-        model = dual.hyperplane(qp, certified)
-        assert model.w is not None
-        x = np.append(model.w, model.b) if self.bias else model.w
+        model = dual.hyperplane(form, certified)
+        assert isinstance(model.expansion, Expansion)
+        c = np.zeros(self.n_points)
+        c[model.expansion.indices] = model.expansion.coef
+        w = features_of(self.gram).combine(c)
+        x = np.append(w, model.b) if self.bias else w
         return Recovery(x, dual.spread(certified.x), model)

@@ -146,8 +146,8 @@ class QuadraticGram(SignedGram, General):
         if self.given is not None:
             return self.given
         if self.m <= EXACT:
-            return _largest(self.kernel.block(np.arange(self.m), None, np.float64))
-        return _lanczos(self.m, self.product)
+            return largest(self.kernel.block(np.arange(self.m), None, np.float64))
+        return largest_by_lanczos(self.m, self.product)
 
     def product(self, x: Vector) -> Vector:
         """Return Qx; only the rows of its nonzero entries are read where these are few."""
@@ -215,12 +215,12 @@ class Residual(General):
         if self.given is not None:
             return self.given
         if isinstance(self.A, sla.LinearOperator):
-            return _lanczos(self.m, lambda x: self.A.rmatvec(self.A.matvec(x)))
+            return largest_by_lanczos(self.m, lambda x: self.A.rmatvec(self.A.matvec(x)))
         if min(self.A.shape) <= EXACT:
             wide = self.A.shape[0] <= self.A.shape[1]
             small: Any = self.A @ self.A.T if wide else self.A.T @ self.A
-            return _largest(small if isinstance(small, np.ndarray) else small.toarray())
-        return _lanczos(self.m, lambda x: self.A.T @ (self.A @ x))
+            return largest(small if isinstance(small, np.ndarray) else small.toarray())
+        return largest_by_lanczos(self.m, lambda x: self.A.T @ (self.A @ x))
 
     @cached_property
     def scale(self) -> float:
@@ -265,14 +265,15 @@ class Residual(General):
         return (len(self.b) / len(rows)) * (part.T @ (part @ x - self.b[rows]))
 
 
-def _largest(K: Any) -> float:
+def largest(K: Any) -> float:
+    """Return the largest eigenvalue of a symmetric matrix."""
     last = len(K) - 1
     return float(scipy.linalg.eigvalsh(K, subset_by_index=[last, last])[0])
 
 
-def _lanczos(m: int, apply: Any) -> float:
-    """Return the largest eigenvalue, a thousandth more than what Lanczos steps find from below."""
+def largest_by_lanczos(m: int, apply: Any, tol: float = 1e-4) -> float:
+    """Return the largest eigenvalue, a little more than what Lanczos steps find from below."""
     operator = sla.LinearOperator((m, m), matvec=apply, dtype=np.float64)
     first = np.random.default_rng(0).standard_normal(m)
-    found = sla.eigsh(operator, k=1, v0=first, tol=1e-4, return_eigenvectors=False)
-    return 1.001 * float(found[0])
+    found = sla.eigsh(operator, k=1, v0=first, tol=tol, return_eigenvectors=False)
+    return (1.0 + 10.0 * tol) * float(found[0])

@@ -14,6 +14,7 @@ from qpsvm.solvers.dicg import DecompositionInvariant
 from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.mnp import MinNormPoint
 from qpsvm.solvers.nep import NearestFrankWolfe, StochasticFrankWolfe
+from qpsvm.solvers.nesvm import NESVM, HomotopyNESVM
 from qpsvm.solvers.pegasos import Pegasos
 from qpsvm.solvers.smo import SMO
 from qpsvm.solvers.vertex import VertexFrankWolfe
@@ -200,5 +201,19 @@ METHODS: dict[str, Method] = {
         "Mehrotra (1992); Gertz and Griffin (2010)",
         gap=1e-8,
         budget=60,
+    ),
+    "nesvm": Method(
+        NESVM,
+        "accelerated gradient on the smoothed loss, by the primal",
+        "Zhou, Tao and Wu, Algorithm 1",
+        gap=1e-3,
+        budget=200_000,
+    ),
+    "homotopy-nesvm": Method(
+        HomotopyNESVM,
+        "the same with decreasing smoothing",
+        "Zhou, Tao and Wu, Algorithm 2",
+        gap=1e-4,
+        budget=200_000,
     ),
 }

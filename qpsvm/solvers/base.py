@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.domains import Domain
-from qpsvm.forms import QP
+from qpsvm.forms import QP, Form
 from qpsvm.gram import SignedGram
 
 WORK_BETWEEN_POLLS = 2e7
@@ -26,6 +26,7 @@ class Stop(Enum):
     STALLED = 1  # no step decreases the value: roundoff or an optimal point
     NONCONVEX = 2  # a direction of negative curvature was met
     NUMERICAL = 3  # a non-finite number arose
+    DONE = 4  # its own bounds say that the gap is closed
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,9 @@ class Reply:
 class Solver(ABC):
     """Frozen settings of a method; all that changes lives in the state it makes."""
 
+    form: ClassVar[type[Form]] = QP
+    """Canonical form it works on."""
+
     domains: ClassVar[tuple[type[Domain], ...]]
     """Domains it can work on."""
 
@@ -48,32 +52,36 @@ class Solver(ABC):
     confirms: bool = True
     """Whether all points are looked at before it ends; else `state.bounds` are a sample's."""
 
+    def aim(self, tol: float) -> Self:
+        """Return the solver for this relative gap, where its settings depend on it."""
+        return self
+
     @abstractmethod
-    def init(self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator) -> Any:
+    def init(self, problem: Any, x0: NDArray[np.float64] | None, rng: np.random.Generator) -> Any:
         """Return the state at the starting point."""
 
     @abstractmethod
-    def advance(self, problem: QP, state: Any, n_steps: int) -> Reply:
+    def advance(self, problem: Any, state: Any, n_steps: int) -> Reply:
         """Make at most `n_steps` iterations in place; at least one unless it must stop."""
 
     @abstractmethod
-    def refresh(self, problem: QP, state: Any, product: NDArray[np.float64]) -> None:
-        """Take over a fresh G x."""
+    def refresh(self, problem: Any, state: Any, product: Any) -> None:
+        """Take over fresh products: G x of a QP."""
 
-    def fits(self, problem: QP) -> bool:
+    def fits(self, problem: Any) -> bool:
         """Return whether this solver can work on the problem."""
         readable = isinstance(problem.gram, SignedGram) or not self.on_columns
         return readable and isinstance(problem.domain, self.domains)
 
-    def period(self, problem: QP) -> int:
+    def period(self, problem: Any) -> int:
         """Return the number of iterations between two checks, fixed by the problem's size."""
         return int(np.clip(WORK_BETWEEN_POLLS / problem.m, 1, 5000))
 
-    def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
+    def on_one_thread(self, problem: Any) -> tuple[bool, bool]:
         """Return whether scipy's OpenBLAS (factors) and numpy's (products) are to use one thread."""
         return False, False
 
-    def default_max_iter(self, problem: QP) -> int:
+    def default_max_iter(self, problem: Any) -> int:
         """Return a finite budget for those who give none: seconds at 1,000 points."""
         return max(100 * problem.m, min(5_000_000, int(1e10 / problem.m)))
 
@@ -108,9 +116,11 @@ class Method:
     least_groups: int = 1
     general: Callable[..., Solver] | None = None
 
-    def maker(self, problem: QP) -> Callable[..., Solver] | None:
+    def maker(self, problem: Form) -> Callable[..., Solver] | None:
         """Return what makes the solver for a problem, or None where the method does not fit."""
-        if getattr(problem.domain, "n_groups", 1) < self.least_groups:
+        if not isinstance(problem, self.form):
+            return None
+        if isinstance(problem, QP) and getattr(problem.domain, "n_groups", 1) < self.least_groups:
             return None
         if self.solver().fits(problem):
             return self.solver
@@ -118,6 +128,11 @@ class Method:
             return self.general
         return None
 
-    def fits(self, problem: QP) -> bool:
+    @property
+    def form(self) -> type[Form]:
+        """The canonical form that it works on."""
+        return self.solver().form
+
+    def fits(self, problem: Form) -> bool:
         """Return whether the method can work on the problem."""
         return self.maker(problem) is not None

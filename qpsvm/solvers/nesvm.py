@@ -1,0 +1,375 @@
+"""NESVM: accelerated gradients on a smoothed loss (Zhou, Tao and Wu 2010, Algorithms 1 and 2).
+
+Problem: minimise R(w) + sum C_i loss(q_i), q_i = 1 - y_i (w'x_i + b), with the hinge max(0, q)
+smoothed as in (5)::
+
+    u_i = clip(q_i / (mu d_i), 0, 1)                    (6)
+    loss_mu = u_i q_i - mu d_i u_i^2 / 2                the middle zone is 0 <= q_i <= mu d_i
+
+The squared loss is its own smoothing, with mu d_i = 1/2 and u_i not clipped. One step from the point
+w, with a_i = C_i u_i and v = sum a_i y_i x_i, one product with X' and one with X::
+
+    y_k = w - (w - v) / (l + 1)                 (33), l the curvature of the loss, R = |w|^2 / 2
+    z_k = y_k-1 + (k + 2)/2 (y_k - y_k-1)       (34)
+    w   = 2/(k + 3) z_k + (k + 1)/(k + 3) y_k   (35)
+
+The answer is the best of w, y_k and v as primal and of a as dual point, in the true problem.
+
+What differs from the paper as printed. ``variant="paper"`` has its constants, its prox centre, its
+bias and its norm (`qpsvm.solvers.nesvm_paper`):
+
+- (10) and (19) place the middle zone above 1 - mu; its end is 1 - mu d_i, by (6) itself.
+- (48) and (52) bound the curvature by m times the largest of all points; here it is the largest
+  eigenvalue of sum C_i x_i x_i' / (mu d_i). (56) takes the largest |x_i|^2 instead of the largest
+  eigenvalue of X'X, is too small, and diverges.
+- (34) starts from a guess w_star apart from w0. The bound of Theorem 4 needs w_star = w0, and in
+  Algorithm 2 a fixed w_star throws the warm start away. Here the center is the start of each run.
+  The weights of (34) are (k + 2)/2 for (k + 1)/2, which is the form that holds with a proximal step.
+- The bias (37) is not a coordinate but minimised out at every step, exactly: y'a = 0 always, and
+  the curvature is that of points moved to their mean. The centre of the data does not matter.
+- |w|_1 (23) needs no smoothing: its proximal step is a soft threshold.
+- "K(X, X)Y in place of X" mixes two parametrisations. Here f = Kc with penalty 1/2 c'Kc, and the
+  gradient is taken in that metric: c - a y, one product with K a step.
+- The bound is that of y_k, not of w. |F_mu(w_k+1) - F_mu(w_k)| is no bound of anything: the loop
+  stops by the gap. Theorem 4 holds for fixed mu; to the hinge itself it takes O(1/eps) steps.
+
+Restarts (O'Donoghue and Candes 2015, the gradient scheme) drop the momentum when it leads upwards;
+the curvature is then tried smaller, since only points in the middle zone have any. A step that it
+is too small for is made again with a larger one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.errors import InputError, check_choice, check_number
+from qpsvm.forms import Form
+from qpsvm.margin import MarginProblem, Products
+from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.nesvm_paper import advance_as_printed, start_as_printed
+from qpsvm.solvers.smoothing import divergence, smoothed
+
+Vector = NDArray[np.float64]
+
+ASSESS = 16
+"""Steps between two looks at the gap, within which one product is spent on the primal point v."""
+
+SOLVED = 1.1
+"""A smoothed problem is solved when the gap is within this factor of what its smoothing leaves."""
+
+LEAST_MU = 1e-12
+"""Smoothing beyond which nothing is left of the middle zone but rounding."""
+
+EASE = 0.5
+"""Factor by which the curvature is tried smaller after a restart and at a new smoothing."""
+
+
+@dataclass(frozen=True)
+class NESVM(Solver):
+    """Accelerated gradient on the smoothed problem.
+
+    Attributes
+    ----------
+    mu : float, optional
+        Smoothing of the hinge, of width mu d_i in the margin; of an LP-SVM the paper calls it nu.
+        When given it stays, and so does the gap that the smoothing leaves. By default it is chosen
+        such that all points in the middle zone leave half of the gap at w = 0, and divided by 4 as
+        often as a smoothed problem is solved before the true gap is closed.
+    restart : bool
+        Whether the momentum is dropped where it leads upwards, and the curvature adapted.
+    variant : str
+        ``"corrected"``, or ``"paper"`` for Algorithm 1 as printed, with mu = 5 by default.
+    w_star : array_like, optional
+        Prox centre of ``variant="paper"``, w or (w, b) on centered points; 0 by default.
+    target : float, optional
+        Relative gap for which mu is chosen; the tolerance of the solve by default.
+    """
+
+    form = MarginProblem
+    domains = ()
+    homotopic: ClassVar[bool] = False
+
+    mu: float | None = None
+    restart: bool = True
+    variant: str = "corrected"
+    w_star: Any = None
+    target: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_choice("variant", self.variant, ("corrected", "paper"))
+        check_choice("restart", self.restart, (True, False))
+        for name in ("mu", "target"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), low=0.0, open_low=True, finite=True)
+        if self.w_star is not None and self.variant != "paper":
+            raise InputError('w_star is the centre of variant="paper"; the other uses its start')
+
+    def fits(self, problem: Form) -> bool:
+        """Return whether the problem is one in the margins."""
+        return isinstance(problem, MarginProblem)
+
+    def aim(self, tol: float) -> Self:
+        """Return the solver that chooses its smoothing for this gap."""
+        return self if self.target is not None else replace(self, target=tol)
+
+    def period(self, problem: MarginProblem) -> int:
+        """Return the number of iterations between two checks."""
+        return 16 * ASSESS
+
+    def default_max_iter(self, problem: MarginProblem) -> int:
+        """Return a finite budget: a minute or so."""
+        return int(np.clip(1e11 / problem.work, 1_000, 1_000_000))
+
+    def first_mu(self, problem: MarginProblem, d: Vector, gap: float) -> float:
+        """Return the smoothing of the first problem; `gap` is that of the start.
+
+        At its optimum it leaves sum C_i (hinge_i - u_i q_i) <= mu/4 sum C_i d_i over the middle
+        zone, since r (1 - r) <= 1/4 for r = q_i / (mu d_i).
+        """
+        if self.mu is not None:
+            return self.mu
+        if self.variant == "paper":
+            return 5.0
+        zero = np.zeros(problem.m)
+        b = problem.best_bias(zero) if problem.bias else 0.0
+        value = problem.value(np.zeros(problem.n), b, zero)
+        least = 1e-12 * float(problem.C @ d)  # one class: any smoothing will do
+        return 2.0 * (self.target or 1e-3) * max(value, least) / float(problem.C @ d)
+
+    def next_mu(self, mu: float, stage: int) -> float:
+        """Return the smoothing that follows mu; mu itself at the last one."""
+        fixed = self.mu is not None or self.variant == "paper"
+        return mu if fixed else 0.25 * mu
+
+    def init(self, problem: MarginProblem, x0: Vector | None, rng: np.random.Generator) -> Any:
+        """Return the state at x0, or at w = 0."""
+        if self.variant == "paper":
+            return start_as_printed(problem, self, x0)
+        w, b = np.zeros(problem.n), 0.0
+        a = np.zeros(problem.m)
+        if x0 is not None:
+            w, b, a = problem.split(problem.repair(x0))
+        x = problem.join(w, b, a)
+        product = problem.product(x)
+        hinge = problem.loss == "hinge"
+        d = problem.features.sizes if hinge else np.ones(problem.m)
+        d = np.where(d > 0.0, d, 1.0)
+        x, product = problem.feasible(x, product)
+        best = problem.split(x)
+        primal = problem.value(best.w, best.b, product.values)
+        dual = problem.dual_value(best.a, product.v, product.paired)
+        mu = self.first_mu(problem, d, primal - dual) if hinge else 0.5
+        bound = problem.features.curvature(problem.C / d, problem.bias)
+        state = NesterovState(
+            x, product, mu=mu, d=d, bound=max(bound, float(np.finfo(float).tiny)),
+            curvature=0.0, w=w.copy(), values=product.values.copy(), b=b, a=a.copy(),
+            v=product.v, y=w.copy(), y_values=product.values.copy(),
+        )  # fmt: skip
+        state.primal, state.dual = primal, dual
+        state.smooth(problem, mu)
+        return state
+
+    def advance(self, problem: MarginProblem, state: Any, n_steps: int) -> Reply:
+        """Make accelerated steps; look at the gap at fixed numbers of them."""
+        if self.variant == "paper":
+            return advance_as_printed(problem, self, state, n_steps)
+        for step in range(n_steps):
+            state.step(problem, self.restart)
+            if not np.isfinite(state.values[0] + state.curvature):
+                return Reply(step, Stop.NUMERICAL)
+            if state.steps % ASSESS == 0 or state.steps & (state.steps - 1) == 0:
+                solved = state.assess(problem)
+                if not state.announced and state.closed(self.target or 0.0):
+                    state.announced = True  # once: if it is not believed, the loop's checks decide
+                    return Reply(step + 1, Stop.DONE)
+                mu = self.next_mu(state.mu, state.stages) if solved else state.mu
+                if mu < state.mu:
+                    state.stages += 1
+                    state.w, state.values = state.y.copy(), state.y_values.copy()
+                    state.curvature *= EASE if self.restart else 0.0  # 0: the bound
+                    state.smooth(problem, mu)
+        return Reply(n_steps, Stop.BUDGET)
+
+    def refresh(self, problem: MarginProblem, state: Any, product: Products) -> None:
+        """Take over fresh products; the iterates' own products never drift."""
+        state.product = product
+
+
+@dataclass(frozen=True)
+class HomotopyNESVM(NESVM):
+    """The same with decreasing smoothing, each problem started from the last one's answer.
+
+    Attributes
+    ----------
+    mu0 : float, optional
+        First smoothing; by default a middle zone of mean width 1, or less at a warm start.
+    mu_star : float, optional
+        Last smoothing; by default it falls until the gap is closed, or to 1e-12.
+    schedule : str
+        ``"geometric"``, mu / 4, or ``"harmonic"``, mu0 / (t + 1), (44).
+    """
+
+    homotopic = True
+
+    mu0: float | None = None
+    mu_star: float | None = None
+    schedule: str = "geometric"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        check_choice("schedule", self.schedule, ("geometric", "harmonic"))
+        if self.mu is not None:
+            raise InputError("mu is fixed by nesvm; the homotopy goes from mu0 to mu_star")
+        for name in ("mu0", "mu_star"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), low=0.0, open_low=True, finite=True)
+
+    def first_mu(self, problem: MarginProblem, d: Vector, gap: float) -> float:
+        """Return mu0: no more than leaves the gap of a warm start."""
+        if self.mu0 is not None:
+            return self.mu0
+        left = 4.0 * gap / float(problem.C @ d)
+        return max(min(1.0 / float(np.mean(d)), left), LEAST_MU)
+
+    def next_mu(self, mu: float, stage: int) -> float:
+        """Return the smoothing of the next stage, not below mu_star."""
+        lower = 0.25 * mu if self.schedule == "geometric" else mu * (stage + 1) / (stage + 2)
+        return max(lower, LEAST_MU if self.mu_star is None else self.mu_star)
+
+
+@dataclass
+class NesterovState:
+    """The best answer so far, and the iterates of one smoothed problem."""
+
+    x: Vector  # best primal and best dual point, as MarginProblem joins them
+    product: Products  # of x
+    mu: float
+    d: Vector  # smoothing weights, positive
+    bound: float  # largest eigenvalue of sum C_i x_i x_i' / d_i, centered where there is a bias
+    curvature: float  # l: bound / mu, or less as long as the steps allow
+    w: Vector  # point of the gradient, with momentum
+    values: Vector  # its w'x_i
+    b: float  # best bias of the smoothed problem at w
+    a: Vector  # C u at (w, b)
+    v: Vector  # sum a_i y_i x_i
+    y: Vector  # gradient steps' end
+    y_values: Vector
+    k: int = 0  # steps since the momentum was dropped
+    primal: float = np.inf  # best values so far
+    dual: float = -np.inf
+    steps: int = 0
+    products: int = 0
+    restarts: int = 0
+    stages: int = 0
+    announced: bool = False
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Products with X, X' or K; restarts; smaller smoothings."""
+        return {"product": self.products, "restart": self.restarts, "stage": self.stages}
+
+    def smooth(self, problem: MarginProblem, mu: float) -> None:
+        """Begin a smoothed problem at w.
+
+        The curvature is carried over: 1 / mu grows, but as much of the middle zone empties. Steps
+        raise it where it is too small.
+        """
+        bound = self.bound / mu
+        self.curvature = min(self.curvature, bound) if self.curvature > 0.0 else bound
+        self.mu, self.width, self.k = mu, mu * self.d, 0
+        self.look(problem)
+
+    def look(self, problem: MarginProblem) -> None:
+        """Set b, a and v of the point w."""
+        self.b = self.weights(problem, self.values, self.b, self.a)
+        self.v = problem.features.combine(problem.y * self.a)
+        self.products += problem.features.adjoint
+
+    def weights(self, problem: MarginProblem, values: Vector, b: float, a: Vector) -> float:
+        """Write C u to `a`; return the best bias of the smoothed problem."""
+        clipped = problem.loss == "hinge"
+        return smoothed(values, problem.y, problem.C, self.width, clipped, problem.bias, b, a)
+
+    def step(self, problem: MarginProblem, restart: bool) -> None:
+        """Make one step of (33) to (35)."""
+        features = problem.features
+        bound = self.bound / self.mu
+        while True:
+            y = gradient_step(problem.penalty, self.w, self.v, self.curvature)
+            values = features.values(y)
+            self.products += 1
+            if not restart or self.curvature >= bound:
+                break
+            moved = y - self.w
+            square = float(moved @ features.paired(moved, values - self.values))
+            change = divergence(
+                self.values, values, problem.y, problem.C, self.width,
+                problem.loss == "hinge", self.b,
+            )  # fmt: skip
+            if square <= 0.0 or 2.0 * change <= self.curvature * square * (1.0 + 1e-9):
+                break
+            self.curvature = min(max(1.5 * self.curvature, 2.0 * change / square), bound)
+        moved, moved_values = y - self.y, values - self.y_values
+        pull = self.w - y
+        if restart and float(pull @ features.paired(moved, moved_values)) > 0.0:
+            self.k, momentum = 0, 0.0
+            self.curvature *= EASE
+            self.restarts += 1
+        else:
+            momentum = self.k / (self.k + 3.0)
+            self.k += 1
+        self.w, self.values = y + momentum * moved, values + momentum * moved_values
+        self.y, self.y_values = y, values
+        self.look(problem)
+        self.steps += 1
+
+    def closed(self, target: float) -> bool:
+        """Return whether the best pair is well within the relative gap `target`."""
+        return self.primal - self.dual <= 0.45 * target * self.primal
+
+    def assess(self, problem: MarginProblem) -> bool:
+        """Keep the best points; return whether the smoothed problem is solved."""
+        features = problem.features
+        paired, values = self.v, None
+        if problem.penalty == "l2":
+            values = features.values(self.v)
+            paired = features.paired(self.v, values)
+            self.products += 1
+        t = problem.best_scale(self.a, self.v, paired)
+        a = np.minimum(t * self.a, problem.C) if problem.loss == "hinge" else t * self.a
+        dual = problem.dual_value(a, t * self.v, t * paired)
+        if dual > self.dual:
+            self.dual = dual
+            self.x[problem.n + 1 :] = a
+            self.product = self.product._replace(v=t * self.v, paired=t * paired)
+        best = np.inf
+        candidates = [(self.w, self.values), (self.y, self.y_values)]
+        candidates += [] if values is None else [(self.v, values)]
+        scratch = np.empty(problem.m)
+        for w, w_values in candidates:
+            b = self.weights(problem, w_values, self.b, scratch)
+            primal = problem.value(w, b, w_values)
+            best = min(best, primal)
+            if primal < self.primal:
+                self.primal = primal
+                self.x[: problem.n], self.x[problem.n] = w, b
+                self.product = self.product._replace(values=w_values.copy())
+        if problem.loss == "squared":
+            return False
+        short = 1.0 - problem.y * (self.values + self.b)
+        left = (problem.C - self.a) * np.maximum(short, 0.0) + self.a * np.maximum(-short, 0.0)
+        return best - dual <= SOLVED * float(np.sum(left))
+
+
+def gradient_step(penalty: str, w: Vector, v: Vector, curvature: float) -> Vector:
+    """Return the minimiser of R(y) - v'(y - w) + curvature/2 |y - w|^2."""
+    if penalty == "l2":
+        return w + (v - w) / (curvature + 1.0)
+    free = w + v / curvature
+    return np.sign(free) * np.maximum(np.abs(free) - 1.0 / curvature, 0.0)

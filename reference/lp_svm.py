@@ -1,0 +1,57 @@
+"""Linear-programming machine: the L1 norm of w and the hinge loss.
+
+    primal    minimise  |w|_1 + sum C_i xi_i   subject to  y_i (w'z_i + b) >= 1 - xi_i,  xi >= 0
+    dual      maximise  sum a   subject to  |sum a_i y_i z_i|_inf <= 1,  0 <= a <= C,  y'a = 0
+
+Without bias b = 0 and y'a is free. A point with C_i = 0 is left out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reference.pairs import SOLVERS, Pair, PairTextbook
+from reference.textbook import REAL, Array
+
+
+class LPSVM(PairTextbook):
+    """Machine with the L1 norm; its primal is the declared problem."""
+
+    def pair(self, solver: str) -> Pair:
+        """Solve both linear programs; entries are divided by the largest of Z."""
+        import cvxpy as cp
+
+        unit = float(np.abs(self.Z).max()) or 1.0
+        Z, y, C = (self.Z / unit).astype(float), self.y.astype(float), self.C.astype(float)
+        level = 1.0 / float(C.max())  # the losses have weights of about one
+        w, xi = cp.Variable(Z.shape[1]), cp.Variable(len(y), nonneg=True)
+        b = cp.Variable() if self.bias else 0.0
+        margin = cp.multiply(y, Z @ w + b) + xi >= 1
+        objective = (level / unit) * cp.norm1(w) + (level * C) @ xi
+        primal = SOLVERS[solver](cp.Problem(cp.Minimize(objective), [margin])) / level
+        a = cp.Variable(len(y), nonneg=True)
+        rows = [a <= level * C, cp.norm_inf(Z.T @ cp.multiply(y, a)) <= level / unit]
+        rows += [y @ a == 0] if self.bias else []
+        dual = SOLVERS[solver](cp.Problem(cp.Maximize(cp.sum(a)), rows)) / level
+        return Pair(
+            np.asarray(w.value, REAL) / unit, np.asarray(a.value, REAL) / level, primal, dual
+        )
+
+    def best_bias(self, f: Array) -> np.longdouble:
+        """Return the best of the kinks y_i - f_i of the loss in b."""
+        kinks = self.y - f
+        losses = np.maximum(1 - self.y * (f + kinks[:, None]), 0) @ self.C
+        return kinks[losses.argmin()]
+
+    def bounds(self, w: Array, a: Array) -> tuple[np.longdouble, np.longdouble]:
+        """Return both values; the heavier class is scaled down, then all weights."""
+        f = self.values(w)
+        b = self.best_bias(f) if self.bias else REAL(0)
+        upper = np.abs(w).sum() + self.C @ np.maximum(1 - self.y * (f + b), 0)
+        a = np.clip(a, 0, self.C)
+        if self.bias:
+            plus, minus = a[self.y > 0].sum(), a[self.y < 0].sum()
+            a = a * np.where(self.y > 0, min(1, minus / plus) if plus > 0 else 0, 1)
+            a = a * np.where(self.y < 0, min(1, plus / minus) if minus > 0 else 0, 1)
+        steepest = np.abs(self.Z.T @ (self.y * a)).max()
+        return upper, a.sum() / max(1, steepest)
