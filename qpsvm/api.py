@@ -114,7 +114,8 @@ def solve(
     qp = replace(qp, convex=is_psd(qp.gram.kernel))
     budget = solver.default_max_iter(qp) if max_iter is None else max_iter
     limit = default_memory_limit() if memory_limit is None else memory_limit
-    with shown(verbose, callback, name) as watch, qp.gram.kernel.hold(limit) as store:
+    kernel = qp.gram.kernel.narrow() if solver.narrow(qp) else qp.gram.kernel
+    with shown(verbose, callback, name) as watch, kernel.hold(limit) as store:
         qp = replace(qp, store=store)
         outcome = run(qp, solver, start, Limits(tol, budget, time_limit, watch), seed)
     x, dual, model = problem.recover(qp, outcome.certified)

@@ -102,6 +102,14 @@ class Gram(ABC):
         """Return the Gram of the points minus `origin`: fewer digits are lost far from zero."""
         return self
 
+    def narrow(self) -> Gram:
+        """Return a Gram of less precision whose columns do for steps; itself where there is none.
+
+        Steps from its columns approach the optimum of a slightly different problem; fresh products
+        of this one put that right, as in iterative refinement.
+        """
+        return self
+
     @contextmanager
     def hold(self, memory_limit: int) -> Iterator[ColumnStore]:
         """Lend a store of held columns of at most `memory_limit` bytes to one solve."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from qpsvm.errors import InputError, check_choice, check_number
+from qpsvm.gram.base import Gram
 from qpsvm.gram.points import (
     FUSED,
     PointGram,
@@ -22,6 +23,10 @@ from qpsvm.gram.points import (
     settle_gamma,
     squared_norms,
 )
+from qpsvm.threads import spread
+
+FILL_ENTRIES = 1 << 19
+"""Entries of a block of columns that are multiplied and swept at a time: 2 MB in float32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +93,40 @@ class RBF(PointGram):
         return self._gaussian(products(few, some), a, b)
 
     def fill(self, columns: NDArray[np.int64], out: NDArray[np.floating]) -> None:
-        """Write k(columns, all rows) to `out` without a block in between."""
+        """Write k(columns, all rows) to `out`, piece by piece: each is swept while in cache."""
         few = self._points[columns]
         few = few.toarray() if sp.issparse(few) else few
-        self._gaussian(products(few, self._points, out), self._norms[columns], self._norms)
+        if sp.issparse(self.X) or out.size < FUSED:
+            self._gaussian(products(few, self._points, out), self._norms[columns], self._norms)
+            return
+        from qpsvm.gram.sweep import sweep
+
+        a, width = self._norms[columns], max(1024, FILL_ENTRIES // len(few))
+        points, norms = self._points, self._norms
+
+        def piece(start: int) -> None:
+            at = slice(start, min(start + width, self.m))
+            products(few, points[at], out[:, at])
+            sweep(out, self.gamma, a, norms[at], start)
+
+        spread(piece, list(range(0, self.m, width)))
+
+    def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
+        """Return K x, or its entries `rows`, computed afresh in float64."""
+        if np.count_nonzero(x) * (self.m if rows is None else len(rows)) < FUSED:
+            return super().dot(x, rows)
+        from qpsvm.gram.fresh import gaussian_product
+
+        return gaussian_product(
+            lambda indices: self._moved(indices, np.float64), self.m, self.gamma, x, rows
+        )
+
+    def narrow(self) -> Gram:
+        """Return the Gram of the points rounded to float32, where that keeps three digits of K."""
+        error = 16.0 * float(np.finfo(np.float32).eps) * self.gamma * float(np.max(self._norms))
+        if self.dtype == np.float32 or error > 1e-3:
+            return self
+        return replace(self, X=self._moved(slice(None), np.float64).astype(np.float32))
 
     def _gaussian(
         self, K: NDArray[np.floating], a: NDArray[np.floating], b: NDArray[np.floating]

@@ -48,6 +48,10 @@ class Solver(ABC):
     confirms: bool = True
     """Whether all points are looked at before it ends; else `state.bounds` are a sample's."""
 
+    def narrow(self, problem: QP) -> bool:
+        """Return whether columns of less precision do for the steps: `refresh` corrects them."""
+        return False
+
     @abstractmethod
     def init(self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator) -> Any:
         """Return the state at the starting point."""
