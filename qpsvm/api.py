@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
 from qpsvm.gram.psd import is_psd
 from qpsvm.result import Progress, Result, Status
+from qpsvm.threads import alone
 
 
 def solve(
@@ -115,7 +117,8 @@ def solve(
     budget = solver.default_max_iter(qp) if max_iter is None else max_iter
     limit = default_memory_limit() if memory_limit is None else memory_limit
     kernel = qp.gram.kernel.narrow() if solver.narrow(qp) else qp.gram.kernel
-    with shown(verbose, callback, name) as watch, kernel.hold(limit) as store:
+    threads = alone() if qp.m <= SMALL else nullcontext()
+    with threads, shown(verbose, callback, name) as watch, kernel.hold(limit) as store:
         qp = replace(qp, store=store)
         outcome = run(qp, solver, start, Limits(tol, budget, time_limit, watch), seed)
     x, dual, model = problem.recover(qp, outcome.certified)
@@ -252,5 +255,8 @@ def _auto(qp: QP) -> tuple[str, str]:
 ROUGH = 1e-6
 """Largest gap of the low-rank problem from which a polish starts: its split of the weights shows."""
 
-LARGE = 1000
+LARGE = 2000
 """Points from which ``method="auto"`` prefers blocks of columns to single ones."""
+
+SMALL = 1000
+"""Points up to which a second thread is not worth waking."""

@@ -77,13 +77,24 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
             raise failures[0]
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keep BLAS and `spread` to the calling thread: waking others costs more than small work."""
+    with _one_thread_blas(alone=True):
+        yield
+
+
 _gate = threading.Lock()
+_local = threading.local()  # alone: whether this thread is inside of `alone`
 _inside: list[tuple[int, Any]] = []  # of each caller of `spread`: the threads it found, its limiter
 
 
 @contextmanager
-def _one_thread_blas() -> Iterator[int]:
-    """Keep BLAS to one thread until the last caller leaves; yield how many it had before."""
+def _one_thread_blas(alone: bool = False) -> Iterator[int]:
+    """Keep BLAS to one thread until the last caller leaves; yield how many threads to use.
+
+    That is how many BLAS had before, or 1 inside of `alone`.
+    """
     controller = _controller()
     with _gate:
         if _inside:
@@ -92,10 +103,14 @@ def _one_thread_blas() -> Iterator[int]:
             pools = [p.num_threads for p in controller.lib_controllers]
             n = max(pools, default=1)
             limiter = controller.limit(limits=1) if n > 1 else None
+        mine = 1 if alone or getattr(_local, "alone", False) else n
         _inside.append((n, limiter))
+    before = getattr(_local, "alone", False)
+    _local.alone = before or alone
     try:
-        yield n
+        yield mine
     finally:
+        _local.alone = before
         with _gate:
             _inside.pop()
             if not _inside and limiter is not None:

@@ -51,9 +51,11 @@ class Gram(ABC):
         `rows` is an index array or slice, all rows by default; `dtype` is `self.dtype` by default.
         """
 
-    def fill(self, columns: NDArray[np.int64], out: NDArray[np.floating]) -> None:
-        """Write k(columns, all rows) to `out`, which is C-ordered and of this Gram's `dtype`."""
-        out[:] = self.block(columns)
+    def fill(
+        self, columns: NDArray[np.int64], out: NDArray[np.floating], slots: NDArray[np.int64]
+    ) -> None:
+        """Write k(columns, all rows) to the rows `slots` of `out`, which has this Gram's `dtype`."""
+        out[slots] = self.block(columns)
 
     @abstractmethod
     def take(self, rows: NDArray[np.int64]) -> Gram:

@@ -92,22 +92,22 @@ class RBF(PointGram):
         few = few.toarray() if sp.issparse(few) else few
         return self._gaussian(products(few, some), a, b)
 
-    def fill(self, columns: NDArray[np.int64], out: NDArray[np.floating]) -> None:
-        """Write k(columns, all rows) to `out`, piece by piece: each is swept while in cache."""
-        few = self._points[columns]
-        few = few.toarray() if sp.issparse(few) else few
-        if sp.issparse(self.X) or out.size < FUSED:
-            self._gaussian(products(few, self._points, out), self._norms[columns], self._norms)
-            return
-        from qpsvm.gram.sweep import sweep
+    def fill(
+        self, columns: NDArray[np.int64], out: NDArray[np.floating], slots: NDArray[np.int64]
+    ) -> None:
+        """Write k(columns, all rows) to rows of `out` by pieces, each swept while in cache."""
+        if sp.issparse(self.X) or len(columns) * self.m < FUSED:
+            return super().fill(columns, out, slots)
+        from qpsvm.gram.sweep import scatter, sweep
 
-        a, width = self._norms[columns], max(1024, FILL_ENTRIES // len(few))
         points, norms = self._points, self._norms
+        few, a, width = points[columns], norms[columns], max(512, FILL_ENTRIES // len(columns))
 
         def piece(start: int) -> None:
             at = slice(start, min(start + width, self.m))
-            products(few, points[at], out[:, at])
-            sweep(out, self.gamma, a, norms[at], start)
+            K = products(few, points[at])
+            sweep(K, self.gamma, a, norms[at])
+            scatter(K, out, slots, start)
 
         spread(piece, list(range(0, self.m, width)))
 

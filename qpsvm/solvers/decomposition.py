@@ -15,7 +15,7 @@ Sources: Joachims, "Making large-scale SVM learning practical" (1999); Wen et al
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from qpsvm.domains import BoxHyperplane, Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.forms import EPS, QP
-from qpsvm.gram.columns import Columns
+from qpsvm.gram.columns import ColumnStore
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.passes import accumulate, compact, extend
-from qpsvm.solvers.smo import PairState, pairs
+from qpsvm.solvers.core import CoreState, enter, solve_core
+from qpsvm.solvers.passes import compact
+from qpsvm.solvers.smo import PairState
 from qpsvm.solvers.starts import two_points
 
 NARROW = 2000
@@ -77,7 +78,7 @@ class Decomposition(Solver):
             x = np.zeros(problem.m)
         state = CoreState(PairState.at(problem, x))
         support = np.flatnonzero(x)
-        _enter(problem, state, support[: self.largest])
+        enter(problem, state, support[: self.largest])
         return state
 
     def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
@@ -87,14 +88,15 @@ class Decomposition(Solver):
         violation = float(np.max(high - low))
         if np.isnan(violation):
             return Reply(0, Stop.NUMERICAL)
-        _leave(state, low, high, self.largest)
+        assert problem.store is not None
+        _leave(problem.store, state, low, high, self.largest)
         outside = np.flatnonzero(~state.inside)
         if len(outside):
-            _enter(problem, state, outside[_worst(pair, outside, low, high, self.entering)])
+            enter(problem, state, outside[_worst(pair, outside, low, high, self.entering)])
         if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
             return Reply(0, Stop.STALLED)
         noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
-        moved = _solve_core(problem, state, max(self.inner_tol * violation, noise))
+        moved = solve_core(problem, state, max(self.inner_tol * violation, noise))
         return Reply(1, Stop.BUDGET if moved else Stop.STALLED)
 
     def refresh(self, problem: QP, state: CoreState, product: NDArray[np.float64]) -> None:
@@ -108,36 +110,6 @@ class Decomposition(Solver):
     def default_max_iter(self, problem: QP) -> int:
         """Return a budget in which every coordinate could enter twice."""
         return 500 + 2 * problem.m // self.entering
-
-
-@dataclass
-class CoreState:
-    """A point of the domain, and the Gram matrix of the core."""
-
-    pair: PairState  # the point, its signed gradient, what can move
-    core: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by entry
-    block: NDArray[np.floating] | None = None  # K over the core, in its leading part
-    n_pairs: int = 0  # SMO steps
-    inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
-
-    def __post_init__(self) -> None:
-        """Start with an empty core."""
-        self.inside = np.zeros(len(self.pair.x), bool)
-
-    @property
-    def x(self) -> NDArray[np.float64]:
-        """The point."""
-        return self.pair.x
-
-    @property
-    def product(self) -> NDArray[np.float64]:
-        """G x."""
-        return self.pair.product
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Size of the core and SMO steps."""
-        return {"core": len(self.core), "pair": self.n_pairs}
 
 
 def _extremes(s: Any, grow: Any, shrink: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -163,7 +135,7 @@ def _worst(
     for g in range(n_groups):
         s = pair.s[among]
         up, down = s + pair.grow[g, among], pair.shrink[g, among] - s
-        n_up, n_down = np.count_nonzero(up < high[g]), np.count_nonzero(down < -low[g])
+        n_up, n_down = int(np.sum(up < high[g])), int(np.sum(down < -low[g]))
         half = max(share // 2, share - n_down)
         chosen.append(_smallest(up, half, high[g]))
         chosen.append(_smallest(down, max(share // 2, share - n_up), -low[g]))
@@ -179,12 +151,16 @@ def _smallest(values: NDArray[np.float64], count: int, below: float) -> NDArray[
 
 
 def _leave(
-    state: CoreState, low: NDArray[np.float64], high: NDArray[np.float64], largest: int
+    store: ColumnStore,
+    state: CoreState,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    largest: int,
 ) -> None:
     """Let coordinates leave the core that are at a bound and that no pair wants, once they are many.
 
-    In a core of more than `largest`, a quarter leaves: those whose pairs have least to gain. Columns
-    stay held, so that a coordinate that violates again comes back for a gather.
+    In a core of more than `largest`, a quarter leaves: those whose pairs have least to gain. Their
+    columns stay held; those of the others may be overwritten.
     """
     pair, core = state.pair, state.core
     if state.block is None or not len(core):
@@ -197,67 +173,13 @@ def _leave(
         free |= (up == 0) & (down == 0)
         gain = np.maximum(gain, np.maximum(high[g] - s - up, s - down - low[g]))
     wanted = free | (gain > 0)
+    idle = core[~wanted]
     if np.count_nonzero(wanted) > largest:
         wanted[np.argpartition(gain, len(core) - 3 * largest // 4)[: -3 * largest // 4]] = False
     keep = np.flatnonzero(wanted)
     if len(core) - len(keep) < max(256, len(core) // 4):
         return
     state.inside[core[~wanted]] = False
+    store.release(idle)
     state.core = core[keep]
     compact(state.block, keep)
-
-
-def _enter(problem: QP, state: CoreState, new: NDArray[np.int64]) -> None:
-    """Add coordinates to the core, and their rows and columns to the core's Gram matrix."""
-    store = problem.store
-    assert store is not None
-    for part in np.array_split(new, -(-len(new) // store.n_slots)) if len(new) else []:
-        store.ensure(part)
-        n, total = len(state.core), len(state.core) + len(part)
-        if state.block is None or total > len(state.block):
-            grown = np.empty((min(problem.m, max(64, 2 * total)),) * 2, store.store.dtype)
-            if state.block is not None:
-                grown[:n, :n] = state.block[:n, :n]
-            state.block = grown
-        state.core = np.concatenate([state.core, part])
-        state.inside[part] = True
-        extend(state.block, store.store, store.slot[part], state.core, store.diag[part])
-
-
-def _solve_core(problem: QP, state: CoreState, spread: float) -> bool:
-    """Solve over the core by SMO from the current weights; return whether anything moved."""
-    gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
-    assert store is not None and state.block is not None
-    n = len(core)
-    block = state.block[:n]
-    block.flags.writeable = False
-    cols = Columns(
-        block,
-        np.arange(n),
-        np.zeros(n, np.int64),
-        np.zeros(1, np.int64),
-        store.diag[core],
-        gram.sign[core],
-        gram.ridge[core],
-        float(gram.shift),
-        float(gram.scale),
-    )
-    x, s, z, upper = pair.x[core], pair.s[core], pair.z[core], pair.upper[core]
-    grow = np.ascontiguousarray(pair.grow[:, core])
-    shrink = np.ascontiguousarray(pair.shrink[:, core])
-    missing = np.empty(2, np.int64)
-    done, _ = pairs(cols, z, upper, x, s, grow, shrink, _inner_steps(n), spread, missing)
-    state.n_pairs += done
-    change = x - pair.x[core]
-    changed = np.flatnonzero(change)
-    pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
-    for part in np.array_split(changed, max(1, -(-len(changed) // store.n_slots))):
-        store.ensure(core[part])
-        accumulate(problem.columns(), core[part], change[part], pair.z, pair.s)
-    pair.s[core] += z * gram.ridge[core] * change
-    return len(changed) > 0
-
-
-def _inner_steps(n: int) -> int:
-    """Return the most inner steps of one iteration: enough for n coordinates, about 0.2 s at most."""
-    return max(1000, min(10_000 + 20 * n, 200_000_000 // n))

@@ -77,9 +77,7 @@ def extend(
         lambda at: _gather(block, store, slots, core, first, own, *at),
         _pieces(len(slots), len(core), 1),
     )
-    spread(
-        lambda at: _mirror(block, len(core), first, *at), _pieces(first, len(slots), TILE)
-    )
+    spread(lambda at: _mirror(block, len(core), first, *at), _pieces(first, len(slots), TILE))
 
 
 def compact(block: NDArray[np.floating], keep: NDArray[np.int64]) -> None:
