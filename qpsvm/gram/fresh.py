@@ -14,14 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.points import Points, products, squared_norms
+from qpsvm.gram.points import DENSIFIED, Points, products, squared_norms
 from qpsvm.gram.sweep import gaussian_sums
 from qpsvm.threads import spread
 
 PART = 512  # support points of a block
 STRIP = 512  # other points of a block: 2 MB
 HELD = 1 << 24  # coordinates of the support that are kept in float64: 128 MB
-DENSIFIED = 2048  # features up to which sparse strips are multiplied as dense ones
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -15,6 +15,7 @@ from scipy.spatial.distance import cdist
 from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.gram.base import Gram
 from qpsvm.gram.points import (
+    DENSIFIED,
     FUSED,
     PointGram,
     Points,
@@ -24,6 +25,9 @@ from qpsvm.gram.points import (
     squared_norms,
 )
 from qpsvm.threads import spread
+
+DENSE_ENTRIES = 1 << 26
+"""Most coordinates that are held twice for it: 256 MB in float32."""
 
 FILL_ENTRIES = 1 << 19
 """Entries of a block of columns that are multiplied and swept at a time: 2 MB in float32."""
@@ -122,10 +126,17 @@ class RBF(PointGram):
         )
 
     def narrow(self) -> Gram:
-        """Return the Gram of the points rounded to float32, where that keeps three digits of K."""
+        """Return the Gram of the points rounded to float32, where that keeps three digits of K.
+
+        Sparse points of few features become dense ones: BLAS is faster on them.
+        """
+        m, d = self.X.shape
+        spread_out = sp.issparse(self.X) and d <= DENSIFIED and m * d <= DENSE_ENTRIES
         error = 16.0 * float(np.finfo(np.float32).eps) * self.gamma * float(np.max(self._norms))
-        if self.dtype == np.float32 or error > 1e-3:
+        if error > 1e-3 or (self.dtype == np.float32 and not spread_out):
             return self
+        if spread_out:
+            return replace(self, X=self.X.astype(np.float32).toarray())
         return replace(self, X=self._moved(slice(None), np.float64).astype(np.float32))
 
     def _gaussian(
