@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qpsvm.errors import check_number
 
 
@@ -75,6 +78,29 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
             other.join()
         if failures:
             raise failures[0]
+
+
+@contextmanager
+def scratch(entries: int, dtype: Any) -> Iterator[NDArray[Any]]:
+    """Lend an array to one thread; its memory is used again, since fresh pages cost time.
+
+    At most four pieces of 4 MB are kept.
+    """
+    n_bytes = entries * np.dtype(dtype).itemsize
+    try:
+        memory = _spare.pop()
+    except IndexError:
+        memory = np.empty(0, np.uint8)
+    if len(memory) < n_bytes:
+        memory = np.empty(max(n_bytes, 1 << 21), np.uint8)
+    try:
+        yield memory[:n_bytes].view(dtype)
+    finally:
+        if len(memory) <= 1 << 22 and len(_spare) < 4:
+            _spare.append(memory)
+
+
+_spare: list[NDArray[np.uint8]] = []
 
 
 @contextmanager

@@ -126,11 +126,10 @@ class ColumnStore:
 
     def _room(self, n: int) -> NDArray[np.int64]:
         """Return n slots: released ones, else slots never used, else the least recently used."""
-        released = np.flatnonzero(self.stamp[: self._n_filled] < 0)
-        if len(released) >= n:
-            return released[:n]
-        if self._n_filled + n <= self.n_slots:
-            first, self._n_filled = self._n_filled, self._n_filled + n
-            return np.arange(first, first + n)
+        released = np.flatnonzero(self.stamp[: self._n_filled] < 0)[:n]
+        more = n - len(released)
+        if self._n_filled + more <= self.n_slots:
+            first, self._n_filled = self._n_filled, self._n_filled + more
+            return np.concatenate([released, np.arange(first, first + more)])
         self._n_filled = self.n_slots
         return np.sort(np.argpartition(self.stamp, n - 1)[:n])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.points import DENSIFIED, Points, products, squared_norms
 from qpsvm.gram.sweep import gaussian_sums
-from qpsvm.threads import spread
+from qpsvm.threads import scratch, spread
 
 PART = 512  # support points of a block
 STRIP = 512  # other points of a block: 2 MB
@@ -58,11 +58,11 @@ def gaussian_product(
         if sp.issparse(some) and some.shape[1] <= DENSIFIED:
             some = some.toarray()
         b, total = squared_norms(some), np.zeros(len(chosen))
-        buffer = np.empty(PART * len(b))
-        for k, at in enumerate(range(0, len(support), PART)):
-            few, a = parts(k)
-            K = products(few, some, buffer[: len(a) * len(b)].reshape(len(a), len(b)))
-            gaussian_sums(K, gamma, a, b, x[support[at : at + PART]], total, nothing, nothing)
+        with scratch(PART * len(b), np.float64) as buffer:
+            for k, at in enumerate(range(0, len(support), PART)):
+                few, a = parts(k)
+                K = products(few, some, buffer[: len(a) * len(b)].reshape(len(a), len(b)))
+                gaussian_sums(K, gamma, a, b, x[support[at : at + PART]], total, nothing, nothing)
         out[chosen if rows is None else slice(first, first + STRIP)] = total
 
     spread(strip, list(range(0, len(wanted), STRIP)))
@@ -93,13 +93,13 @@ def _inside(parts: Callable[[int], Any], support: Indices, x: Vector, gamma: flo
         some, b = parts(j)
         here = slice(j * PART, j * PART + len(b))
         total, above = np.zeros(len(b)), np.zeros(j * PART)
-        buffer = np.empty(PART * len(b))
-        for k in range(j + 1):
-            few, a = parts(k)
-            there = slice(k * PART, k * PART + len(a))
-            K = products(few, some, buffer[: len(a) * len(b)].reshape(len(a), len(b)))
-            z, back = (nothing, nothing) if k == j else (x[here], above[there])
-            gaussian_sums(K, gamma, a, b, x[there], total, z, back)
+        with scratch(PART * len(b), np.float64) as buffer:
+            for k in range(j + 1):
+                few, a = parts(k)
+                there = slice(k * PART, k * PART + len(a))
+                K = products(few, some, buffer[: len(a) * len(b)].reshape(len(a), len(b)))
+                z, back = (nothing, nothing) if k == j else (x[here], above[there])
+                gaussian_sums(K, gamma, a, b, x[there], total, z, back)
         out[here], backward[j] = total, above
 
     spread(column, list(columns)[::-1])  # the longest first

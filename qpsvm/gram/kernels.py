@@ -24,7 +24,7 @@ from qpsvm.gram.points import (
     settle_gamma,
     squared_norms,
 )
-from qpsvm.threads import spread
+from qpsvm.threads import scratch, spread
 
 DENSE_ENTRIES = 1 << 26
 """Most coordinates that are held twice for it: 256 MB in float32."""
@@ -109,9 +109,10 @@ class RBF(PointGram):
 
         def piece(start: int) -> None:
             at = slice(start, min(start + width, self.m))
-            K = products(few, points[at])
-            sweep(K, self.gamma, a, norms[at])
-            scatter(K, out, slots, start)
+            with scratch(len(few) * (at.stop - start), few.dtype) as room:
+                K = products(few, points[at], room.reshape(len(few), -1))
+                sweep(K, self.gamma, a, norms[at])
+                scatter(K, out, slots, start)
 
         spread(piece, list(range(0, self.m, width)))
 

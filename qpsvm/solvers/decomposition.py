@@ -177,7 +177,7 @@ def _leave(
     if np.count_nonzero(wanted) > largest:
         wanted[np.argpartition(gain, len(core) - 3 * largest // 4)[: -3 * largest // 4]] = False
     keep = np.flatnonzero(wanted)
-    if len(core) - len(keep) < max(256, len(core) // 4):
+    if len(core) - len(keep) < max(64, len(core) // 8):
         return
     state.inside[core[~wanted]] = False
     store.release(idle)
