@@ -43,6 +43,9 @@ class Decomposition(Solver):
     ----------
     entering : int
         Most coordinates that enter the core in one iteration.
+    least : float
+        Least violation of one that enters, relative to the greatest: what violates less may not do
+        so after the next iteration.
     largest : int
         Coordinates of the core beyond which those leave that are nearest to optimal.
     inner_tol : float
@@ -50,7 +53,8 @@ class Decomposition(Solver):
         over all points at which the iteration began.
     """
 
-    entering: int = 512
+    entering: int = 256
+    least: float = 0.5
     largest: int = 4096
     inner_tol: float = 0.1
 
@@ -59,6 +63,7 @@ class Decomposition(Solver):
     def __post_init__(self) -> None:
         """Check the settings."""
         check_number("entering", self.entering, low=2, integer=True)
+        check_number("least", self.least, low=0.0, high=0.9)
         check_number("largest", self.largest, low=2, integer=True)
         check_number("inner_tol", self.inner_tol, low=0.0, high=1.0, open_low=True)
 
@@ -92,7 +97,9 @@ class Decomposition(Solver):
         _leave(problem.store, state, low, high, self.largest)
         outside = np.flatnonzero(~state.inside)
         if len(outside):
-            enter(problem, state, outside[_worst(pair, outside, low, high, self.entering)])
+            bar = self.least * violation
+            new = _worst(pair, outside, low + bar, high - bar, self.entering)
+            enter(problem, state, outside[new])
         if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
             return Reply(0, Stop.STALLED)
         noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
