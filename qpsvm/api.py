@@ -255,8 +255,8 @@ def _auto(qp: QP) -> tuple[str, str]:
 ROUGH = 1e-6
 """Largest gap of the low-rank problem from which a polish starts: its split of the weights shows."""
 
-LARGE = 2000
+LARGE = 1000
 """Points from which ``method="auto"`` prefers blocks of columns to single ones."""
 
-SMALL = 1000
+SMALL = 2000
 """Points up to which a second thread is not worth waking."""
