@@ -42,7 +42,7 @@ class Decomposition(Solver):
     Parameters
     ----------
     entering : int
-        Most coordinates that enter the core in one iteration.
+        Most coordinates that enter the core in one iteration whose columns are not held.
     least : float
         Least violation of one that enters, relative to the greatest: what violates less may not do
         so after the next iteration.
@@ -56,7 +56,7 @@ class Decomposition(Solver):
     entering: int = 256
     least: float = 0.5
     largest: int = 4096
-    inner_tol: float = 0.1
+    inner_tol: float = 0.2
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane)
 
@@ -98,8 +98,10 @@ class Decomposition(Solver):
         outside = np.flatnonzero(~state.inside)
         if len(outside):
             bar = self.least * violation
-            new = _worst(pair, outside, low + bar, high - bar, self.entering)
-            enter(problem, state, outside[new])
+            held = problem.store.slot[outside] >= 0
+            for some, size in ((outside[~held], self.entering), (outside[held], self.largest // 4)):
+                new = some[_worst(pair, some, low + bar, high - bar, size)]
+                enter(problem, state, new)
         if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
             return Reply(0, Stop.STALLED)
         noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
