@@ -214,3 +214,13 @@ def test_bounds_of_a_capped_simplex():
         CappedSimplex([1.0, 0.0])
     assert CappedSimplex(np.full(3, 1.0 / 3.0 - 1e-16)).upper.sum() == pytest.approx(1.0, abs=1e-15)
     assert CappedSimplex([5.0, 0.5]).upper[0] == 1.0
+def test_best_bias_needs_no_sort_where_all_bounds_are_equal():
+    """The n-th smallest breakpoint against the sum of the slopes, with ties and with one class."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        m = rng.integers(1, 9)
+        y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
+        g = np.round(rng.standard_normal(m), 1)
+        b = BoxHyperplane(np.full(m, 2.0), y).best_multiplier(g)
+        cost = [float(np.sum(2.0 * np.maximum(0.0, -(g + t * y)))) for t in (b, *(-y * g))]
+        assert cost[0] <= min(cost) + 1e-12
