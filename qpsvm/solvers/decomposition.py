@@ -34,6 +34,9 @@ from qpsvm.solvers.starts import two_points
 NARROW = 2000
 """Points from which the steps use columns in float32."""
 
+MARGIN = 0.1
+"""A coordinate at a bound stays while a tenth of the violation would make a pair want it."""
+
 
 @dataclass(frozen=True)
 class Decomposition(Solver):
@@ -168,6 +171,8 @@ def _leave(
 ) -> None:
     """Let coordinates leave the core that are at a bound and that no pair wants, once they are many.
 
+    What counts is the core as it was solved: whoever violates outside would keep almost everyone.
+
     In a core of more than `largest`, a quarter leaves: those whose pairs have least to gain. Their
     columns stay held; those of the others may be overwritten.
     """
@@ -175,6 +180,9 @@ def _leave(
     if state.block is None or not len(core):
         return
     s = pair.s[core]
+    margin = MARGIN * float(np.max(high - low))
+    low, high = _extremes(s, pair.grow[:, core], pair.shrink[:, core])
+    low, high = low - margin, high + margin
     gain = np.full(len(core), -np.inf)
     free = np.zeros(len(core), bool)
     for g in range(len(low)):
