@@ -214,6 +214,8 @@ def test_bounds_of_a_capped_simplex():
         CappedSimplex([1.0, 0.0])
     assert CappedSimplex(np.full(3, 1.0 / 3.0 - 1e-16)).upper.sum() == pytest.approx(1.0, abs=1e-15)
     assert CappedSimplex([5.0, 0.5]).upper[0] == 1.0
+
+
 def test_best_bias_needs_no_sort_where_all_bounds_are_equal():
     """The n-th smallest breakpoint against the sum of the slopes, with ties and with one class."""
     rng = np.random.default_rng(0)

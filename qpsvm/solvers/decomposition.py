@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains import BoxHyperplane, Domain, SimplexProduct
+from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.forms import EPS, QP
 from qpsvm.gram.columns import ColumnStore
@@ -29,7 +29,7 @@ from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.core import CoreState, enter, solve_core
 from qpsvm.solvers.passes import compact
 from qpsvm.solvers.smo import PairState
-from qpsvm.solvers.starts import two_points
+from qpsvm.solvers.starts import corner, two_points
 
 NARROW = 2000
 """Points from which the steps use columns in float32."""
@@ -61,7 +61,7 @@ class Decomposition(Solver):
     largest: int = 4096
     inner_tol: float = 0.2
 
-    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane)
+    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -83,7 +83,7 @@ class Decomposition(Solver):
         elif isinstance(problem.domain, SimplexProduct):
             x = two_points(problem)
         else:
-            x = np.zeros(problem.m)
+            x = corner(problem)
         state = CoreState(PairState.at(problem, x))
         support = np.flatnonzero(x)
         enter(problem, state, support[: self.largest])
