@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import qpsvm
-from asv_benchmarks.tables import head, row
+from asv_benchmarks.pages import head, row
 
 INTERPRETER = "CYMINIBALL_PYTHON"
 RUNS = 3

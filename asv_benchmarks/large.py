@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import qpsvm
-from asv_benchmarks.tables import row
+from asv_benchmarks.pages import row
 from qpsvm import RBF, L2SVMDual, MEBDual
 
 SIZES = {"dense": (1_000_000, 50), "csr": (500_000, 8_000)}

@@ -16,7 +16,7 @@ import numpy as np
 
 import qpsvm
 from asv_benchmarks.common import compile_steps
-from asv_benchmarks.tables import head, row
+from asv_benchmarks.pages import head, row
 from qpsvm import RBF, Cached, MEBDual
 
 FIGURE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "scaling.png"

@@ -8,11 +8,6 @@ Run from the root of the repository, when nothing else runs on the machine::
 from __future__ import annotations
 
 import argparse
-import datetime
-import importlib.metadata
-import os
-import platform
-import re
 import statistics
 import subprocess
 import sys
@@ -34,31 +29,16 @@ from asv_benchmarks import (
     reuse,
 )
 from asv_benchmarks.common import MANY, NAMES, SELECTION, compile_steps, distinct_methods
-from qpsvm import threads
+from asv_benchmarks.pages import RUNS, head, row, section
 from qpsvm.solvers import METHODS
 
-RUNS = 3
 TIME_LIMIT = 60.0
-HEAD = """# {title}
-
-{text}
-
-{machine}
-
-Made by `python -m asv_benchmarks.{name}` on {date}, at commit {commit}. Seconds count from
-the call to the answer, kernel columns and the closing certificate included. {seconds}
-"""
-SEVERAL = (
-    "They are the median of\n{runs} runs; the least and the greatest stand in brackets where they differ "
-    "by more than a tenth of it."
-)
-ONE = "Each is one run, if not said otherwise."
 
 
 def spine() -> Iterator[str]:
     """Yield the lines of the first table: each family by each method, and the cold start."""
     yield from head(
-        "spine",
+        "tables spine",
         "Every method on every family",
         "One instance of each family on real data, by each method that fits, to the gap that the\n"
         "method promises; then larger problems by two methods that reach small gaps.",
@@ -110,7 +90,7 @@ def spine() -> Iterator[str]:
 def kernel_svm() -> Iterator[str]:
     """Yield the lines of the second table: training time against the size of the data."""
     yield from head(
-        "kernel_svm",
+        "tables kernel_svm",
         "Kernel SVMs on growing data",
         f"The nested adult and web sets, RBF with sigma^2 the mean squared distance, C = {peers.C:g},\n"
         "single precision. *gap* runs end at a certified relative gap of "
@@ -137,7 +117,7 @@ def kernel_svm() -> Iterator[str]:
 def low_rank_machines() -> Iterator[str]:
     """Yield the lines of the page on low-rank Grams."""
     yield from head(
-        "low_rank",
+        "tables low_rank",
         "Kernel machines on low-rank Grams",
         "The adult set a9a (32,561 points, 123 features, CSR in single precision; tested on the 16,281\n"
         "of a9a.t), L1-hinge with C = 1, the setting of Jung, O'Leary and Tits, section 5.2: Gaussian\n"
@@ -196,7 +176,7 @@ def polish_table() -> Iterator[str]:
 def prediction() -> Iterator[str]:
     """Yield the lines of a page: prediction beside SVC, and paths beside solves alone."""
     yield from head(
-        "prediction",
+        "tables prediction",
         "Prediction, and a path",
         f"Labels of {reuse.POINTS:,} points by the same support vectors and weights, those of "
         "scikit-learn's SVC\n(C = 1, RBF): its `predict`, once, and ours, the median of three. "
@@ -225,7 +205,7 @@ def linear_penalty() -> Iterator[str]:
     """Yield the lines of the page on linear SVMs without bias, and draw its figures beside the pages."""
     tol, limit = linear_dual.TOL, linear_dual.LIMIT
     yield from head(
-        "linear_dual",
+        "tables linear_dual",
         "Linear hinge SVMs without bias",
         f"Time to a certified relative gap of {tol:g} against C and against the size of the adult set\n"
         f"(CSR, float64); ours for at most {limit:g} s. LIBLINEAR is scikit-learn's LinearSVC without\n"
@@ -250,7 +230,7 @@ def linear_penalty() -> Iterator[str]:
 def linear() -> Iterator[str]:
     """Yield the lines of the page on linear SVMs."""
     yield from head(
-        "linear_svm",
+        "tables linear_svm",
         "Linear SVMs to high accuracy",
         f"L1-hinge SVMs with C = {linear_svm.C:g}. Each rival runs in a process of its own, after a\n"
         f"small problem, and is stopped after {linear_svm.LIMIT:g} s.",
@@ -281,70 +261,6 @@ def linear() -> Iterator[str]:
         ("data", "solver", "1e-3", "1e-6", "1e-8"),
         linear_svm.peer_rows(list(linear_svm.DATA)),
     )
-
-
-def section(
-    title: str, text: str, columns: tuple[str, ...], rows: Iterator[tuple[str, ...]]
-) -> Iterator[str]:
-    """Yield a heading, a paragraph and a table."""
-    yield from ("", f"## {title}", "", text, "", row(*columns))
-    yield row("---", *("---:" for _ in columns[1:]))
-    for cells in rows:
-        print(*cells, file=sys.stderr, flush=True)
-        yield row(*cells)
-
-
-def head(name: str, title: str, text: str, runs: int = RUNS) -> Iterator[str]:
-    """Yield title, machine, versions and date of a page."""
-    lines = [f"- {processor()}, {os.cpu_count()} cores, {memory():.0f} GB of memory"]
-    lines += [f"- {library}: {said}" for library, said in threads.describe().items()]
-    lines.append(f"- OPENBLAS_CORETYPE is {os.environ.get('OPENBLAS_CORETYPE', 'not set')}")
-    lines.append(f"- load average before the run: {busy()}")
-    versions = [f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "scipy")]
-    python = f"Python {platform.python_version()}"
-    lines.append(f"- qpsvm {qpsvm.__version__}, {python}, {', '.join(versions)}")
-    command = f"tables {name}" if name in PAGES else name
-    yield HEAD.format(
-        title=title, text=text, name=command, machine="\n".join(lines), commit=commit(),
-        seconds=SEVERAL.format(runs=runs) if runs > 1 else ONE,
-        date=datetime.date.today().isoformat(),
-    ).rstrip()  # fmt: skip
-
-
-def processor() -> str:
-    """Return the processor's model name."""
-    try:
-        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    except OSError:
-        found = None
-    return found[1] if found else platform.processor() or platform.machine()
-
-
-def memory() -> float:
-    """Return the machine's memory in GB."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-
-
-def busy() -> str:
-    """Return the load average of the last minute, and what it means for the figures."""
-    load = os.getloadavg()[0]
-    rough = "; other processes ran at the same time, so that the seconds are rough"
-    return f"{load:.1f}{rough if load > 0.5 else ''}"
-
-
-def commit() -> str:
-    """Return the commit that is checked out, and whether qpsvm was edited since."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], capture_output=True, text=True).stdout.strip()
-
-    edited = " (edited since)" if git("status", "--porcelain", "--", "qpsvm") else ""
-    return f"`{git('rev-parse', '--short', 'HEAD') or 'unknown'}`{edited}"
-
-
-def row(*cells: Any) -> str:
-    """Return a line of a table."""
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 def solved(name: str, problem: Any, method: str, tol: float, dtype: Any = np.float64) -> str:

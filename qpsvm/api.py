@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
 from qpsvm.margin import MarginProblem
 from qpsvm.result import Progress, Result, Status
+from qpsvm.threads import alone
 
 
 def solve(
@@ -113,7 +115,9 @@ def solve(
     start = None if x0 is None else problem.start(form, x0)
     budget = solver.default_max_iter(form) if max_iter is None else max_iter
     limit = default_memory_limit() if memory_limit is None else memory_limit
-    with shown(verbose, callback, name) as watch, form.lend(limit) as lent:
+    threads = alone() if form.m <= SMALL else nullcontext()
+    loan = form.lend(limit, narrow=solver.narrow(form))
+    with threads, shown(verbose, callback, name) as watch, loan as lent:
         outcome = run(lent, solver, start, Limits(tol, budget, time_limit, watch), seed)
     x, dual, model = problem.recover(form, outcome.certified)
     timings = dict(outcome.timings)
@@ -262,3 +266,6 @@ ROUGH = 1e-6
 
 LARGE = 1000
 """Points from which ``method="auto"`` prefers blocks of columns to single ones."""
+
+SMALL = 2000
+"""Points up to which a second thread is not worth waking."""

@@ -86,8 +86,11 @@ class Form(ABC):
         """Return the size below which a value counts as zero."""
 
     @abstractmethod
-    def lend(self, memory_limit: int) -> Any:
-        """Return a context that lends this problem with its memory to one solve."""
+    def lend(self, memory_limit: int, *, narrow: bool = False) -> Any:
+        """Return a context that lends this problem with its memory to one solve.
+
+        With `narrow` the columns may be of less precision than the Gram.
+        """
 
     @property
     @abstractmethod
@@ -144,10 +147,11 @@ class QP(Form):
         return self.m
 
     @contextmanager
-    def lend(self, memory_limit: int) -> Iterator[Self]:
+    def lend(self, memory_limit: int, *, narrow: bool = False) -> Iterator[Self]:
         """Lend a store of columns, and say whether G is positive semidefinite."""
-        with self.gram.kernel.hold(memory_limit) as store:
-            yield replace(self, store=store, convex=is_psd(self.gram.kernel))
+        kernel = self.gram.kernel
+        with (kernel.narrow() if narrow else kernel).hold(memory_limit) as store:
+            yield replace(self, store=store, convex=is_psd(kernel))
 
     @property
     def counters(self) -> dict[str, int]:

@@ -96,7 +96,7 @@ class MarginProblem(Form):
         return 2 * self.features.work + self.m
 
     @contextmanager
-    def lend(self, memory_limit: int) -> Iterator[Self]:
+    def lend(self, memory_limit: int, *, narrow: bool = False) -> Iterator[Self]:
         """Hold a Gram in memory where it fits, and say whether it is positive semidefinite."""
         held = self.features.held(memory_limit)
         convex = is_psd(held.gram) if isinstance(held, GramFeatures) else True

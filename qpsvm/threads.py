@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from qpsvm.errors import check_number
 
@@ -53,8 +56,8 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
     pieces : list
         The order in which they are begun; it does not depend on the number of threads.
     """
-    with _one_thread_blas() as n:
-        if n == 1 or len(pieces) <= 1:
+    with single() as n:
+        if n == 1 or getattr(_local, "alone", False) or len(pieces) <= 1:
             for piece in pieces:
                 task(piece)
             return
@@ -77,88 +80,91 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
             raise failures[0]
 
 
-_gate = threading.Lock()
-_inside: list[tuple[int, Any]] = []  # of each caller of `spread`: the threads it found, its limiter
-
-
 @contextmanager
-def _one_thread_blas() -> Iterator[int]:
-    """Keep BLAS to one thread until the last caller leaves; yield how many it had before."""
-    controller = _controller()
-    with _gate:
-        if _inside:
-            n, limiter = _inside[0]
-        else:
-            pools = [p.num_threads for p in controller.lib_controllers]
-            n = max(pools, default=1)
-            limiter = controller.limit(limits=1) if n > 1 else None
-        _inside.append((n, limiter))
+def scratch(entries: int, dtype: Any) -> Iterator[NDArray[Any]]:
+    """Lend an array to one thread; its memory is used again, since fresh pages cost time.
+
+    At most four pieces of 4 MB are kept.
+    """
+    n_bytes = entries * np.dtype(dtype).itemsize
     try:
-        yield n
+        memory = _spare.pop()
+    except IndexError:
+        memory = np.empty(0, np.uint8)
+    if len(memory) < n_bytes:
+        memory = np.empty(max(n_bytes, 1 << 21), np.uint8)
+    try:
+        yield memory[:n_bytes].view(dtype)
     finally:
-        with _gate:
-            _inside.pop()
-            if not _inside and limiter is not None:
-                limiter.restore_original_limits()
+        if len(memory) <= 1 << 22 and len(_spare) < 4:
+            _spare.append(memory)
 
 
-@lru_cache(maxsize=1)
-def _controller() -> Any:
-    """Return the handle of the BLAS libraries that are loaded; looking for them takes a while."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="blas")
+_spare: list[NDArray[np.uint8]] = []
 
 
 @contextmanager
-def single(lapack: bool, products: bool) -> Iterator[None]:
-    """Use one thread of scipy's OpenBLAS, of numpy's, or of both, inside a ``with`` block.
+def alone() -> Iterator[None]:
+    """Keep BLAS and `spread` to the calling thread: waking others costs more than small work."""
+    before = getattr(_local, "alone", False)
+    _local.alone = True
+    try:
+        with single():
+            yield
+    finally:
+        _local.alone = before
+
+
+@contextmanager
+def single(lapack: bool = True, products: bool = True) -> Iterator[int]:
+    """Keep scipy's OpenBLAS, numpy's, or both to one thread until the last caller leaves.
 
     Where matrices are small, two threads wait for each other longer than they work, and most of all
-    where other processes want the processors.
+    where other processes want the processors. Yields the largest number of threads there was before.
     """
     pools = [
         pool
         for pool in (_pools() if lapack or products else ())
         if (products if "numpy" in pool.filepath else lapack)
     ]
-    for pool in pools:
-        _take(pool)
+    before = max([_take(pool) for pool in pools], default=1)
     try:
-        yield
+        yield before
     finally:
         for pool in pools:
             _give_back(pool)
 
 
-_held: dict[str, tuple[int, int]] = {}  # solves at work on one thread, and the number before
-_lock = threading.Lock()
+_local = threading.local()  # alone: whether this thread is inside of `alone`
+_held: dict[str, tuple[int, int]] = {}  # callers that keep a pool to one thread; its number before
+_gate = threading.Lock()
 
 
-def _take(pool: Any) -> None:
-    with _lock:
-        n, before = _held.get(pool.filepath, (0, pool.num_threads))
+def _take(pool: Any) -> int:
+    with _gate:
+        n, before = _held.get(pool.filepath) or (0, pool.num_threads)
         _held[pool.filepath] = n + 1, before
-        pool.set_num_threads(1)
+        if n == 0 and before > 1:
+            pool.set_num_threads(1)
+    return int(before)
 
 
 def _give_back(pool: Any) -> None:
-    with _lock:
+    with _gate:
         n, before = _held.pop(pool.filepath)
         if n > 1:
             _held[pool.filepath] = n - 1, before
-        else:
+        elif before > 1:
             pool.set_num_threads(before)
 
 
 @cache
 def _pools() -> list[Any]:
-    """Return what controls the libraries at hand; to find them takes milliseconds."""
+    """Return what controls the BLAS libraries at hand; to find them takes milliseconds."""
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController
 
-    found = ThreadpoolController().lib_controllers
-    return [pool for pool in found if pool.user_api == "blas"]
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 def describe() -> dict[str, str]:

@@ -186,3 +186,20 @@ def test_thread_limit_holds_inside_the_block_only():
     assert threads.describe() == before
     with pytest.raises(qpsvm.InputError, match="n must be"), threads.limit(0):
         pass
+
+
+def test_tasks_side_by_side_are_all_done_and_leave_blas_as_it_was():
+    before, done = threads.describe(), []
+    threads.spread(done.append, list(range(20)))
+    assert sorted(done) == list(range(20))
+    with threads.alone():
+        threads.spread(done.append, [1])
+        assert all("1 threads" in v for k, v in threads.describe().items() if k != "numba")
+    assert threads.describe() == before
+
+    def fail(piece):
+        raise ValueError(f"piece {piece}")
+
+    with pytest.raises(ValueError, match="piece"):
+        threads.spread(fail, [1, 2, 3])
+    assert threads.describe() == before

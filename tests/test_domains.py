@@ -226,6 +226,7 @@ def test_the_best_bias_of_many_points_is_found_without_sorting_them_all(rng, mon
     m = 400
     y = np.where(rng.random(m) < 0.2, 1.0, -1.0)
     upper = rng.uniform(0.1, 2, m) if weights == "different" else np.full(m, 0.1)
+    upper[0] = 0.2  # where all are equal a partition does
     g = rng.standard_normal(m)
     g = np.round(g, 1) if weights == "ties" else g
     domain = box_hyperplane.BoxHyperplane(upper, y)
@@ -235,3 +236,15 @@ def test_the_best_bias_of_many_points_is_found_without_sorting_them_all(rng, mon
         monkeypatch.setattr(box_hyperplane, "FEW", few)
         b = domain.best_multiplier(g)
         assert np.sum(upper * np.maximum(0, -(g + b * y))) == pytest.approx(min(loss), rel=1e-12)
+
+
+def test_best_bias_needs_no_sort_where_all_bounds_are_equal():
+    """The n-th smallest breakpoint against the sum of the slopes, with ties and with one class."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        m = rng.integers(1, 9)
+        y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
+        g = np.round(rng.standard_normal(m), 1)
+        b = BoxHyperplane(np.full(m, 2.0), y).best_multiplier(g)
+        cost = [float(np.sum(2.0 * np.maximum(0.0, -(g + t * y)))) for t in (b, *(-y * g))]
+        assert cost[0] <= min(cost) + 1e-12

@@ -181,6 +181,41 @@ def test_least_recently_used_column_leaves_first():
         np.testing.assert_allclose(store.store[store.slot[i]], K[i], rtol=1e-14)
 
 
+def test_a_released_column_leaves_before_new_memory_is_used():
+    store = ColumnStore(RBF(X, 0.2), 1 << 20)
+    store.ensure(np.arange(6))
+    store.release(np.array([2, 4, 5]))
+    store.ensure(np.array([4]))  # asked for again: it stays
+    store.ensure(np.array([30, 31]))
+    assert set(np.flatnonzero(store.slot >= 0)) == {0, 1, 3, 4, 30, 31}
+    assert sorted(store.slot[[0, 1, 3, 4, 30, 31]]) == list(range(6))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_blocks_agree_with_the_formula(kind, dtype):
+    """Fresh sums and columns by pieces; several parts, strips and threads."""
+    points = cloud(1700, 5, seed=3).astype(dtype)
+    gram = RBF(kind(points), 0.3)
+    K = pairwise.rbf_kernel(points.astype(np.float64), gamma=0.3)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(1700) * (rng.random(1700) < 0.7)
+    rows = rng.permutation(1700)[:900]
+    np.testing.assert_allclose(gram.dot(x), K @ x, atol=1e-11)
+    np.testing.assert_allclose(gram.dot(x, rows), (K @ x)[rows], atol=1e-11)
+    for one in (gram, gram.narrow()):
+        store = ColumnStore(one, 1 << 26)
+        store.ensure(rows)
+        atol = 1e-5 if one.dtype == np.float32 else 1e-13
+        np.testing.assert_allclose(store.store[store.slot[rows]], K[rows], atol=atol)
+
+
+def test_columns_stay_precise_where_rounded_points_would_move_the_kernel():
+    near, far = RBF(X, 0.2), RBF(1e3 * X, 0.2)
+    assert near.narrow().dtype == np.float32
+    assert far.narrow() is far
+
+
 def test_columns_asked_for_together_are_held_together():
     store = ColumnStore(RBF(X, 0.2), FEWEST_COLUMNS * 8 * 40)
     rng = np.random.default_rng(0)

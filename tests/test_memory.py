@@ -13,7 +13,7 @@ from qpsvm import RBF, HingeDual, InputError, L2SVMDual, solve
 from qpsvm.gram.base import BLOCK_ENTRIES
 from qpsvm.models import Expansion
 
-X, Y = two_clouds(2000, 5, seed=51)
+X, Y = two_clouds(2500, 5, seed=51)
 X = X.astype(np.float32)
 COLUMN = 4 * len(X)
 DECLARED = {"smo": HingeDual, "mfw": L2SVMDual, "fw": L2SVMDual}
@@ -55,7 +55,7 @@ def test_the_columns_are_announced_before_they_are_taken():
         log.removeHandler(listener)
         log.setLevel(level)
     message, before = seen[0]
-    assert f"at most 1000 of 2000 columns: {limit} bytes, of a memory_limit of {limit}" in message
+    assert f"at most 1000 of 2500 columns: {limit} bytes, of a memory_limit of {limit}" in message
     assert before < limit / 4 < limit <= peak
 
 
@@ -68,7 +68,7 @@ def test_no_more_is_held_than_was_computed():
 
 def test_a_limit_too_small_for_a_step_is_refused():
     with pytest.raises(
-        InputError, match=r"memory_limit must allow 8 columns of 8,000 bytes; got 1,000"
+        InputError, match=r"memory_limit must allow 8 columns of 10,000 bytes; got 1,000"
     ):
         solve(HingeDual(RBF(X, 0.1), Y), memory_limit=1000)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,11 @@ class BoxHyperplane(Domain):
         """Whether the upper bounds are finite."""
         return bool(np.isfinite(self.upper[0]))
 
+    @cached_property
+    def _uniform(self) -> bool:
+        """Whether all upper bounds are one finite number."""
+        return self.bounded and bool(np.all(self.upper == self.upper[0]))
+
     def best_multiplier(self, g: NDArray[np.float64]) -> float:
         """Return b that minimises sum upper_i max(0, -(g_i + b y_i)): the exact best bias.
 
@@ -45,6 +51,9 @@ class BoxHyperplane(Domain):
         its slope by upper_i. The answer is the first breakpoint after which the slope is >= 0.
         """
         breakpoints = -self.y * g
+        if self._uniform:  # the n-th smallest, n the number of y = +1: no sort is needed
+            nth = max(0, int(np.count_nonzero(self.y > 0)) - 1)
+            return float(np.partition(breakpoints, nth)[nth])
         upper, below = self.upper, -float(np.sum(self.upper[self.y > 0]))
         total = below + float(np.sum(upper))
         enough = -1e-12 * total if total > 0 else total

@@ -192,7 +192,6 @@ class HingePrimal(MarginFormulation):
         margin = dual.y * (features.values(w) + b)
         return dual.start(form, np.where(margin < 1, np.where(np.isinf(dual.C), 1.0, dual.C), 0.0))
 
-
     def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the indices of the support vectors."""
         if isinstance(form, MarginProblem):

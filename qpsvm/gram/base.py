@@ -51,9 +51,11 @@ class Gram(ABC):
         `rows` is an index array or slice, all rows by default; `dtype` is `self.dtype` by default.
         """
 
-    def fill(self, columns: NDArray[np.int64], out: NDArray[np.floating]) -> None:
-        """Write k(columns, all rows) to `out`, which is C-ordered and of this Gram's `dtype`."""
-        out[:] = self.block(columns)
+    def fill(
+        self, columns: NDArray[np.int64], out: NDArray[np.floating], slots: NDArray[np.int64]
+    ) -> None:
+        """Write k(columns, all rows) to the rows `slots` of `out`, which has this Gram's `dtype`."""
+        out[slots] = self.block(columns)
 
     @abstractmethod
     def take(self, rows: NDArray[np.int64]) -> Gram:
@@ -100,6 +102,14 @@ class Gram(ABC):
 
     def centered(self) -> Gram:
         """Return the Gram of the points minus `origin`: fewer digits are lost far from zero."""
+        return self
+
+    def narrow(self) -> Gram:
+        """Return a Gram of less precision whose columns do for steps; itself where there is none.
+
+        Steps from its columns approach the optimum of a slightly different problem; fresh products
+        of this one put that right, as in iterative refinement.
+        """
         return self
 
     @contextmanager

@@ -64,9 +64,11 @@ class Cached(Gram):
         """Evaluate a block of the Gram behind."""
         return self.gram.block(columns, rows, dtype)
 
-    def fill(self, columns: NDArray[np.int64], out: NDArray[np.floating]) -> None:
+    def fill(
+        self, columns: NDArray[np.int64], out: NDArray[np.floating], slots: NDArray[np.int64]
+    ) -> None:
         """Evaluate columns of the Gram behind in place."""
-        self.gram.fill(columns, out)
+        self.gram.fill(columns, out, slots)
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return the fresh product of the Gram behind: certificates do not read the store."""

@@ -106,18 +106,30 @@ class ColumnStore:
         missing = np.unique(indices[held < 0])
         if len(missing) == 0:
             return
-        n = len(missing)
-        if self._n_filled + n <= self.n_slots:  # a run of slots never used: no block in between
-            first, self._n_filled = self._n_filled, self._n_filled + n
-            slots = np.arange(first, first + n)
-            self._gram.fill(missing, self._base[first : first + n])
-        else:
-            self._n_filled = self.n_slots
-            slots = np.sort(np.argpartition(self.stamp, n - 1)[:n])
-            evicted = self._owner[slots]
-            self.slot[evicted[evicted >= 0]] = -1
-            self._base[slots] = self._gram.block(missing)
+        slots = self._room(len(missing))
+        evicted = self._owner[slots]
+        self.slot[evicted[evicted >= 0]] = -1
+        self._gram.fill(missing, self._base, slots)
         self._owner[slots] = missing
         self.slot[missing] = slots
         self.stamp[slots] = self.clock[0]
-        self.n_computed += n
+        self.n_computed += len(missing)
+
+    def release(self, indices: NDArray[np.int64]) -> None:
+        """Let the columns `indices` be the first to leave, should they not be asked for again.
+
+        Memory that was used before is cheaper than new memory: on a virtual machine the first touch
+        of a page may cost more than the kernel entries that it holds.
+        """
+        held = self.slot[indices]
+        self.stamp[held[held >= 0]] = -1
+
+    def _room(self, n: int) -> NDArray[np.int64]:
+        """Return n slots: released ones, else slots never used, else the least recently used."""
+        released = np.flatnonzero(self.stamp[: self._n_filled] < 0)[:n]
+        more = n - len(released)
+        if self._n_filled + more <= self.n_slots:
+            first, self._n_filled = self._n_filled, self._n_filled + more
+            return np.concatenate([released, np.arange(first, first + more)])
+        self._n_filled = self.n_slots
+        return np.sort(np.argpartition(self.stamp, n - 1)[:n])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from qpsvm.errors import InputError, check_choice, check_number
+from qpsvm.gram.base import Gram
 from qpsvm.gram.points import (
+    DENSIFIED,
     FUSED,
     PointGram,
     Points,
@@ -22,6 +24,13 @@ from qpsvm.gram.points import (
     settle_gamma,
     squared_norms,
 )
+from qpsvm.threads import scratch, spread
+
+DENSE_ENTRIES = 1 << 26
+"""Most coordinates that are held twice for it: 256 MB in float32."""
+
+FILL_ENTRIES = 1 << 19
+"""Entries of a block of columns that are multiplied and swept at a time: 2 MB in float32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +96,49 @@ class RBF(PointGram):
         few = few.toarray() if sp.issparse(few) else few
         return self._gaussian(products(few, some), a, b)
 
-    def fill(self, columns: NDArray[np.int64], out: NDArray[np.floating]) -> None:
-        """Write k(columns, all rows) to `out` without a block in between."""
-        few = self._points[columns]
-        few = few.toarray() if sp.issparse(few) else few
-        self._gaussian(products(few, self._points, out), self._norms[columns], self._norms)
+    def fill(
+        self, columns: NDArray[np.int64], out: NDArray[np.floating], slots: NDArray[np.int64]
+    ) -> None:
+        """Write k(columns, all rows) to rows of `out` by pieces, each swept while in cache."""
+        if sp.issparse(self.X) or len(columns) * self.m < FUSED:
+            return super().fill(columns, out, slots)
+        from qpsvm.gram.sweep import scatter, sweep
+
+        points, norms = self._points, self._norms
+        few, a, width = points[columns], norms[columns], max(512, FILL_ENTRIES // len(columns))
+
+        def piece(start: int) -> None:
+            at = slice(start, min(start + width, self.m))
+            with scratch(len(few) * (at.stop - start), few.dtype) as room:
+                K = products(few, points[at], room.reshape(len(few), -1))
+                sweep(K, self.gamma, a, norms[at])
+                scatter(K, out, slots, start)
+
+        spread(piece, list(range(0, self.m, width)))
+
+    def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
+        """Return K x, or its entries `rows`, computed afresh in float64."""
+        if np.count_nonzero(x) * (self.m if rows is None else len(rows)) < FUSED:
+            return super().dot(x, rows)
+        from qpsvm.gram.fresh import gaussian_product
+
+        return gaussian_product(
+            lambda indices: self._moved(indices, np.float64), self.m, self.gamma, x, rows
+        )
+
+    def narrow(self) -> Gram:
+        """Return the Gram of the points rounded to float32, where that keeps three digits of K.
+
+        Sparse points of few features become dense ones: BLAS is faster on them.
+        """
+        m, d = self.X.shape
+        spread_out = sp.issparse(self.X) and d <= DENSIFIED and m * d <= DENSE_ENTRIES
+        error = 16.0 * float(np.finfo(np.float32).eps) * self.gamma * float(np.max(self._norms))
+        if error > 1e-3 or (self.dtype == np.float32 and not spread_out):
+            return self
+        if spread_out:
+            return replace(self, X=self.X.astype(np.float32).toarray())
+        return replace(self, X=self._moved(slice(None), np.float64).astype(np.float32))
 
     def _gaussian(
         self, K: NDArray[np.floating], a: NDArray[np.floating], b: NDArray[np.floating]

@@ -17,6 +17,9 @@ from qpsvm.gram.base import Gram
 FUSED = 1 << 17
 """Entries from which a block is swept by compiled code; below, numpy needs no compilation."""
 
+DENSIFIED = 2048
+"""Features up to which sparse points are multiplied as dense ones."""
+
 Points = Any  # ndarray of shape (m, d) or csr_matrix of that shape
 
 

@@ -43,26 +43,26 @@ def gaussian_sweep(
 
 
 def sweep(
-    K: NDArray[np.floating],
-    gamma: float,
-    a: NDArray[np.floating],
-    b: NDArray[np.floating],
-    first: int = 0,
+    K: NDArray[np.floating], gamma: float, a: NDArray[np.floating], b: NDArray[np.floating]
 ) -> None:
-    """Do what `gaussian_sweep` does, in this thread, in the columns of K from `first` on.
-
-    They are as many as `b` is long.
-    """
+    """Do what `gaussian_sweep` does, in this thread."""
     kind = K.dtype.type
     run = _sweep32 if K.dtype == np.float32 else _sweep64
-    run(K, kind(gamma), a.astype(kind), b.astype(kind), first)
+    run(K, kind(gamma), a.astype(kind), b.astype(kind))
+
+
+def scatter(
+    K: NDArray[np.floating], out: NDArray[np.floating], slots: NDArray[np.int64], first: int
+) -> None:
+    """Copy the rows of K to the rows `slots` of `out`, from column `first` on, in this thread."""
+    _scatter(K, out, slots, first)
 
 
 def gaussian_sums(
-    K: NDArray[np.float64],
+    K: NDArray[np.floating],
     gamma: float,
     a: NDArray[np.float64],
-    b: NDArray[np.float64],
+    b: NDArray[np.floating],
     x: NDArray[np.float64],
     out: NDArray[np.float64],
     z: NDArray[np.float64],
@@ -80,14 +80,14 @@ def gaussian_sums(
     x, back : ndarray, shape (n,)
     z, out : ndarray, shape (m,)
     """
-    _sweep64(K, gamma, a, b, 0)
+    _sweep64(K, gamma, a, b)
     out += x @ K
     if len(z):
         back += K @ z
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
-def _sweep32(K: Any, gamma: Any, a: Any, b: Any, first: int) -> None:
+def _sweep32(K: Any, gamma: Any, a: Any, b: Any) -> None:
     n, m = len(a), len(b)
     room = np.empty(CHUNK, np.int32)
     pieces = (m + CHUNK - 1) // CHUNK
@@ -95,7 +95,7 @@ def _sweep32(K: Any, gamma: Any, a: Any, b: Any, first: int) -> None:
         i = job // pieces
         start = (job % pieces) * CHUNK
         norm = b[start : min(start + CHUNK, m)]
-        row = K[i, first + start : first + start + len(norm)]
+        row = K[i, start : start + len(norm)]
         power = room[: len(row)]
         own = a[i]
         for j in range(len(row)):
@@ -119,7 +119,7 @@ def _sweep32(K: Any, gamma: Any, a: Any, b: Any, first: int) -> None:
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
-def _sweep64(K: Any, gamma: Any, a: Any, b: Any, first: int) -> None:
+def _sweep64(K: Any, gamma: Any, a: Any, b: Any) -> None:
     n, m = len(a), len(b)
     room = np.empty(CHUNK, np.int64)
     pieces = (m + CHUNK - 1) // CHUNK
@@ -127,7 +127,7 @@ def _sweep64(K: Any, gamma: Any, a: Any, b: Any, first: int) -> None:
         i = job // pieces
         start = (job % pieces) * CHUNK
         norm = b[start : min(start + CHUNK, m)]
-        row = K[i, first + start : first + start + len(norm)]
+        row = K[i, start : start + len(norm)]
         power = room[: len(row)]
         own = a[i]
         for j in range(len(row)):
@@ -154,3 +154,11 @@ def _sweep64(K: Any, gamma: Any, a: Any, b: Any, first: int) -> None:
         scale = power.view(np.float64)
         for j in range(len(row)):
             row[j] *= scale[j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _scatter(K: Any, out: Any, slots: Any, first: int) -> None:
+    for i in range(len(slots)):
+        row = out[slots[i]]
+        for j in range(K.shape[1]):
+            row[first + j] = K[i, j]

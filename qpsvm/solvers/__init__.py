@@ -10,6 +10,7 @@ from qpsvm.solvers.core_set import CoreSet
 from qpsvm.solvers.corrective import FullyCorrective
 from qpsvm.solvers.crsvm import ConstraintReduced
 from qpsvm.solvers.dcd import DualCoordinateDescent
+from qpsvm.solvers.decomposition import Decomposition
 from qpsvm.solvers.dicg import DecompositionInvariant
 from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.mnp import MinNormPoint
@@ -24,6 +25,7 @@ __all__ = [
     "SMO",
     "ConstraintReduced",
     "CoreSet",
+    "Decomposition",
     "FrankWolfe",
     "Method",
     "MinNormPoint",
@@ -88,7 +90,7 @@ METHODS: dict[str, Method] = {
         budget=2_000,
     ),
     "decomposition": Method(
-        partial(CoreSet, entering=512),
+        Decomposition,
         "working-set decomposition: hundreds of columns enter at once, SMO on the core in cache",
         "Joachims (1999); Wen et al. (2018)",
         gap=1e-6,

@@ -56,6 +56,10 @@ class Solver(ABC):
         """Return the solver for this relative gap, where its settings depend on it."""
         return self
 
+    def narrow(self, problem: Any) -> bool:
+        """Return whether columns of less precision do for the steps: `refresh` corrects them."""
+        return False
+
     @abstractmethod
     def init(self, problem: Any, x0: NDArray[np.float64] | None, rng: np.random.Generator) -> Any:
         """Return the state at the starting point."""

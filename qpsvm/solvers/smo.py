@@ -26,6 +26,9 @@ from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.starts import corner, two_points
 from qpsvm.solvers.steps import MISSING, held, touch, vectorized
 
+WHOLE = 2000
+"""Points up to which the first missing column brings all of them, in one block of milliseconds."""
+
 
 @dataclass(frozen=True)
 class SMO(Solver):
@@ -61,7 +64,8 @@ class SMO(Solver):
             done, why = pairs(cols, *state.arrays(), n_steps, 0.0, missing)
         state.n_steps += done
         if why == MISSING:
-            problem.store.ensure(missing)
+            whole = problem.m <= min(WHOLE, problem.store.n_slots)
+            problem.store.ensure(np.arange(problem.m) if whole else missing)
             why = Stop.BUDGET.value
         return Reply(done, Stop(why))
 

@@ -1,0 +1,99 @@
+"""A core of coordinates with its own Gram matrix, and SMO over it: what the core methods share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.forms import QP
+from qpsvm.gram.columns import Columns
+from qpsvm.solvers.passes import accumulate, extend
+from qpsvm.solvers.smo import PairState, pairs
+
+
+@dataclass
+class CoreState:
+    """A point of the domain, and the Gram matrix of the core."""
+
+    pair: PairState  # the point, its signed gradient, what can move
+    core: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by entry
+    block: NDArray[np.floating] | None = None  # K over the core, in its leading part
+    n_pairs: int = 0  # SMO steps
+    inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
+
+    def __post_init__(self) -> None:
+        """Start with an empty core."""
+        self.inside = np.zeros(len(self.pair.x), bool)
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """The point."""
+        return self.pair.x
+
+    @property
+    def product(self) -> NDArray[np.float64]:
+        """G x."""
+        return self.pair.product
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Size of the core and SMO steps."""
+        return {"core": len(self.core), "pair": self.n_pairs}
+
+
+def enter(problem: QP, state: CoreState, new: NDArray[np.int64]) -> None:
+    """Add coordinates to the core, and their rows and columns to the core's Gram matrix."""
+    store = problem.store
+    assert store is not None
+    for part in np.array_split(new, -(-len(new) // store.n_slots)) if len(new) else []:
+        store.ensure(part)
+        n, total = len(state.core), len(state.core) + len(part)
+        if state.block is None or total > len(state.block):
+            grown = np.empty((min(problem.m, max(64, 2 * total)),) * 2, store.store.dtype)
+            if state.block is not None:
+                grown[:n, :n] = state.block[:n, :n]
+            state.block = grown
+        state.core = np.concatenate([state.core, part])
+        state.inside[part] = True
+        extend(state.block, store.store, store.slot[part], state.core, store.diag[part])
+
+
+def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
+    """Solve over the core by SMO from the current weights; return whether anything moved."""
+    gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
+    assert store is not None and state.block is not None
+    n = len(core)
+    block = state.block[:n]
+    block.flags.writeable = False
+    cols = Columns(
+        block,
+        np.arange(n),
+        np.zeros(n, np.int64),
+        np.zeros(1, np.int64),
+        store.diag[core],
+        gram.sign[core],
+        gram.ridge[core],
+        float(gram.shift),
+        float(gram.scale),
+    )
+    x, s, z, upper = pair.x[core], pair.s[core], pair.z[core], pair.upper[core]
+    grow = np.ascontiguousarray(pair.grow[:, core])
+    shrink = np.ascontiguousarray(pair.shrink[:, core])
+    missing = np.empty(2, np.int64)
+    done, _ = pairs(cols, z, upper, x, s, grow, shrink, _inner_steps(n), spread, missing)
+    state.n_pairs += done
+    change = x - pair.x[core]
+    changed = np.flatnonzero(change)
+    pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
+    for part in np.array_split(changed, max(1, -(-len(changed) // store.n_slots))):
+        store.ensure(core[part])
+        accumulate(problem.columns(), core[part], change[part], pair.z, pair.s)
+    pair.s[core] += z * gram.ridge[core] * change
+    return len(changed) > 0
+
+
+def _inner_steps(n: int) -> int:
+    """Return the most inner steps of one iteration: enough for n coordinates, about 0.2 s at most."""
+    return max(1000, min(10_000 + 20 * n, 200_000_000 // n))

@@ -1,0 +1,202 @@
+"""Working-set decomposition: hundreds of columns enter at once, SMO on the core in cache.
+
+Problem: minimize 1/2 x'(G + D)x + c'x over a simplex, a product of simplices, or a box with a
+hyperplane. Each iteration
+
+1. lets the coordinates leave the core that no step wants, and those enter that violate optimality
+   most, balanced over the directions of violation (a one-sided choice oscillates); their kernel
+   columns are evaluated in one BLAS block and stay held, whoever leaves;
+2. solves over the core by second-order SMO, on the core's own Gram matrix, which is small;
+3. updates the gradient of all points in one pass over the columns that changed.
+
+Sources: Joachims, "Making large-scale SVM learning practical" (1999); Wen et al., "ThunderSVM"
+(2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
+from qpsvm.errors import check_number
+from qpsvm.forms import EPS, QP
+from qpsvm.gram.columns import ColumnStore
+from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.core import CoreState, enter, solve_core
+from qpsvm.solvers.passes import compact
+from qpsvm.solvers.smo import PairState
+from qpsvm.solvers.starts import corner, two_points
+
+NARROW = 2000
+"""Points from which the steps use columns in float32."""
+
+MARGIN = 0.1
+"""A coordinate at a bound stays while a tenth of the violation would make a pair want it."""
+
+
+@dataclass(frozen=True)
+class Decomposition(Solver):
+    """Solve over a core of the coordinates that matter now.
+
+    Parameters
+    ----------
+    entering : int
+        Most coordinates that enter the core in one iteration whose columns are not held.
+    least : float
+        Least violation of one that enters, relative to the greatest: what violates less may not do
+        so after the next iteration.
+    largest : int
+        Coordinates of the core beyond which those leave that are nearest to optimal.
+    inner_tol : float
+        Spread of the gradient over the core at which it counts as solved, relative to the violation
+        over all points at which the iteration began.
+    """
+
+    entering: int = 256
+    least: float = 0.5
+    largest: int = 4096
+    inner_tol: float = 0.2
+
+    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_number("entering", self.entering, low=2, integer=True)
+        check_number("least", self.least, low=0.0, high=0.9)
+        check_number("largest", self.largest, low=2, integer=True)
+        check_number("inner_tol", self.inner_tol, low=0.0, high=1.0, open_low=True)
+
+    def narrow(self, problem: QP) -> bool:
+        """Return whether the columns are many: float32 halves their time and memory."""
+        return problem.m >= NARROW
+
+    def init(
+        self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
+    ) -> CoreState:
+        """Return the state with the support of the starting point as its core."""
+        if x0 is not None:
+            x = problem.domain.repair(x0)
+        elif isinstance(problem.domain, SimplexProduct):
+            x = two_points(problem)
+        else:
+            x = corner(problem)
+        state = CoreState(PairState.at(problem, x))
+        support = np.flatnonzero(x)
+        enter(problem, state, support[: self.largest])
+        return state
+
+    def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
+        """Let violators enter the core and solve over the core; one iteration a call."""
+        pair = state.pair
+        low, high = _extremes(pair.s, pair.grow, pair.shrink)
+        violation = float(np.max(high - low))
+        if np.isnan(violation):
+            return Reply(0, Stop.NUMERICAL)
+        assert problem.store is not None
+        _leave(problem.store, state, low, high, self.largest)
+        outside = np.flatnonzero(~state.inside)
+        if len(outside):
+            bar = self.least * violation
+            held = problem.store.slot[outside] >= 0
+            for some, size in ((outside[~held], self.entering), (outside[held], self.largest // 4)):
+                new = some[_worst(pair, some, low + bar, high - bar, size)]
+                enter(problem, state, new)
+        if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
+            return Reply(0, Stop.STALLED)
+        noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
+        moved = solve_core(problem, state, max(self.inner_tol * violation, noise))
+        return Reply(1, Stop.BUDGET if moved else Stop.STALLED)
+
+    def refresh(self, problem: QP, state: CoreState, product: NDArray[np.float64]) -> None:
+        """Take over a fresh G x."""
+        state.pair.set_product(product)
+
+    def period(self, problem: QP) -> int:
+        """Return 1: an iteration solves a whole reduced problem."""
+        return 1
+
+    def default_max_iter(self, problem: QP) -> int:
+        """Return a budget in which every coordinate could enter twice."""
+        return 500 + 2 * problem.m // self.entering
+
+
+def _extremes(s: Any, grow: Any, shrink: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least s that can grow and the greatest that can shrink, of each group."""
+    return np.min(s + grow, axis=1), np.max(s - shrink, axis=1)
+
+
+def _worst(
+    pair: PairState,
+    among: NDArray[np.int64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    size: int,
+) -> NDArray[np.int64]:
+    """Return positions in `among` of at most `size` violators, about half for each direction.
+
+    Those with the least s that can grow, and those with the greatest s that can shrink; where one
+    side has few, the other has more. On a simplex nothing of weight zero can shrink.
+    """
+    n_groups = len(low)
+    share = -(-size // n_groups)
+    chosen = []
+    for g in range(n_groups):
+        s = pair.s[among]
+        up, down = s + pair.grow[g, among], pair.shrink[g, among] - s
+        n_up, n_down = int(np.sum(up < high[g])), int(np.sum(down < -low[g]))
+        half = max(share // 2, share - n_down)
+        chosen.append(_smallest(up, half, high[g]))
+        chosen.append(_smallest(down, max(share // 2, share - n_up), -low[g]))
+    return np.unique(np.concatenate(chosen))
+
+
+def _smallest(values: NDArray[np.float64], count: int, below: float) -> NDArray[np.int64]:
+    """Return the indices of the `count` smallest values below a bound."""
+    candidates = np.flatnonzero(values < below)
+    if len(candidates) > count:
+        candidates = candidates[np.argpartition(values[candidates], count - 1)[:count]]
+    return candidates
+
+
+def _leave(
+    store: ColumnStore,
+    state: CoreState,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    largest: int,
+) -> None:
+    """Let coordinates leave the core that are at a bound and that no pair wants, once they are many.
+
+    What counts is the core as it was solved: whoever violates outside would keep almost everyone.
+
+    In a core of more than `largest`, a quarter leaves: those whose pairs have least to gain. Their
+    columns stay held; those of the others may be overwritten.
+    """
+    pair, core = state.pair, state.core
+    if state.block is None or not len(core):
+        return
+    s = pair.s[core]
+    margin = MARGIN * float(np.max(high - low))
+    low, high = _extremes(s, pair.grow[:, core], pair.shrink[:, core])
+    low, high = low - margin, high + margin
+    gain = np.full(len(core), -np.inf)
+    free = np.zeros(len(core), bool)
+    for g in range(len(low)):
+        up, down = pair.grow[g, core], pair.shrink[g, core]
+        free |= (up == 0) & (down == 0)
+        gain = np.maximum(gain, np.maximum(high[g] - s - up, s - down - low[g]))
+    wanted = free | (gain > 0)
+    idle = core[~wanted]
+    if np.count_nonzero(wanted) > largest:
+        wanted[np.argpartition(gain, len(core) - 3 * largest // 4)[: -3 * largest // 4]] = False
+    keep = np.flatnonzero(wanted)
+    if len(core) - len(keep) < max(64, len(core) // 8):
+        return
+    state.inside[core[~wanted]] = False
+    store.release(idle)
+    state.core = core[keep]
+    compact(state.block, keep)
