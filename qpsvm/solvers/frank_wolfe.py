@@ -43,20 +43,20 @@ from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers import sampled
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.starts import random_ball, two_points
-from qpsvm.solvers.steps import (
-    MISSING,
+from qpsvm.solvers.rules import (
+    AWAY,
+    DROP,
+    PAIR,
+    RULES,
+    STEP_KINDS,
+    TOWARD,
+    TRIANGLE,
     best_of_triangle,
-    compiled,
-    form,
-    held,
-    move,
-    shrink,
+    choose,
+    decrease,
 )
-
-TOWARD, AWAY, PAIR, TRIANGLE, DROP = 0, 1, 2, 3, 4
-STEP_KINDS = ("toward", "away", "pair", "triangle", "drop")
-RULES = {"toward": 0, "away": 1, "pairwise": 2, "blended": 3, "swap": 4, "triangle": 5}
+from qpsvm.solvers.starts import random_ball, two_points
+from qpsvm.solvers.steps import LANES, MISSING, compiled, form, held, move, note, scan
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,9 @@ class FrankWolfe(Solver):
             x = two_points(problem)
         if self.sampling is not None:
             return sampled.start(problem, x, rng)
-        return FrankWolfeState(x, problem.gram.product(x))
+        state = FrankWolfeState.at(problem, x)
+        state.look(problem)
+        return state
 
     def advance(self, problem: QP, state: Any, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""
@@ -135,10 +137,12 @@ class FrankWolfe(Solver):
             RULES[self.rule],
             problem.columns(),
             domain.group,
-            domain.n_groups,
             problem.linear,
             state.x,
             state.product,
+            state.support,
+            state.n_support,
+            state.bar,
             n_steps,
             missing,
             state.counts,
@@ -154,6 +158,7 @@ class FrankWolfe(Solver):
             sampled.refresh(state, product)
         else:
             state.product[:] = product
+            state.look(problem)  # x was repaired
 
 
 @dataclass
@@ -162,9 +167,32 @@ class FrankWolfeState:
 
     x: NDArray[np.float64]  # weights, each group sums to 1
     product: NDArray[np.float64]  # G x, without the ridge
+    support: NDArray[np.int64]  # coordinates with x > 0, in its first entries
+    n_support: NDArray[np.int64]  # (1,), how many they are
+    bar: NDArray[np.float64]  # (n_groups, m), c where x = 0 in the group, elsewhere infinite
     counts: NDArray[np.int64] = field(  # steps by STEP_KINDS
         default_factory=lambda: np.zeros(len(STEP_KINDS), np.int64)
     )
+
+    @classmethod
+    def at(cls, problem: QP, x: NDArray[np.float64]) -> FrankWolfeState:
+        """Return the state at x."""
+        domain = problem.domain
+        assert isinstance(domain, SimplexProduct)
+        support, bar = np.empty(len(x), np.int64), np.empty((domain.n_groups, len(x)))
+        return cls(x, problem.gram.product(x), support, np.zeros(1, np.int64), bar)
+
+    def look(self, problem: QP) -> None:
+        """Find the support of x."""
+        domain = problem.domain
+        assert isinstance(domain, SimplexProduct)
+        some = np.flatnonzero(self.x > 0)
+        self.n_support[0] = len(some)
+        self.support[: len(some)] = some
+        self.bar[:] = np.inf
+        for g, members in enumerate(domain.members):
+            self.bar[g, members] = problem.linear[members]
+        self.bar[:, some] = np.inf
 
     @property
     def counters(self) -> dict[str, int]:
@@ -173,80 +201,23 @@ class FrankWolfeState:
 
 
 @compiled
-def choose(rule: int, toward: float, away: float, pair: float, inner: float) -> int:
-    """Return the kind of step from the slopes of the candidates; ties go toward.
-
-    `pair` is the steepest pair of all, `inner` the steepest one inside the support.
-    """
-    if rule == 1 and away > toward:
-        return AWAY
-    if rule == 2 or (rule == 3 and 2.0 * inner >= toward and inner > 0.0):
-        return PAIR
-    if rule == 5 and away > 0.0:
-        return TRIANGLE
-    return TOWARD
-
-
-@compiled
-def decrease(slope: float, curvature: float, cap: float) -> float:
-    """Return by how much a step of at most `cap` decreases the value."""
-    length = min(slope / curvature, cap) if curvature > 0.0 else min(cap, 1.0)
-    return length * slope - 0.5 * length * length * curvature
-
-
-@compiled
-def _scan(
-    ridge: Any,
-    group: Any,
-    c: Any,
-    x: Any,
-    p: Any,
-    low: Any,
-    high: Any,
-    near: Any,
-    f_low: Any,
-    f_high: Any,
-    f_near: Any,
-) -> Any:
-    """Find the extremes of the gradient f = Gx + Dx + c by group; return x'f and x'(G + D)x."""
-    f_low[:] = np.inf
-    f_near[:] = np.inf
-    f_high[:] = -np.inf
-    xf = 0.0
-    xqx = 0.0
-    for k in range(x.shape[0]):
-        q = p[k] + ridge[k] * x[k]
-        f = q + c[k]
-        g = group[k]
-        if f < f_low[g]:
-            f_low[g] = f
-            low[g] = k
-        if x[k] > 0.0:
-            xf += x[k] * f
-            xqx += x[k] * q
-            if f > f_high[g]:
-                f_high[g] = f
-                high[g] = k
-            if f < f_near[g]:
-                f_near[g] = f
-                near[g] = k
-    return xf, xqx
-
-
-@compiled
 def _advance(
     rule: int,
     cols: Columns,
     group: Any,
-    n_groups: int,
     c: Any,
     x: Any,
     p: Any,
+    support: Any,
+    n_support: Any,
+    bar: Any,
     n_steps: int,
     missing: Any,
     counts: Any,
 ) -> Any:
     """Make steps in place; return the number done and why it came back."""
+    n_groups = bar.shape[0]
+    best, at = np.empty(LANES), np.empty(LANES, np.int64)
     low = np.empty(n_groups, np.int64)  # least gradient of each group
     high = np.empty(n_groups, np.int64)  # greatest gradient on its support
     near = np.empty(n_groups, np.int64)  # least gradient on its support
@@ -258,7 +229,10 @@ def _advance(
     other = np.empty(1, np.int64)
     ridge = cols.ridge
     for step in range(n_steps):
-        xf, xqx = _scan(ridge, group, c, x, p, low, high, near, f_low, f_high, f_near)
+        weights = support[: n_support[0]]
+        xf, xqx = scan(
+            ridge, group, c, x, p, weights, bar, low, high, near, f_low, f_high, f_near, best, at
+        )
         if not np.isfinite(xf):
             return step, 3
         toward = xf - f_low.sum()
@@ -335,13 +309,14 @@ def _advance(
                     return step, 1
                 counts[TRIANGLE] += 1
                 full = b >= 1.0
-                shrink(1.0 - a + b * cap, x, p)
-                move(cols, low, a, x, p)
-                move(cols, high, -b * cap, x, p)
+                move(cols, 1.0 - a + b * cap, low, a, weights, x, p)
+                move(cols, 1.0, high, -b * cap, weights, x, p)
                 for g in range(n_groups):
                     i = high[g]
                     if x[i] < 0.0 or (full and x[i] < 1e-15):
                         x[i] = 0.0
+                    note(low[g], g, c, x, support, n_support, bar)
+                    note(i, g, c, x, support, n_support, bar)
                 continue
         slope = toward
         curvature = to_curve
@@ -365,22 +340,25 @@ def _advance(
         whole = length >= longest
         if kind == TOWARD:
             counts[TOWARD] += 1
-            shrink(1.0 - length, x, p)
-            move(cols, low, length, x, p)
+            move(cols, 1.0 - length, low, length, weights, x, p)
+            for g in range(n_groups):
+                note(low[g], g, c, x, support, n_support, bar)
         elif kind == AWAY:
             counts[DROP if whole else AWAY] += 1
             for g in range(n_groups):  # weights that attain the cap become exactly zero
                 i = high[g]
                 dropped[g] = whole and x[i] < 1.0 and x[i] / (1.0 - x[i]) <= cap
-            shrink(1.0 + length, x, p)
-            move(cols, high, -length, x, p)
+            move(cols, 1.0 + length, high, -length, weights, x, p)
             for g in range(n_groups):
                 if dropped[g] or x[high[g]] < 0.0:
                     x[high[g]] = 0.0
+                note(high[g], g, c, x, support, n_support, bar)
         else:
             counts[DROP if whole else PAIR] += 1
-            move(cols, one, length, x, p)
-            move(cols, other, -length, x, p)
+            move(cols, 1.0, one, length, weights, x, p)
+            move(cols, 1.0, other, -length, weights, x, p)
             if whole:
                 x[other[0]] = 0.0
+            note(one[0], group[one[0]], c, x, support, n_support, bar)
+            note(other[0], group[other[0]], c, x, support, n_support, bar)
     return n_steps, 0

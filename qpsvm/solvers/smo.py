@@ -24,7 +24,7 @@ from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.starts import corner, two_points
-from qpsvm.solvers.steps import MISSING, held, touch, vectorized
+from qpsvm.solvers.steps import LANES, MISSING, held, least, touch, vectorized
 
 WHOLE = 2000
 """Points up to which the first missing column brings all of them, in one block of milliseconds."""
@@ -132,32 +132,6 @@ class PairState:
         return {"single" if isinstance(self.problem.domain, PenaltyBox) else "pair": self.n_steps}
 
 
-LANES = 16  # extremes are searched in this many interleaved lanes, which become vector registers
-
-
-@vectorized
-def _least(s: Any, barred: Any, best: Any, at: Any) -> Any:
-    """Return the least s + barred and its first index, -1 if all are barred."""
-    for l in range(LANES):
-        best[l], at[l] = np.inf, -1
-    whole = len(s) // LANES * LANES
-    for start in range(0, whole, LANES):
-        a, bar = s[start : start + LANES], barred[start : start + LANES]
-        for l in range(LANES):
-            v = a[l] + bar[l]
-            better = v < best[l]
-            best[l] = v if better else best[l]
-            at[l] = start + l if better else at[l]
-    low, where = np.inf, -1
-    for l in range(LANES):
-        if at[l] >= 0 and (best[l] < low or (best[l] == low and at[l] < where)):
-            low, where = best[l], at[l]
-    for k in range(whole, len(s)):
-        if s[k] + barred[k] < low:
-            low, where = s[k] + barred[k], k
-    return low, where
-
-
 @vectorized
 def _greatest(s: Any, barred: Any, best: Any) -> float:
     """Return the greatest s - barred."""
@@ -259,10 +233,10 @@ def pairs(
     for step in range(n_steps):
         g, i, low, violation = 0, -1, 0.0, 0.0
         for h in range(n_groups):
-            least, candidate = _least(s, grow[h], best, at)
+            lowest, candidate = least(s, grow[h], best, at)
             most = _greatest(s, shrink[h], best)
-            if most - least > violation:
-                g, i, low, violation = h, candidate, least, most - least
+            if most - lowest > violation:
+                g, i, low, violation = h, candidate, lowest, most - lowest
         if i < 0 or violation <= spread:
             return step, 1
         if not held(cols, i):

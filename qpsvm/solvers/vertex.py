@@ -21,7 +21,7 @@ from qpsvm.errors import check_choice
 from qpsvm.forms import QP
 from qpsvm.gram.quadratic import General
 from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Reply, Solver, Stop
-from qpsvm.solvers.frank_wolfe import AWAY, PAIR, TOWARD, choose
+from qpsvm.solvers.rules import AWAY, PAIR, TOWARD, choose
 
 Vector = NDArray[np.float64]
 
