@@ -58,6 +58,9 @@ from qpsvm.solvers.rules import (
 from qpsvm.solvers.starts import random_ball, two_points
 from qpsvm.solvers.steps import LANES, MISSING, compiled, form, held, move, note, scan
 
+FEWEST = 100
+"""Steps between two checks, at least."""
+
 
 @dataclass(frozen=True)
 class FrankWolfe(Solver):
@@ -105,9 +108,12 @@ class FrankWolfe(Solver):
         return self.confirm
 
     def period(self, problem: QP) -> int:
-        """Return the steps between two checks: with sampling a check costs more than many steps."""
+        """Return the steps between two checks, each of which costs as much as some ten steps.
+
+        With sampling it costs more than very many.
+        """
         if self.sampling is None:
-            return super().period(problem)
+            return max(FEWEST, super().period(problem))
         return sampled.CONFIRMED if self.confirm else sampled.ALONE
 
     def init(
