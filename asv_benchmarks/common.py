@@ -16,6 +16,9 @@ NAMES = [
     "polytope_distance/digits-linear",
     "hinge/breast-cancer-rbf",
     "hinge_primal/digits-linear",
+    "hinge_primal/no-bias-breast-cancer",
+    "one_class/digits-rbf",
+    "svdd/breast-cancer-rbf",
     "lp_svm/breast-cancer",
     "ls_svm/breast-cancer",
 ]
@@ -46,11 +49,17 @@ def fitting_pairs(names: list[str]) -> list[str]:
         "polytope_distance": qpsvm.PolytopeDistanceDual(K, y),
         "hinge": qpsvm.HingeDual(K, y),
         "hinge_primal": qpsvm.HingePrimal(K, y),
+        "no-bias": qpsvm.HingePrimal(K, y, bias=False),
+        "one_class": qpsvm.OneClassDual(K, nu=1.0),
+        "svdd": qpsvm.SVDDDual(K, C=0.75),
         "lp_svm": qpsvm.LPSVMPrimal(K, y),
         "ls_svm": qpsvm.LSSVMPrimal(K, y),
     }  # data are loaded by the benchmark that needs them, not by all of them
     known = distinct_methods()
-    fitting = {name: qpsvm.methods(small[SELECTION[name].family]) for name in names}
+    fitting = {
+        name: qpsvm.methods(small["no-bias" if "no-bias" in name else SELECTION[name].family])
+        for name in names
+    }
     return [f"{name} {method}" for name in names for method in fitting[name] if method in known]
 
 

@@ -63,3 +63,33 @@ class ClassifierAfterFiveSeconds:
         return result.certificate.relative_gap
 
     track_gap.unit = "relative gap"
+
+
+class LinearClassifier:
+    """L1-hinge SVM on the points themselves: few digits without bias, many with one."""
+
+    params = [["a9a", "w8a"], ["dcd 1e-3", "crsvm 1e-8"]]
+    param_names = ["data", "method and tolerance"]
+
+    def setup(self, name, how):
+        X, y = load(name)
+        self.method, self.tol = how.split()[0], float(how.split()[1])
+        self.problem = qpsvm.HingePrimal(X, y, C=1.0, bias=self.method != "dcd")
+        settle(self.problem, self.method, self.tol)  # once before, so that it is compiled
+
+    def time_solve(self, name, how):
+        settle(self.problem, self.method, self.tol)
+
+
+class Prediction:
+    """Decision values of the test set of a9a for 2,000 support vectors, RBF."""
+
+    def setup(self):
+        X, y = load("a9a")
+        self.points, _ = load("a9a.t")
+        self.points.resize(self.points.shape[0], X.shape[1])
+        self.model = qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X[:5000], 0.05), y[:5000])).model
+        self.model.decision_function(self.points[:500])
+
+    def time_decision_function(self):
+        self.model.decision_function(self.points)

@@ -50,7 +50,7 @@ class Work:
 class ManyPoints:
     """A ball and a classifier on many points: K is never formed."""
 
-    params = [list(MANY), ["mfw", "smo"]]
+    params = [list(MANY), ["mfw", "smo", "decomposition"]]
     param_names = ["problem", "method"]
 
     def setup(self, name, method):
