@@ -37,6 +37,8 @@ class Gram(ABC):
     psd: str = "fact"
     by_factor: bool = False
     """Whether `dot` computes X (X'x): then its error is that of X w for one w near X'x."""
+    spreads: bool = False
+    """Whether `fill` and `dot` divide their work among threads themselves, BLAS keeping to one."""
 
     @abstractmethod
     def diag(self) -> NDArray[np.float64]:

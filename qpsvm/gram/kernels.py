@@ -49,6 +49,7 @@ class RBF(PointGram):
     """
 
     gamma: Any = "scale"
+    spreads = True
 
     def _settle(self) -> None:
         self._set(gamma=settle_gamma(self.gamma, self.X))

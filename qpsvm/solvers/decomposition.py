@@ -74,6 +74,14 @@ class Decomposition(Solver):
         """Return whether the columns are many: float32 halves their time and memory."""
         return problem.m >= NARROW
 
+    def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
+        """Return true where columns are filled by threads of our own.
+
+        The threads of BLAS wait in busy loops for their next product: milliseconds after a short
+        inner product they still take the processors from those that fill columns.
+        """
+        return (problem.gram.kernel.spreads,) * 2
+
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> CoreState:
