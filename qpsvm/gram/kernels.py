@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from qpsvm.errors import InputError, check_choice, check_number
-from qpsvm.gram.base import Gram
+from qpsvm.gram.base import Gram, _slices
 from qpsvm.gram.points import (
     DENSIFIED,
     FUSED,
@@ -28,6 +28,9 @@ from qpsvm.threads import scratch, spread
 
 DENSE_ENTRIES = 1 << 26
 """Most coordinates that are held twice for it: 256 MB in float32."""
+
+ROWS = 1024
+"""Points converted at a time, in cache."""
 
 FILL_ENTRIES = 1 << 19
 """Entries of a block of columns that are multiplied and swept at a time: 2 MB in float32."""
@@ -66,12 +69,13 @@ class RBF(PointGram):
     @cached_property
     def _points(self) -> Points:
         """The moved points in the precision of held columns."""
-        return self._moved(slice(None), self.dtype)
+        return self._moved_by_pieces(self.dtype)
 
     @cached_property
     def _norms(self) -> NDArray[np.float64]:
         """Squared norms of `_points`, shape (m,)."""
-        return np.asarray(squared_norms(self._points.astype(np.float64, copy=False)))
+        pieces = (self._moved(at, self.dtype) for at in _slices(self.m, ROWS))
+        return np.concatenate([squared_norms(p.astype(np.float64, copy=False)) for p in pieces])
 
     @property
     def error(self) -> float:
@@ -80,7 +84,18 @@ class RBF(PointGram):
 
     def _moved(self, rows: Any, dtype: Any) -> Points:
         part = self.X[rows].astype(dtype, copy=False)
-        return part if sp.issparse(part) else (part - self._mean).astype(dtype, copy=False)
+        if isinstance(self._mean, float):
+            return part
+        return (part - self._mean).astype(dtype, copy=False)
+
+    def _moved_by_pieces(self, dtype: Any) -> Points:
+        """Return all points moved; whole arrays between would cost more time than their numbers."""
+        if isinstance(self._mean, float):
+            return self.X.astype(dtype, copy=False)
+        out = np.empty(self.X.shape, dtype)
+        for at in _slices(self.m, ROWS):
+            np.subtract(self.X[at], self._mean, out=out[at], dtype=np.float64, casting="same_kind")
+        return out
 
     def block(
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
@@ -134,12 +149,15 @@ class RBF(PointGram):
         """
         m, d = self.X.shape
         spread_out = sp.issparse(self.X) and d <= DENSIFIED and m * d <= DENSE_ENTRIES
-        error = 16.0 * float(np.finfo(np.float32).eps) * self.gamma * float(np.max(self._norms))
-        if error > 1e-3 or (self.dtype == np.float32 and not spread_out):
+        if self.dtype == np.float32 and not spread_out:
             return self
         if spread_out:
-            return replace(self, X=self.X.astype(np.float32).toarray())
-        return replace(self, X=self._moved(slice(None), np.float64).astype(np.float32))
+            other = replace(self, X=self.X.astype(np.float32).toarray())
+        else:
+            other = replace(self, X=self._moved_by_pieces(np.float32))
+            other._set(_mean=0.0)
+        error = 16.0 * float(np.finfo(np.float32).eps) * self.gamma * float(np.max(other._norms))
+        return self if error > 1e-3 else other
 
     def _gaussian(
         self, K: NDArray[np.floating], a: NDArray[np.floating], b: NDArray[np.floating]

@@ -34,6 +34,10 @@ from qpsvm.solvers.starts import corner, two_points
 NARROW = 2000
 """Points from which the steps use columns in float32."""
 
+FEWEST = 64
+"""Coordinates that may always enter; beyond these a quarter as many as have weight, for the first
+violators are of a kind, and most of them leave again."""
+
 MARGIN = 0.1
 """A coordinate at a bound stays while a tenth of the violation would make a pair want it."""
 
@@ -101,16 +105,20 @@ class Decomposition(Solver):
         """Let violators enter the core and solve over the core; one iteration a call."""
         pair = state.pair
         low, high = _extremes(pair.s, pair.grow, pair.shrink)
-        violation = float(np.max(high - low))
+        with np.errstate(invalid="ignore"):  # a diverging gradient is noticed here
+            violation = float(np.max(high - low))
         if np.isnan(violation):
             return Reply(0, Stop.NUMERICAL)
+        if violation <= 0.0:  # -inf where none can grow, or none can shrink
+            return Reply(0, Stop.STALLED)
         assert problem.store is not None
         _leave(problem.store, state, low, high, self.largest)
         outside = np.flatnonzero(~state.inside)
         if len(outside):
             bar = self.least * violation
             held = problem.store.slot[outside] >= 0
-            for some, size in ((outside[~held], self.entering), (outside[held], self.largest // 4)):
+            few = min(self.entering, max(FEWEST, np.count_nonzero(pair.x) // 4))
+            for some, size in ((outside[~held], few), (outside[held], self.largest // 4)):
                 new = some[_worst(pair, some, low + bar, high - bar, size)]
                 enter(problem, state, new)
         if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
