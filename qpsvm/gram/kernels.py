@@ -29,6 +29,9 @@ from qpsvm.threads import scratch, spread
 DENSE_ENTRIES = 1 << 26
 """Most coordinates that are held twice for it: 256 MB in float32."""
 
+EXACT = 2.0**24
+"""Greatest squared norm of integer points whose sums of products float32 represents exactly."""
+
 ROWS = 1024
 """Points converted at a time, in cache."""
 
@@ -64,7 +67,19 @@ class RBF(PointGram):
     @cached_property
     def _mean(self) -> NDArray[np.float64] | float:
         """What dense points are moved by: distances stay, and |x|^2 + |z|^2 - 2x'z keeps digits."""
-        return 0.0 if sp.issparse(self.X) else mean_point(self.X)
+        return 0.0 if sp.issparse(self.X) or self._whole else mean_point(self.X)
+
+    @cached_property
+    def _whole(self) -> bool:
+        """Whether points are such small integers that float32 inner products are exact."""
+        for at in _slices(self.m, ROWS):
+            piece = self.X[at]
+            values = piece.data if sp.issparse(piece) else piece
+            if np.any(values != np.rint(values)):
+                return False
+            if np.max(squared_norms(piece.astype(np.float64)), initial=0.0) > EXACT:
+                return False
+        return True
 
     @cached_property
     def _points(self) -> Points:
@@ -80,6 +95,8 @@ class RBF(PointGram):
     @property
     def error(self) -> float:
         """A rounded squared distance, 8 eps of the largest norm, as the kernel passes it on."""
+        if self._whole:
+            return 0.0
         return 8.0 * float(np.finfo(np.float64).eps) * self.gamma * float(np.max(self._norms))
 
     def _moved(self, rows: Any, dtype: Any) -> Points:
@@ -139,7 +156,8 @@ class RBF(PointGram):
         from qpsvm.gram.fresh import gaussian_product
 
         return gaussian_product(
-            lambda indices: self._moved(indices, np.float64), self.m, self.gamma, x, rows
+            lambda indices: self._moved(indices, np.float32 if self._whole else np.float64),
+            *(self.m, self.gamma, x, rows),
         )
 
     def narrow(self) -> Gram:
@@ -157,7 +175,7 @@ class RBF(PointGram):
             other = replace(self, X=self._moved_by_pieces(np.float32))
             other._set(_mean=0.0)
         error = 16.0 * float(np.finfo(np.float32).eps) * self.gamma * float(np.max(other._norms))
-        return self if error > 1e-3 else other
+        return self if error > 1e-3 and not self._whole else other
 
     def _gaussian(
         self, K: NDArray[np.floating], a: NDArray[np.floating], b: NDArray[np.floating]

@@ -47,8 +47,10 @@ def sweep(
 ) -> None:
     """Do what `gaussian_sweep` does, in this thread."""
     kind = K.dtype.type
-    run = _sweep32 if K.dtype == np.float32 else _sweep64
-    run(K, kind(gamma), a.astype(kind), b.astype(kind))
+    if kind is np.float32:
+        _sweep32(K, kind(gamma), a.astype(kind), b.astype(kind))
+    else:
+        _sweep64(K, K, gamma, a, b)
 
 
 def scatter(
@@ -60,9 +62,10 @@ def scatter(
 
 def gaussian_sums(
     K: NDArray[np.floating],
+    values: NDArray[np.float64],
     gamma: float,
     a: NDArray[np.float64],
-    b: NDArray[np.floating],
+    b: NDArray[np.float64],
     x: NDArray[np.float64],
     out: NDArray[np.float64],
     z: NDArray[np.float64],
@@ -72,18 +75,20 @@ def gaussian_sums(
 
     Parameters
     ----------
-    K : ndarray of float64, shape (n, m)
-        Inner products, C-ordered; overwritten.
+    K : ndarray, shape (n, m)
+        Inner products, C-ordered, float32 or float64.
+    values : ndarray, shape (n, m)
+        Room for the kernel values; it may be K itself.
     gamma : float
     a, b : ndarray, shapes (n,) and (m,)
         Squared norms.
     x, back : ndarray, shape (n,)
     z, out : ndarray, shape (m,)
     """
-    _sweep64(K, gamma, a, b)
-    out += x @ K
+    _sweep64(K, values, gamma, a, b)
+    out += x @ values
     if len(z):
-        back += K @ z
+        back += values @ z
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
@@ -119,16 +124,16 @@ def _sweep32(K: Any, gamma: Any, a: Any, b: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
-def _sweep64(K: Any, gamma: Any, a: Any, b: Any) -> None:
+def _sweep64(K: Any, out: Any, gamma: Any, a: Any, b: Any) -> None:
     n, m = len(a), len(b)
-    room = np.empty(CHUNK, np.int64)
+    room, kept = np.empty(CHUNK, np.int64), np.empty(CHUNK)
     pieces = (m + CHUNK - 1) // CHUNK
     for job in range(n * pieces):
         i = job // pieces
         start = (job % pieces) * CHUNK
         norm = b[start : min(start + CHUNK, m)]
         row = K[i, start : start + len(norm)]
-        power = room[: len(row)]
+        power, mantissa = room[: len(row)], kept[: len(row)]
         own = a[i]
         for j in range(len(row)):
             x = gamma * (2.0 * row[j] - own - norm[j])
@@ -149,11 +154,11 @@ def _sweep64(K: Any, gamma: Any, a: Any, b: Any) -> None:
             p = p * r + 1.0 / 6.0
             p = p * r + 0.5
             p = p * r + 1.0
-            row[j] = p * r + 1.0
+            mantissa[j] = p * r + 1.0
             power[j] = (np.int64(whole) + 1023) << 52
-        scale = power.view(np.float64)
+        scale, values = power.view(np.float64), out[i, start : start + len(norm)]
         for j in range(len(row)):
-            row[j] *= scale[j]
+            values[j] = mantissa[j] * scale[j]
 
 
 @numba.njit(cache=True, nogil=True)
