@@ -117,7 +117,7 @@ class Decomposition(Solver):
         if len(outside):
             bar = self.least * violation
             held = problem.store.slot[outside] >= 0
-            few = min(self.entering, max(FEWEST, np.count_nonzero(pair.x) // 4))
+            few = min(self.entering, max(FEWEST, int(np.count_nonzero(pair.x)) // 4))
             for some, size in ((outside[~held], few), (outside[held], self.largest // 4)):
                 new = some[_worst(pair, some, low + bar, high - bar, size)]
                 enter(problem, state, new)
