@@ -8,6 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise
 
 from problems.clouds import cloud
@@ -370,3 +371,17 @@ def test_what_may_be_indefinite_is_checked_unless_the_user_vouches():
     assert Polynomial(X, coef0=-1.0).psd == "check" and CustomKernel(X, min).psd == "check"
     vouched = CustomKernel(X, pairwise.rbf_kernel, psd="assume")
     assert solve(L2SVMDual(vouched, Y)).converged
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("largest", [3, 400])
+def test_small_integers_are_multiplied_exactly_in_single_precision(rng, form, largest):
+    """Squared norms up to 2^24 make float32 products exact; beyond, points stay in float64."""
+    X = rng.integers(-largest, largest + 1, (1100, 130)).astype(np.float64)
+    X[0] = largest  # the largest squared norm: 130 * largest^2
+    kernel = RBF(form(X), 1.0 / (40 * largest**2))
+    assert kernel._whole == (largest == 3)
+    x = np.where(rng.random(1100) < 0.5, rng.standard_normal(1100), 0.0)
+    expected = np.exp(-kernel.gamma * cdist(X, X, "sqeuclidean")) @ x
+    np.testing.assert_allclose(kernel.dot(x), expected, atol=1e-13 * np.sum(np.abs(x)))
+    assert not RBF(X + 0.5, 0.1)._whole
