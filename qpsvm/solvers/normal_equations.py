@@ -79,7 +79,6 @@ class NormalEquations:
         self.m, self.n = X.shape
         self.bias = bias
         self.X: Any = _compressed(X) if sp.issparse(X) else X
-        self._XT: Any = _compressed(X.T) if sp.issparse(X) else None
         self.squares = squares
         self.mean = np.zeros(self.n)
         self.total = 0.0
@@ -97,7 +96,7 @@ class NormalEquations:
 
     def transposed(self, v: Vector) -> Vector:
         """Return X'v."""
-        if self._XT is not None:
+        if sp.issparse(self.X):
             return np.asarray(self._XT @ v)
         if self.X.dtype == np.float64:
             return np.asarray(self.X.T @ v)
@@ -150,6 +149,11 @@ class NormalEquations:
         rest[heavy] = 0.0
         base = 1.0 + np.asarray(self._squared @ rest)
         self._factor = _Dual(self.X, d, heavy, self.bias, base)
+
+    @cached_property
+    def _XT(self) -> Any:
+        """X' of CSR points."""
+        return _compressed(self.X.T)
 
     @cached_property
     def _stays_sparse(self) -> bool:
