@@ -255,6 +255,57 @@ def test_a_sample_first_changes_the_cost_and_not_the_answer(C, form):
     assert again.status is Status.OPTIMAL
 
 
+@pytest.mark.parametrize("max_iter", [0, 3, 15, 25])
+def test_iterations_of_a_sample_count(max_iter):
+    X, y = two_clouds(3000, 4, seed=7, distance=3.0)
+    best = solve(HingePrimal(X, y), sift=True)
+    assert best.n_iter > 25
+    stopped = solve(HingePrimal(X, y), sift=True, max_iter=max_iter)
+    assert stopped.status is Status.MAX_ITER and stopped.n_iter == max_iter
+    assert stopped.certificate.lower <= best.value <= stopped.certificate.upper
+
+
+@pytest.mark.parametrize("form", ["C", "F", "float32", "csr"])
+def test_rows_read_in_place_are_those_of_a_copy(monkeypatch, form):
+    X, y = two_clouds(2500, 5, seed=9, distance=2.0)
+    X = {
+        "C": X, "F": np.asfortranarray(X), "float32": X.astype(np.float32),
+        "csr": sp.csr_matrix(X),
+    }[form]  # fmt: skip
+    copied = solve(HingePrimal(X, y), sift=True)
+    monkeypatch.setattr(multipliers, "GATHERED", 0)
+    read = solve(HingePrimal(X, y), sift=True)
+    assert copied.status is read.status is Status.OPTIMAL
+    assert read.value == pytest.approx(copied.value, rel=2e-8)
+
+
+def test_the_weighted_sum_of_points_is_followed():
+    X, y = two_clouds(2000, 4, seed=14, distance=2.0)
+    points, tau = NormalEquations(X, np.sum(X**2, axis=1)), np.full(2000, 0.7)
+    newton = multipliers.Multipliers(points, y, tau, np.array([0.3, 0.1, 0.0, 0.0]), 0.1)
+    while newton.sigma < 1e4:
+        if newton.step():
+            x, w = newton.feasible()
+            assert abs(y @ x) <= 1e-9 and np.all((x >= 0) & (x <= tau))
+            np.testing.assert_allclose(w, X.T @ (y * x), atol=1e-10)
+            excess = y * (X @ w + newton.b) - 1
+            gap = (tau - x) @ np.maximum(-excess, 0) + x @ np.maximum(excess, 0)
+            assert multipliers.duality_gap(y, tau, x, X @ w, newton.b) == pytest.approx(gap)
+    assert len(newton._y) < 500
+
+
+def test_dense_rows_are_assembled_in_parts(rng, monkeypatch):
+    X, d = rng.standard_normal((700, 6)), rng.random(700)
+    whole = normal_equations._assemble(X, d, None, d @ X / d.sum(), True, True)
+    monkeypatch.setattr(normal_equations, "SHARED", 0.0)
+    parts = normal_equations._assemble(X, d, None, d @ X / d.sum(), True, True)
+    Z = X - d @ X / d.sum()
+    np.testing.assert_allclose(
+        np.tril(whole), np.tril(np.eye(6) + Z.T @ (d[:, None] * Z)), rtol=1e-12
+    )
+    np.testing.assert_allclose(np.tril(parts), np.tril(whole), rtol=1e-12)
+
+
 def test_points_left_alone_are_looked_at_again(monkeypatch):
     monkeypatch.setattr(multipliers, "REACH", 1.1)
     X, y = two_clouds(2000, 3, seed=8, distance=3.0)

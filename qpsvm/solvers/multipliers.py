@@ -34,7 +34,7 @@ REACH = 10.0
 """Points farther from their margin than this many widths of the band are left alone."""
 
 MOST_LIVE, GATHERED = 0.7, 1 << 21
-"""Share of the points from which none is left alone; entries of the live ones up to which they are copied.
+"""Share of the points from which none is left alone; entries up to which the live ones are copied.
 
 More of them are read where they are: fresh memory costs more than what a copy saves.
 """
@@ -193,8 +193,9 @@ class Multipliers:
 
         def at(t: float) -> float:
             change = _slope_change(
-                self._y, self._tau, self._alpha, self._h, self._signed, self.b, dh, db, self.sigma, t
-            )
+                self._y, self._tau, self._alpha, self._h, self._signed, self.b, dh, db, self.sigma,
+                t,
+            )  # fmt: skip
             return slope + t * square + float(change)
 
         low, at_low, high, at_high = 0.0, slope, 1.0, at(1.0)
@@ -301,9 +302,7 @@ def _weights(
 
 
 @compiled
-def _new_multipliers(
-    y: Any, tau: Any, alpha: Any, h: Any, b: float, sigma: float, x: Any
-) -> None:
+def _new_multipliers(y: Any, tau: Any, alpha: Any, h: Any, b: float, sigma: float, x: Any) -> None:
     """Fill the weights alone."""
     for i in range(y.shape[0]):
         t = alpha[i] + sigma * tau[i] * (1.0 - y[i] * (h[i] + b))
