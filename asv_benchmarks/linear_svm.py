@@ -212,7 +212,7 @@ SOLVERS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[float, ...], float
     "crsvm": (crsvm, (1e-3, 1e-6, 1e-8), np.inf),
     "LinearSVC (no bias)": (linear_svc, (1e-1, 1e-2, 1e-3, 1e-4, 1e-6), np.inf),
     "PIQP": (piqp, (1e-4, 1e-9), 2e5),
-    "Clarabel": (clarabel, (1e-4, 1e-9), 2e5),
+    "Clarabel": (clarabel, (1e-4, 1e-9), 1e5),
     "OSQP": (osqp, (1e-4,), 5e4),
     "SVC": (svc, (1e-2, 1e-5), 5e4),
 }

@@ -261,7 +261,7 @@ def linear() -> Iterator[str]:
         "coordinate descent) has no free bias: it solves the problem without one, and its figure is its\n"
         "distance from the optimal value of *that* problem, which is at most its gap. ProxQP's dense\n"
         "form would need the m x m matrix and is left out; so are OSQP and SVC beyond 50,000 points,\n"
-        "and the other general solvers beyond 200,000.",
+        "Clarabel beyond 100,000 and PIQP beyond 200,000.",
         ("data", "solver", "1e-3", "1e-6", "1e-8"),
         linear_svm.peer_rows(list(linear_svm.DATA)),
     )
