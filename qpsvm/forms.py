@@ -201,10 +201,13 @@ class QP(Form):
         """Return a bound on the rounding error of the gap from fresh float64 products."""
         if isinstance(self.gram, Residual):
             return self.gram.roundoff(product)
-        total = float(np.linalg.norm(x, 1))
-        sharp = isinstance(self.domain, SimplexProduct)  # else a gap weighs errors by the bounds
+        total = weight = float(np.linalg.norm(x, 1))
+        hinge = isinstance(self.domain, HINGE) and self.domain.bounded
+        if hinge:  # its gap weighs the error of a margin by x_i or by upper_i - x_i
+            weight = float(np.sum(self.domain.upper))  # type: ignore[attr-defined]
+        sharp = hinge or isinstance(self.domain, SimplexProduct)
         quadratic = float(x @ product) if sharp else np.inf
-        error = self.gram.roundoff(self.scale, total, quadratic)
+        error = self.gram.roundoff(self.scale, total, weight, quadratic)
         return error + 4.0 * EPS * abs(value)
 
     @np.errstate(invalid="ignore", over="ignore")  # a diverging x is the loop's to notice

@@ -112,7 +112,7 @@ def _iterate(
         near = trace.near(bounds)
         if near and not problem.convex:
             return Status.NONCONVEX, None
-        looks_done = near or trace.idle() or stop is not Stop.BUDGET
+        looks_done = near or trace.idle() or stop not in (Stop.BUDGET, Stop.NEWS)
         if looks_done and not solver.confirms and stop is not Stop.NUMERICAL:
             return Status.SAMPLED, None
         if looks_done:
@@ -130,7 +130,8 @@ def _iterate(
         reached = trace.limit(interrupted)
         if reached is not None:
             return reached, None
-        target = min(_next_check(trace.n_iter, period), limits.max_iter)
+        due = _next_check(trace.n_iter, period) if period else limits.max_iter
+        target = min(due, limits.max_iter)
         stop = Stop.BUDGET
         while trace.n_iter < target and stop is Stop.BUDGET and not trace.limit(interrupted):
             reply = solver.advance(problem, state, min(chunk, target - trace.n_iter))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,15 @@ class Expansion:
         """Return the inner products with the features of `points`, shape (n,), block by block."""
         return combination(self.gram, self.indices, self.coef, points)
 
-    @property
+    @cached_property
     def vector(self) -> NDArray[np.float64] | None:
         """The vector itself, shape (d,), where the kernel is linear; None otherwise."""
         X = None if isinstance(self.gram, LowRank) else self.gram.factor()
-        return None if X is None else transposed_times(X[self.indices], self.coef)
+        if X is None:
+            return None
+        weights = np.zeros(X.shape[0])
+        weights[self.indices] = self.coef
+        return transposed_times(X, weights)
 
     def __str__(self) -> str:
         """Say how many points it combines."""

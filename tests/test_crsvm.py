@@ -13,7 +13,7 @@ import reference
 from problems import INSTANCES, select
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, HingePrimal, InputError, Linear, MethodMismatchError, Status
-from qpsvm.solvers import METHODS, Stop, multipliers, normal_equations
+from qpsvm.solvers import METHODS, Stop, normal_equations
 from qpsvm.solvers.crossover import crossover
 from qpsvm.solvers.interior import cold
 from qpsvm.solvers.normal_equations import NormalEquations
@@ -239,51 +239,16 @@ def test_the_crossover_copes_with_duplicates_and_gives_up_on_a_wrong_split():
     assert crossover(points, y, tau, rough, ~high, high, result.value) is None  # none is free
 
 
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("form", ["dense", "csr", "unbalanced", "weighted"])
-def test_a_sample_first_changes_the_cost_and_not_the_answer(C, form):
-    X, y = two_clouds(3000, 4, seed=7, distance=3.0, positive=0.1 if form == "unbalanced" else 0.5)
-    X = sp.csr_matrix(np.where(np.abs(X) < 0.3, 0, X)) if form == "csr" else X
-    C = np.where(np.arange(3000) % 3 == 0, 2.0 * C, C) if form == "weighted" else C
-    whole = solve(HingePrimal(X, y, C), sift=False)
-    sifted = solve(HingePrimal(X, y, C), sift=True)
-    assert sifted.status is Status.OPTIMAL
-    assert sifted.counters["newton"] > 0
-    assert sifted.counters["rows"] < whole.counters["rows"]
-    assert sifted.value == pytest.approx(whole.value, rel=2e-8)
-    again = solve(HingePrimal(X, y, C), sift=True, x0=sifted)
-    assert again.status is Status.OPTIMAL
-
-
-def test_points_left_alone_are_looked_at_again(monkeypatch):
-    monkeypatch.setattr(multipliers, "REACH", 1.1)
-    X, y = two_clouds(2000, 3, seed=8, distance=3.0)
-    result = solve(HingePrimal(X, y), sift=True)
-    assert result.status is Status.OPTIMAL
-    assert result.value == pytest.approx(solve(HingePrimal(X, y), sift=False).value, rel=1e-8)
-
-
-def test_a_newton_step_solves_for_the_gradient_of_the_augmented_lagrangian():
-    X, y = two_clouds(400, 3, seed=13)
-    points, tau = NormalEquations(X, np.sum(X**2, axis=1)), np.full(400, 0.7)
-    newton = multipliers.Multipliers(points, y, tau, np.array([0.3, 0.1, 0.0]), 0.1)
-
-    def gradient():
-        t = newton.alpha + newton.sigma * tau * (1 - y * (X @ newton.w + newton.b))
-        x = np.clip(t, 0, tau)
-        return np.append(newton.w - X.T @ (y * x), -(y @ x)), (t > 0) & (t < tau)
-
-    assert len(newton._y) == 400
-    g, inside = gradient()
-    before = np.append(newton.w, newton.b)
-    newton._update = lambda: False  # look at the step alone
-    newton.step()
-    step = np.append(newton.w, newton.b) - before
-    Z = np.column_stack([X, np.ones(400)])[inside]
-    hessian = newton.sigma * 0.7 * Z.T @ Z + np.diag([1.0, 1.0, 1.0, 0.0])
-    full = np.linalg.solve(hessian, -g)
-    np.testing.assert_allclose(step / np.linalg.norm(step), full / np.linalg.norm(full), atol=1e-9)
-    assert np.linalg.norm(step) <= np.linalg.norm(full) * (1 + 1e-9)
+def test_dense_rows_are_assembled_in_parts(rng, monkeypatch):
+    X, d = rng.standard_normal((700, 6)), rng.random(700)
+    whole = normal_equations._assemble(X, d, None, d @ X / d.sum(), True, True)
+    monkeypatch.setattr(normal_equations, "SHARED", 0.0)
+    parts = normal_equations._assemble(X, d, None, d @ X / d.sum(), True, True)
+    Z = X - d @ X / d.sum()
+    np.testing.assert_allclose(
+        np.tril(whole), np.tril(np.eye(6) + Z.T @ (d[:, None] * Z)), rtol=1e-12
+    )
+    np.testing.assert_allclose(np.tril(parts), np.tril(whole), rtol=1e-12)
 
 
 LINEAR = [i for i in select(family="hinge", exclude=("hard-margin",)) if fits_crsvm(i)]

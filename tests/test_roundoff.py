@@ -9,7 +9,7 @@ import pytest
 
 import problems
 from problems.clouds import moved, two_clouds
-from qpsvm import L2SVMDual, Linear, Status, solve
+from qpsvm import HingeDual, L2SVMDual, Linear, Status, solve
 
 Rational = list[Fraction]
 
@@ -73,3 +73,46 @@ def test_a_tiny_ridge_is_certified(name):
     assert result.status is Status.OPTIMAL
     with_entries = 4 * np.finfo(float).eps * instance.declare().as_qp().scale
     assert with_entries > 1e-6 * result.value
+
+
+def exact_hinge(X, y, C, a) -> tuple[Fraction, Fraction]:
+    """Return the exact value of a, and minus the primal value of its exact w, without a bias."""
+    rows, signs, weights, C = [rational(x) for x in X], rational(y), rational(a), Fraction(C)
+    w = [
+        sum(v * s * row[k] for v, s, row in zip(weights, signs, rows, strict=True) if v)
+        for k in range(len(rows[0]))
+    ]
+    square = sum(v * v for v in w)
+    margins = (
+        s * sum(p * q for p, q in zip(row, w, strict=True))
+        for s, row in zip(signs, rows, strict=True)
+    )
+    loss = sum(C * max(1 - margin, 0) for margin in margins)
+    return square / 2 - sum(weights), -(square / 2 + loss)
+
+
+@pytest.mark.parametrize("C", [1.0, 1e4])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+def test_bounds_of_a_hinge_dual_hold_in_exact_arithmetic(offset, C):
+    X, y = moved(two_clouds(40, 4, seed=218), offset=offset)
+    problem = HingeDual(Linear(X), y, C, bias=False)
+    solved = [solve(problem, "dcd", tol=1e-12, max_iter=k) for k in (0, 40, 400, 40_000)]
+    exact = [exact_hinge(X, y, C, result.x) for result in solved]
+    least = max(lower for _, lower in exact)
+    greatest = min(upper for upper, _ in exact)
+    assert least <= greatest  # the optimum lies between them
+    for result, (upper, _) in zip(solved, exact, strict=True):
+        c = result.certificate
+        assert abs(Fraction(c.upper) - upper) <= Fraction(c.roundoff)
+        assert Fraction(c.lower) <= greatest
+        assert least <= Fraction(c.upper) + Fraction(c.roundoff)
+        assert c.roundoff <= c.gap
+
+
+def test_a_large_penalty_is_certified():
+    """The bound for a Gram of which only entries are known would not let it pass."""
+    X, y = two_clouds(3000, 20, seed=5, distance=1.0)
+    result = solve(HingeDual(Linear(10.0 * X), y, C=100.0), "crsvm", tol=1e-8)
+    assert result.status is Status.OPTIMAL
+    entries = 4 * np.finfo(float).eps * np.max(np.sum((10.0 * X) ** 2, axis=1))
+    assert entries * np.sum(result.x) ** 2 > 1e-8 * abs(result.value)

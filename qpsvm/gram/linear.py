@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.points import FUSED, PointGram, Points, products, squared_norms
 
-SHORT_ROW = 24
+SHORT_ROW = 512
 """Features below which BLAS reads dense float64 rows more slowly than a compiled loop."""
 
 FAR = 4.0

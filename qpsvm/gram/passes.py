@@ -32,6 +32,24 @@ def row_squares(X: NDArray[np.floating]) -> NDArray[np.float64]:
     return out
 
 
+def row_products_at(
+    X: NDArray[np.floating], rows: NDArray[np.int64], v: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return X[rows] v for C-ordered X without gathering the rows."""
+    out = np.empty(len(rows))
+    _products_at(_read_only(X), _read_only(rows), _read_only(v), out)
+    return out
+
+
+def row_combination(
+    X: NDArray[np.floating], rows: NDArray[np.int64], v: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return X[rows]'v for C-ordered X without gathering the rows."""
+    out = np.zeros(X.shape[1])
+    _combination(_read_only(X), _read_only(rows), _read_only(v), out)
+    return out
+
+
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     """One signature serves writeable and read-only arrays."""
     view = array.view()
@@ -57,3 +75,22 @@ def _squares(X: Any, out: Any) -> None:
         for k in range(row.shape[0]):
             total += float(row[k]) * float(row[k])
         out[i] = total
+
+
+@summing
+def _products_at(X: Any, rows: Any, v: Any, out: Any) -> None:
+    for i in range(rows.shape[0]):
+        row = X[rows[i]]
+        total = 0.0
+        for k in range(row.shape[0]):
+            total += row[k] * v[k]
+        out[i] = total
+
+
+@summing
+def _combination(X: Any, rows: Any, v: Any, out: Any) -> None:
+    for i in range(rows.shape[0]):
+        row = X[rows[i]]
+        a = v[i]
+        for k in range(row.shape[0]):
+            out[k] += a * row[k]

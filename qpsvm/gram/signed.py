@@ -69,20 +69,22 @@ class SignedGram:
             total *= self.scale
         return total
 
-    def roundoff(self, scale: float, total: float, quadratic: float) -> float:
-        """Return a bound on what the rounding of a fresh product adds to a gap on simplices.
+    def roundoff(self, scale: float, total: float, weight: float, quadratic: float) -> float:
+        """Return a bound on what the rounding of a fresh product adds to a gap.
 
-        `scale` is the largest diagonal entry of G, `total` the sum of |x|, `quadratic` is x'Gx.
+        `scale` is the largest diagonal entry of G, `total` the sum of |x|, `weight` that of the
+        factors by which a gap multiplies entries of G x, `quadratic` is x'Gx or infinite.
         An entry of G is good to 4 eps of `scale`, and so is each entry of G x for |x| of sum 1. With
         a factor it is better: the product is X w for the w = X'x + e that was computed, and any w
         gives a valid lower bound, -|w|^2 / 2 + min (Xw + c)'a, which e lowers by |e|^2 / 2 only.
         What is left is the rounding of X w itself, 4 eps of |x_i| |w|, and of x'Xw as |X'x|^2.
+        The hinge loss at w is such a bound too, whatever w is: decision 0002.
         """
         eps = float(np.finfo(np.float64).eps)
         plain = (4.0 * eps * scale + self.error) * total**2
         if not (self.kernel.by_factor and quadratic < np.inf):
             return plain
-        drift = 4.0 * eps * np.sqrt(scale) * total  # |e|, and sqrt(scale) is the largest |x_i|
+        drift = 4.0 * eps * np.sqrt(scale) * weight  # >= |e|, and sqrt(scale) is the largest |x_i|
         return min(plain, float(3.0 * drift * np.sqrt(max(quadratic, 0.0)) + 4.0 * drift**2))
 
     def take(self, rows: NDArray[np.int64]) -> SignedGram:

@@ -27,6 +27,7 @@ class Stop(Enum):
     NONCONVEX = 2  # a direction of negative curvature was met
     NUMERICAL = 3  # a non-finite number arose
     DONE = 4  # its own bounds say that the gap is closed
+    NEWS = 5  # there is a new point to look at, before the steps asked for are done
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,10 @@ class Solver(ABC):
         return readable and isinstance(problem.domain, self.domains)
 
     def period(self, problem: Any) -> int:
-        """Return the number of iterations between two checks, fixed by the problem's size."""
+        """Return the number of iterations between two checks, fixed by the problem's size.
+
+        0 where only the solver knows when there is something new to look at: see `Stop.NEWS`.
+        """
         return int(np.clip(WORK_BETWEEN_POLLS / problem.m, 1, 5000))
 
     def on_one_thread(self, problem: Any) -> tuple[bool, bool]:

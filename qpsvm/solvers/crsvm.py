@@ -86,8 +86,8 @@ class ConstraintReduced(Solver):
     sift : bool, optional
         Whether the interior point method solves a sample of the points, and Newton steps on the
         augmented Lagrangian go on with all (see `Sifted` and `Multipliers`). By default for tall
-        points, unless `reduction` is the paper's or None. Iterations are then counted in lots, and
-        `max_iter` is looked at between two lots.
+        points, unless `reduction` is the paper's or None. The first new point comes after the
+        sample, some 15 iterations: a smaller `max_iter` returns the starting point.
     """
 
     reduction: str | None = "preconditioner"
@@ -128,8 +128,15 @@ class ConstraintReduced(Solver):
         )
 
     def period(self, problem: QP) -> int:
-        """Certify every iteration: they are few."""
-        return 1
+        """Look at every iteration: they are few. After a sample, at new multipliers."""
+        return 0 if self._sifts(problem) else 1
+
+    def _sifts(self, problem: QP) -> bool:
+        """Return whether a sample comes first; it needs both classes where there is a bias."""
+        sift, y = self.sift, problem.gram.sign
+        if sift is None:
+            sift = self.reduction == "preconditioner" and pays(*problem.gram.kernel.factor().shape)
+        return sift and bool(isinstance(problem.domain, PenaltyBox) or y.min() < y.max())
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
         """Say so for normal matrices of a small order, for CSR points, and for few dense ones."""
@@ -147,11 +154,8 @@ class ConstraintReduced(Solver):
         tau, y = domain.upper, problem.gram.sign
         bias = isinstance(domain, BoxHyperplane)
         points = NormalEquations(problem.gram.kernel.factor(), problem.gram.diag(), bias)
-        sift = self.sift
-        if sift is None:
-            sift = self.reduction == "preconditioner" and pays(points)
         state: Whole
-        if sift and (y.min() < y.max() or not bias):
+        if self._sifts(problem):
             state = Sifted(points, y, tau, rng, None if x0 is None else domain.repair(x0))
         else:
             alpha = np.full(problem.m, 2.0) if self.start == "paper" else 0.5 * tau
@@ -176,10 +180,12 @@ class ConstraintReduced(Solver):
                     moved = self._iterate(state) if own is None else own
             except np.linalg.LinAlgError:
                 return Reply(done, Stop.NUMERICAL)
-            counted = state.take_stock(moved)
-            done += counted
-            if counted == 0:
-                return Reply(done, Stop.BUDGET if moved else Stop.STALLED)
+            news = state.take_stock(moved)
+            done += moved or state.exact
+            if not (moved or state.exact):
+                return Reply(done, Stop.STALLED)
+            if news:
+                return Reply(done, Stop.NEWS)
         return Reply(done, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: Whole, product: Vector) -> None:

@@ -33,8 +33,11 @@ GROWTH, LAST = 4.0, 3e5
 REACH = 10.0
 """Points farther from their margin than this many widths of the band are left alone."""
 
-MOST_LIVE = 0.7
-"""Share of the points from which leaving the others alone costs more than it saves."""
+MOST_LIVE, GATHERED = 0.7, 1 << 21
+"""Share of the points from which none is left alone; entries up to which the live ones are copied.
+
+More of them are read where they are: fresh memory costs more than what a copy saves.
+"""
 
 DECREASE, SEARCHES, INNER = 0.1, 30, 30
 """Size of the gradient relative to the gap at which sigma grows; bisections; most steps before."""
@@ -53,38 +56,94 @@ class Multipliers:
         near = min(points.m, max(NEAR * points.n, points.m // SHARE)) - 1
         self.sigma = 1.0 / max(float(np.partition(np.abs(deficit), near)[near]), 1.0 / MOST_FIRST)
         self.alpha = tau * np.clip(0.5 * (1.0 + self.sigma * deficit), 0.0, 1.0)
+        self._next, self._room = np.empty(points.m), np.empty(0)
         self.n_rows = self.n_newton = 0
+        self._sum_afresh()
         self._settle()
 
+    def _sum_afresh(self) -> None:
+        """Compute X'Y alpha, whose changes are followed from here on."""
+        self._counted = self.y * self.alpha  # the weights in the sum
+        self._sum = self._of_alpha = self.points.transposed(self._counted)
+
     def _settle(self, also: NDArray[np.bool_] | bool = False) -> None:
-        """Choose the live points; gather them and what the others add to X'Y alpha and y'alpha."""
-        y, tau, m = self.y, self.tau, len(self.y)
+        """Choose the live points and gather what is known of them."""
+        y, tau = self.y, self.tau
         live = (self.alpha > 0) & (self.alpha < tau) | also
         live |= np.abs(1.0 - y * (self.scores + self.b)) <= REACH / self.sigma
+        count = int(np.count_nonzero(live))
         self._n_inner = 0
-        if np.count_nonzero(live) > MOST_LIVE * m:
+        self._copy: NormalEquations | None = None
+        self.fixed_balance = 0.0
+        if count > MOST_LIVE * len(y):
             self.rows: NDArray[np.int64] | slice = slice(None)
-            self.live = self.points
-            self.fixed, self.fixed_balance = np.zeros(self.points.n), 0.0
         else:
             self.rows = np.flatnonzero(live)
-            self.live = self.points.take(self.rows)
-            others = np.where(live, 0.0, y * self.alpha)
-            self.fixed = self.points.transposed(others)
-            self.fixed_balance = float(np.sum(others))
+            self.fixed_balance = float(np.sum(self._counted, where=~live))
+            if not self._readable or count * self.points.n <= GATHERED:
+                self._copy = self.points.take(self.rows)
         self._y, self._tau = y[self.rows], tau[self.rows]
         self._alpha, self._h = self.alpha[self.rows], self.scores[self.rows].copy()
-        self._x, self._signed, self._d = (np.empty(len(self._y)) for _ in range(3))
+        self._signed = self._counted[self.rows].copy()
+        self._x, self._before, self._d = (np.empty(len(self._y)) for _ in range(3))
         self._weigh()
-        self._gradient = self._slope_of_w()
+
+    @property
+    def _readable(self) -> bool:
+        """Whether some rows can be read without a copy of them."""
+        X = self.points.X
+        return isinstance(X, np.ndarray) and X.flags.c_contiguous
 
     def _weigh(self) -> None:
-        """Compute the weights of the live points at (w, b)."""
+        """Compute the weights of the live points at (w, b), and what their change does to X'Y alpha."""
+        self._before, self._signed = self._signed, self._before
         self._inside, balance, self._gap = _weights(
             self._y, self._tau, self._alpha, self._h, self.b, self.sigma, self._x, self._signed,
             self._d,
         )  # fmt: skip
         self._balance = balance + self.fixed_balance if self.points.bias else 0.0
+        changed = np.flatnonzero(self._signed != self._before)
+        if len(changed):
+            change = self._signed[changed] - self._before[changed]
+            self._sum = self._sum + self._combination(self._among_all(changed), change)
+        self._gradient = self.w - self._sum
+
+    def _among_all(self, some: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return indices among the live points as indices among all."""
+        return some if isinstance(self.rows, slice) else self.rows[some]
+
+    def _combination(self, rows: NDArray[np.int64], v: Vector) -> Vector:
+        """Return X[rows]'v."""
+        X = self.points.X
+        if self._readable:
+            from qpsvm.gram.passes import row_combination
+
+            return row_combination(X, rows, v)
+        return np.asarray(X[rows].T @ v)
+
+    def _times(self, v: Vector) -> Vector:
+        """Return the products of the live points with v."""
+        if self._copy is not None:
+            return self._copy.times(v)
+        if isinstance(self.rows, slice):
+            return self.points.times(v)
+        from qpsvm.gram.passes import row_products_at
+
+        return row_products_at(self.points.X, self.rows, v)
+
+    def _gather(self, rows: NDArray[np.int64]) -> NormalEquations:
+        """Return the points `rows`, in memory that is used again at the next step."""
+        X, n = self.points.X, self.points.n
+        if not isinstance(X, np.ndarray):
+            return self.points.take(rows)
+        if len(self._room) < len(rows) * n:
+            self._room = np.empty(len(rows) * n * 5 // 4)
+        some = self._room[: len(rows) * n].reshape(len(rows), n)
+        if X.dtype == some.dtype:
+            np.take(X, rows, axis=0, out=some, mode="clip")
+        else:
+            some[:] = X[rows]
+        return NormalEquations(some, self.points.squares[rows], self.points.bias)
 
     @property
     def finished(self) -> bool:
@@ -92,28 +151,26 @@ class Multipliers:
         return self.sigma >= LAST
 
     def refresh(self) -> None:
-        """Compute the scores afresh."""
+        """Compute scores and sums afresh."""
         self.scores = self.points.times(self.w)
+        self._sum_afresh()
         self._settle()
 
     def step(self) -> bool:
         """Make a Newton step; return whether it ended with new multipliers."""
         if self._inside == 0:
             self._center()
-            self._gradient = self._slope_of_w()
-        of = self.live
         gradient = self._gradient
         active = np.flatnonzero(self._d)
         self.n_rows += len(active)
         if len(active):
-            moment = np.asarray(of.X[active].astype(np.float64, copy=False).T @ self._d[active])
-            of.factor(self._d, moment, active, True)
-            dw, dh = of.solve(-(gradient + self._balance * of.mean))
+            of, d = self._gather(self._among_all(active)), self._d[active]
+            of.factor(d, np.asarray(of.X.T @ d), None, True)
+            dw, _ = of.solve(-(gradient + self._balance * of.mean))
             db = self._balance / of.total - float(of.mean @ dw)
-            dh += float(of.mean @ dw)
         else:
             dw, db = -gradient, 0.0
-            dh = of.times(dw)
+        dh = self._times(dw)
         slope = float(gradient @ dw) - self._balance * db
         if not np.isfinite(slope):
             raise np.linalg.LinAlgError("the direction is not finite")
@@ -124,29 +181,22 @@ class Multipliers:
         self.n_newton += 1
         self._n_inner += 1
         self._weigh()
-        self._gradient = self._slope_of_w()
         left = float(np.linalg.norm(self._gradient) * np.linalg.norm(self.w))
         left += abs(self._balance) * (1.0 + abs(self.b))
         if left <= DECREASE * self._gap or self._n_inner >= INNER:
             return self._update()
         return False
 
-    def _slope_of_w(self) -> Vector:
-        return self.w - self.fixed - self.live.transposed(self._signed)
-
     def _search(self, dw: Vector, dh: Vector, db: float, slope: float) -> float:
         """Return 1, or a step where the slope along the direction is a tenth of the first."""
-        first, second = float(self.w @ dw), float(dw @ dw)
-        first -= float(self.fixed @ dw) + self.fixed_balance * db
+        square = float(dw @ dw)
 
         def at(t: float) -> float:
-            return (
-                first
-                + t * second
-                + float(
-                    _slope(self._y, self._tau, self._alpha, self._h, self.b, dh, db, self.sigma, t)
-                )
-            )
+            change = _slope_change(
+                self._y, self._tau, self._alpha, self._h, self._signed, self.b, dh, db, self.sigma,
+                t,
+            )  # fmt: skip
+            return slope + t * square + float(change)
 
         low, at_low, high, at_high = 0.0, slope, 1.0, at(1.0)
         enough, t = 0.1 * abs(slope), 1.0
@@ -187,9 +237,10 @@ class Multipliers:
         Not yet, and return False, if points that were left alone would change their weights: they
         join the live ones first.
         """
+        self._counted[self.rows] = self._signed
         self.scores = self.points.times(self.w)
-        x, signed, d = (np.empty(len(self.y)) for _ in range(3))
-        _weights(self.y, self.tau, self.alpha, self.scores, self.b, self.sigma, x, signed, d)
+        x = self._next
+        _new_multipliers(self.y, self.tau, self.alpha, self.scores, self.b, self.sigma, x)
         if not isinstance(self.rows, slice):
             changed = x != self.alpha
             changed[self.rows] = False
@@ -197,10 +248,35 @@ class Multipliers:
                 changed[self.rows] = True
                 self._settle(changed)
                 return False
-        self.alpha = x
+            x[self.rows] = self._x  # of scores that were followed: the sum holds these
+        else:
+            x[:] = self._x
+        self.alpha, self._next = x, self.alpha
+        self._of_alpha = self._sum
         self.sigma = min(GROWTH * self.sigma, LAST)
         self._settle()
         return True
+
+    def feasible(self) -> tuple[Vector, Vector]:
+        """Return the multipliers with the heavier class shrunk so that y'x = 0, and X'Y x.
+
+        The weights between their bounds alone are shrunk where that is enough: it hardly costs.
+        """
+        y, x, w = self.y, self.alpha.copy(), self._of_alpha
+        excess = float(y @ x) if self.points.bias else 0.0
+        if excess == 0.0:
+            return x, w
+        heavy = (y > 0) == (excess > 0)
+        free = np.flatnonzero((x > 0) & (x < self.tau) & heavy)
+        room = float(np.sum(x[free]))
+        if room > abs(excess):
+            change = x[free] * (-abs(excess) / room)
+            x[free] += change
+            w = w + self._combination(free, y[free] * change)
+        else:
+            x[heavy] *= 1.0 - abs(excess) / float(np.sum(x[heavy]))
+            w = self.points.transposed(y * x)
+        return x, w
 
 
 @compiled
@@ -226,13 +302,32 @@ def _weights(
 
 
 @compiled
-def _slope(
-    y: Any, tau: Any, alpha: Any, h: Any, b: float, dh: Any, db: float, sigma: float, s: float
-) -> float:
-    """Return the share of the loss in the derivative of L after the step s."""
+def _new_multipliers(y: Any, tau: Any, alpha: Any, h: Any, b: float, sigma: float, x: Any) -> None:
+    """Fill the weights alone."""
+    for i in range(y.shape[0]):
+        t = alpha[i] + sigma * tau[i] * (1.0 - y[i] * (h[i] + b))
+        x[i] = min(max(t, 0.0), tau[i])
+
+
+@compiled
+def duality_gap(y: Any, tau: Any, x: Any, h: Any, b: float) -> float:
+    """Return the gap of the weights x and the hyperplane w = X'Yx, b; h = Xw."""
+    gap = 0.0
+    for i in range(y.shape[0]):
+        z = 1.0 - y[i] * (h[i] + b)
+        gap += (tau[i] - x[i]) * max(z, 0.0) + x[i] * max(-z, 0.0)
+    return gap
+
+
+@compiled
+def _slope_change(
+    y: Any, tau: Any, alpha: Any, h: Any, signed: Any, b: float, dh: Any, db: float, sigma: float,
+    s: float,
+) -> float:  # fmt: skip
+    """Return what the loss adds to the derivative of L after the step s, less before it."""
     total = 0.0
     for i in range(y.shape[0]):
         move = dh[i] + db
         t = alpha[i] + sigma * tau[i] * (1.0 - y[i] * (h[i] + b + s * move))
-        total -= y[i] * move * min(max(t, 0.0), tau[i])
+        total -= move * (y[i] * min(max(t, 0.0), tau[i]) - signed[i])
     return total

@@ -17,16 +17,19 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
 from scipy.sparse.linalg import splu
 
 from qpsvm.gram.linear import times
 from qpsvm.solvers.steps import compiled
+from qpsvm.threads import spread
 
 Vector = NDArray[np.float64]
 
-BLOCK_ENTRIES = 1 << 19
-"""Entries of X gathered at a time: 4 MB in float64; smaller blocks cost more calls of BLAS."""
+BLOCK_ENTRIES = 1 << 18
+"""Entries of X gathered at a time: 2 MB in float64, which the cache holds."""
+
+SHARED = 1e8
+"""Multiplications from which the rows are shared out in two parts, to two threads if there are."""
 
 CANCELLED = 0.9
 """Rows are centered as they are gathered where the mean holds more than this share of the squares."""
@@ -79,7 +82,6 @@ class NormalEquations:
         self.m, self.n = X.shape
         self.bias = bias
         self.X: Any = _compressed(X) if sp.issparse(X) else X
-        self._XT: Any = _compressed(X.T) if sp.issparse(X) else None
         self.squares = squares
         self.mean = np.zeros(self.n)
         self.total = 0.0
@@ -97,7 +99,7 @@ class NormalEquations:
 
     def transposed(self, v: Vector) -> Vector:
         """Return X'v."""
-        if self._XT is not None:
+        if sp.issparse(self.X):
             return np.asarray(self._XT @ v)
         if self.X.dtype == np.float64:
             return np.asarray(self.X.T @ v)
@@ -150,6 +152,11 @@ class NormalEquations:
         rest[heavy] = 0.0
         base = 1.0 + np.asarray(self._squared @ rest)
         self._factor = _Dual(self.X, d, heavy, self.bias, base)
+
+    @cached_property
+    def _XT(self) -> Any:
+        """X' of CSR points."""
+        return _compressed(self.X.T)
 
     @cached_property
     def _stays_sparse(self) -> bool:
@@ -330,25 +337,51 @@ def _assemble(
         _add_outer_products(X.data, X.indices, X.indptr, rows, d, M.T)
         moment = total * mean if active is None else np.asarray(X[active].T @ weights)
     else:
-        size = max(256, BLOCK_ENTRIES // n)
-        roots = np.sqrt(weights)
-        moment = np.zeros(n)
-        buffer = np.empty((min(size, len(weights)), n))
-        for start in range(0, len(weights), size):
-            root = roots[start : start + size]
-            block = buffer[: len(root)]
-            some = slice(start, start + size) if active is None else active[start : start + size]
-            if offset:
-                np.subtract(X[some], mean, out=block)
-                block *= root[:, None]
-            else:
-                np.multiply(X[some], root[:, None], out=block)
-            moment += root @ block
-            M = dsyrk(1.0, block.T, beta=1.0, c=M, lower=1, overwrite_c=1)
+        roots, count = np.sqrt(weights), len(weights)
+        n_parts = 2 if count * float(n) ** 2 >= SHARED else 1
+        sums = [(M if k == 0 else np.zeros((n, n), order="F"), np.zeros(n)) for k in range(n_parts)]
+
+        def add(k: int) -> None:
+            first, last = k * count // n_parts, (k + 1) * count // n_parts
+            _add_blocks(X, roots, active, mean if offset else None, first, last, *sums[k])
+
+        spread(add, list(range(n_parts)))
+        moment = sums[0][1]
+        for other, its_moment in sums[1:]:
+            M += other
+            moment += its_moment
     if bias:
         M -= np.outer(moment, moment / total)
     M[np.diag_indices_from(M)] += 1.0
     return M
+
+
+def _add_blocks(
+    X: Any,
+    roots: Vector,
+    active: NDArray[np.int64] | None,
+    mean: Vector | None,
+    first: int,
+    last: int,
+    M: Vector,
+    moment: Vector,
+) -> None:
+    """Add Z'DZ to M and Z'd to the moment for rows from `first` to `last`, Z moved by the mean."""
+    n = X.shape[1]
+    size = max(256, BLOCK_ENTRIES // n)
+    buffer, square = np.empty((min(size, last - first), n)), np.empty((n, n))
+    for start in range(first, last, size):
+        at = slice(start, min(start + size, last))
+        root = roots[at]
+        block = buffer[: len(root)]
+        some = X[at if active is None else active[at]]
+        if mean is None:
+            np.multiply(some, root[:, None], out=block)
+        else:
+            np.subtract(some, mean, out=block)
+            block *= root[:, None]
+        moment += root @ block
+        M += np.matmul(block.T, block, out=square).T  # BLAS sees that it is symmetric
 
 
 @compiled

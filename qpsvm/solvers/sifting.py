@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from qpsvm.domains import BoxHyperplane
 from qpsvm.solvers.crossover import Vertex, crossover
 from qpsvm.solvers.interior import Interior, cold
-from qpsvm.solvers.multipliers import Multipliers
+from qpsvm.solvers.multipliers import Multipliers, duality_gap
 from qpsvm.solvers.normal_equations import NormalEquations
 
 Vector = NDArray[np.float64]
@@ -29,13 +29,16 @@ SHARE, FEWEST = 30, 20
 SAMPLE_GAP = 1e-2
 """Complementarity relative to the value at which the sample is left."""
 
+AT_VERTEX = 1.2
+"""Free weights for each column up to which a vertex may be near; later where their number stays."""
+
 REPORT, BETTER = 1e-2, 10.0
 """Gap relative to the value from which an iterate is reported, and then at each such improvement."""
 
 
-def pays(points: NormalEquations) -> bool:
-    """Return whether sifting is worth its while."""
-    return points.m >= max(LARGE, TALL * points.n)
+def pays(m: int, n: int) -> bool:
+    """Return whether a sample is worth its while."""
+    return m >= max(LARGE, TALL * n)
 
 
 class Whole:
@@ -55,14 +58,14 @@ class Whole:
         core = self.core
         return {"cg": core.n_cg, "corrections": core.n_corrections, "rows": core.n_rows}
 
-    def take_stock(self, moved: bool) -> int:
-        """Report the iterate; return the number of iterations that may be counted: 1 if it moved."""
+    def take_stock(self, moved: bool) -> bool:
+        """Report the iterate; return whether it has to be looked at at once: it will be, anyhow."""
         core = self.core
         vertex = self.vertex()
         if vertex is not None:
             self.exact = True
             self.x, self.product = vertex.x, vertex.product
-            return 1
+            return False
         self.x, unchanged = balanced(core)
         if not unchanged:
             scores = core.points.times(core.points.transposed(core.y * self.x))
@@ -71,7 +74,7 @@ class Whole:
         else:
             scores = core.h + core.gamma
         self.product = core.y * scores
-        return int(moved)
+        return False
 
     def iterate(self) -> bool | None:
         """Make an iteration of its own, if it has one."""
@@ -117,7 +120,6 @@ class Sifted(Whole):
         x0: Vector | None,
     ) -> None:
         super().__init__(points, y, tau, None)  # type: ignore[arg-type]
-        self.since = 0  # iterations since the last report
         self.reported = REPORT * BETTER
         self.updated = False  # the last step ended with new multipliers
         self.n_free = -1  # weights between their bounds at the last look
@@ -153,45 +155,37 @@ class Sifted(Whole):
         if self.newton is not None:
             self.newton.refresh()
 
-    def take_stock(self, moved: bool) -> int:
-        """Count nothing until the sample is solved, or the multipliers are much better."""
-        self.since += moved
+    def take_stock(self, moved: bool) -> bool:
+        """Return whether there is a much better point, or the sample cannot be improved."""
         if self.newton is None:
             core = self.core
-            if moved and core.complementarity > SAMPLE_GAP * core.size:
-                return 0
-            self.newton = Multipliers(self.points, self.y, self.tau, core.w, -core.gamma)
-            return 0 if moved else self._report()
-        return self._report() if self.updated and moved else 0
+            if not moved or core.complementarity <= SAMPLE_GAP * core.size:
+                self.newton = Multipliers(self.points, self.y, self.tau, core.w, -core.gamma)
+            return not moved  # go on with all points
+        return self.updated and moved and self._report()
 
-    def _report(self) -> int:
+    def _report(self) -> bool:
         """Make the multipliers feasible and report them, if they are worth it."""
         y, newton = self.y, self.newton
         assert newton is not None
-        x = newton.alpha.copy()
-        plus, minus = float(np.sum(x[y > 0])), float(np.sum(x[y < 0]))
-        if self.points.bias and plus != minus:
-            x[(y > 0) == (plus > minus)] *= min(plus, minus) / max(plus, minus)
-        w = self.points.transposed(y * x)
-        product = y * self.points.times(w)
-        slack = product + y * newton.b - 1.0
-        gap = float((self.tau - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0))
+        x, w = newton.feasible()
+        away = newton.w - w
+        gap = duality_gap(y, self.tau, x, newton.scores, newton.b) + 0.5 * float(away @ away)
         value = float(np.sum(x)) - 0.5 * float(w @ w)
         low, high = newton.alpha <= 0.0, newton.alpha >= self.tau
         free = len(x) - int(np.count_nonzero(low | high))
         settled, self.n_free = free == self.n_free, free
         better = gap <= value * self.reported / BETTER or newton.finished
-        if gap <= NEAR * value and (better or settled):
+        if gap <= NEAR * value and (settled or (better and free <= AT_VERTEX * self.points.n)):
             vertex = crossover(self.points, y, self.tau, x, low, high, value)
             if vertex is not None:
-                self.exact, better = True, True
-                x, product = vertex.x, vertex.product
-        if not better:
-            return 0
-        self.x, self.product = x, product
-        self.reported = gap / value if value > 0 else self.reported
-        counted, self.since = self.since, 0
-        return counted
+                self.exact = True
+                self.x, self.product = vertex.x, vertex.product
+                return True
+        if better:
+            self.x, self.product = x, y * self.points.times(w)
+            self.reported = gap / value if value > 0 else self.reported
+        return better
 
     def _sample(self, rng: np.random.Generator) -> None:
         """Take half of the sample from each class, where it has so many; scale the penalties."""
