@@ -250,8 +250,9 @@ def _auto(qp: Form | None) -> tuple[str, str]:
     factor = X is not None and X.shape[1] <= qp.m
     few = "the Gram has a factor with no more columns than there are points"
     free = X is not None and isinstance(qp.domain, PenaltyBox)
-    tied = X is not None and isinstance(qp.domain, BoxHyperplane) and qp.m >= LARGE
-    weak = tied and float(np.mean(qp.domain.upper * qp.gram.diag())) < WEAK
+    weak = (X is not None and isinstance(qp.domain, BoxHyperplane) and qp.m >= LARGE) and float(
+        np.mean(qp.domain.upper * qp.gram.diag())
+    ) < WEAK
     rules = (
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
         (weak, "dcd", "the Gram has a factor and the penalties are small"),
