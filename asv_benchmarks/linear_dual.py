@@ -17,20 +17,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 import qpsvm
-from asv_benchmarks import real_data
+from asv_benchmarks import linear_svm, real_data
 from qpsvm import HingeDual, HingePrimal, Linear
 from qpsvm.solvers import METHODS
 
 TOL = 1e-3
-LIMIT = 2.0  # seconds of a run of ours; a peer that took longer is not asked for the next point
+LIMIT = 1.0  # seconds of a run of ours; a peer that took longer is not asked for the next point
 OURS = ("dcd", "pegasos", "crsvm", "nesvm", "homotopy-nesvm")
 PENALTIES = tuple(10.0**k for k in range(-3, 4))
 ON = "a4a"  # the set on which C grows
 SIZES = ("a1a", "a2a", "a3a", "a4a", "a5a", "a8a", "a9a")
 C = 1.0
 LADDER = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4, 1e-5)
+RATIOS = ("a9a", "w8a", "reuters", "covtype")
+SLOW = 5.0  # seconds: who is slower than that runs once and is not asked for more
 
 
 class Row(NamedTuple):
@@ -59,6 +62,54 @@ def against_size() -> Iterator[Row]:
     yield from _runs([(name, C) for name in SIZES])
 
 
+def against_liblinear() -> Iterator[tuple[str, ...]]:
+    """Yield our seconds and LIBLINEAR's at the same gap: least of three runs of each, in turn."""
+    for name in RATIOS:
+        X, y = _points(name)
+        for penalty in (0.01, 1.0):
+            _ours(X, y, penalty, "dcd", TOL)
+            lower = _lower(X, y, penalty, SLOW)
+            for tol in (1e-3, 1e-5):
+                gap, theirs, settings = _liblinear(X, y, penalty, tol, SLOW, lower)
+                ours, reached = [], gap <= tol
+                for _ in range(3 if theirs < SLOW / 5 else 1):
+                    ours.append(_ours(X, y, penalty, "dcd", tol, SLOW))
+                    theirs = min(theirs, _fit(X, y, penalty, settings)[1])
+                seconds = min(seconds for _, seconds in ours)
+                yield (
+                    name, f"{penalty:g}", f"{tol:.0e}", _said(*ours[0], tol, seconds),
+                    _said(gap, theirs, tol), f"{theirs / seconds:.2f}" if reached else "",
+                )  # fmt: skip
+
+
+def at_large_penalty() -> Iterator[tuple[str, ...]]:
+    """Yield our seconds at C = 100 to 1e-6 with and without a bias."""
+    sets = {"a9a": _points("a9a"), "20,000 x 50": linear_svm.mixture(20_000, 50)}
+    for name, (X, y) in sets.items():
+        for bias in (False, True):
+            cells = [name, "yes" if bias else "no"]
+            for method in ("dcd", "crsvm", "auto"):
+                runs = [_ours(X, y, 100.0, method, 1e-6, bias=bias) for _ in range(3)]
+                cells.append(_said(*runs[0], 1e-6, min(seconds for _, seconds in runs)))
+            yield tuple(cells)
+
+
+def _points(name: str) -> tuple[Any, Any]:
+    """Return a set in float64; of covtype class 2, and features divided by their largest value."""
+    X, y = real_data.load(name)
+    X = X.astype(np.float64)
+    if name == "covtype":
+        y = np.where(y == 2, 1.0, -1.0)
+        largest = np.maximum(abs(X).max(axis=0).toarray().ravel(), 1e-300)
+        X.data /= largest[X.indices]
+    return X, y
+
+
+def _said(gap: float, seconds: float, tol: float, least: float | None = None) -> str:
+    seconds = seconds if least is None else least
+    return f"{seconds:.3g}" if gap <= tol else f"({gap:.0e} after {seconds:.3g})"
+
+
 def draw(rows: list[Row], axis: str, path: Path) -> None:
     """Draw seconds against "C" or "m", one line for each who; only runs that reached the gap."""
     from matplotlib.figure import Figure
@@ -80,65 +131,82 @@ def draw(rows: list[Row], axis: str, path: Path) -> None:
 
 def _runs(points: list[tuple[str, float]]) -> Iterator[Row]:
     """Yield what everyone needs at each point, dropping the peers that have become too slow."""
-    peers: dict[str, Callable[[Any, Any, float], tuple[float, float]]] = {
+    peers: dict[str, Callable[[Any, Any, float], tuple[float, ...]]] = {
         "LIBLINEAR": _liblinear,
         "LIBSVM": _libsvm,
     }
     for name, penalty in points:
-        X, y = real_data.load(name)
-        X = X.astype(np.float64)
+        X, y = _points(name)
         for who in OURS:
             if who in METHODS:
                 yield Row(name, len(y), penalty, who, *_ours(X, y, penalty, who))
         for who in list(peers):
-            gap, seconds = peers[who](X, y, penalty)
+            gap, seconds, *_ = peers[who](X, y, penalty)
             yield Row(name, len(y), penalty, who, gap, seconds)
             if seconds > LIMIT:
                 del peers[who]
 
 
-def _ours(X: Any, y: Any, penalty: float, method: str) -> tuple[float, float]:
-    problem = HingePrimal(X[:300], y[:300], penalty, bias=False)
+def _ours(
+    X: Any, y: Any, penalty: float, method: str, tol: float = TOL, limit: float = LIMIT,
+    bias: bool = False,
+) -> tuple[float, float]:  # fmt: skip
+    some = slice(0, len(y), max(1, len(y) // 300))
+    problem = HingePrimal(X[some], y[some], penalty, bias=bias)
     qpsvm.solve(problem, method, max_iter=20)  # compiles
     begun = time.perf_counter()
     result = qpsvm.solve(
-        HingePrimal(X, y, penalty, bias=False), method, tol=TOL, time_limit=LIMIT, max_iter=10**9
+        HingePrimal(X, y, penalty, bias=bias), method, tol=tol, time_limit=limit, max_iter=10**9
     )
     return result.certificate.relative_gap, time.perf_counter() - begun
 
 
-def _liblinear(X: Any, y: Any, penalty: float) -> tuple[float, float]:
+def _lower(X: Any, y: Any, penalty: float, limit: float = LIMIT) -> float:
+    """Return a lower bound certified to 1e-8, or what the limit allows."""
+    problem = HingePrimal(X, y, penalty, bias=False)
+    return qpsvm.solve(problem, "dcd", tol=1e-8, time_limit=limit).certificate.lower
+
+
+def _fit(X: Any, y: Any, penalty: float, tol: float) -> tuple[Any, float]:
     from sklearn.svm import LinearSVC
 
-    exact = qpsvm.solve(HingePrimal(X, y, penalty, bias=False), "dcd", tol=1e-6, time_limit=LIMIT)
-    gap, seconds = np.inf, 0.0
-    for tol in LADDER:
-        model = LinearSVC(
-            loss="hinge", dual=True, C=penalty, tol=tol, fit_intercept=False, max_iter=10**5,
-            random_state=0,
-        )  # fmt: skip
-        begun = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            w = model.fit(X, y).coef_.ravel()
-        seconds = time.perf_counter() - begun
+    model = LinearSVC(
+        loss="hinge", dual=True, C=penalty, tol=tol, fit_intercept=False, max_iter=10**5,
+        random_state=0,
+    )  # fmt: skip
+    begun = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        w = model.fit(X, y).coef_.ravel()
+    return w, time.perf_counter() - begun
+
+
+def _liblinear(
+    X: Any, y: Any, penalty: float, tol: float = TOL, limit: float = LIMIT, lower: Any = None
+) -> tuple[float, float, float]:
+    """Return gap, seconds and settings of the loosest run that is good enough, or of the last."""
+    lower = _lower(X, y, penalty) if lower is None else lower
+    gap, seconds, settings = np.inf, 0.0, 0.0
+    for settings in LADDER:
+        w, seconds = _fit(X, y, penalty, settings)
         value = 0.5 * w @ w + penalty * np.sum(np.maximum(0.0, 1.0 - y * (X @ w)))
-        gap = float((value - exact.certificate.lower) / value)
-        if gap <= TOL or seconds > LIMIT:
+        gap = float((value - lower) / value)
+        if gap <= tol or seconds > limit:
             break
-    return gap, seconds
+    return gap, seconds, settings
 
 
 def _libsvm(X: Any, y: Any, penalty: float) -> tuple[float, float]:
     from sklearn.svm import SVC
 
-    model = SVC(kernel="linear", C=penalty, cache_size=1000, max_iter=500_000)
+    model = SVC(kernel="linear", C=penalty, cache_size=1000, max_iter=100_000)
     begun = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
     seconds = time.perf_counter() - begun
     a = np.zeros(len(y))
-    a[model.support_] = np.abs(model.dual_coef_.ravel())
+    dual = model.dual_coef_
+    a[model.support_] = np.abs(dual.toarray() if sp.issparse(dual) else dual).ravel()
     judged = qpsvm.solve(HingeDual(Linear(X), y, penalty), "smo", x0=a, max_iter=0)
     return judged.certificate.relative_gap, seconds

@@ -9,8 +9,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from qpsvm import original as exact
-from qpsvm.domains import PenaltyBox
+from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, MethodMismatchError, check_choice, check_number
 from qpsvm.forms import QP, Form
 from qpsvm.formulations import Formulation
@@ -248,8 +250,12 @@ def _auto(qp: Form | None) -> tuple[str, str]:
     factor = X is not None and X.shape[1] <= qp.m
     few = "the Gram has a factor with no more columns than there are points"
     free = X is not None and isinstance(qp.domain, PenaltyBox)
+    weak = (X is not None and isinstance(qp.domain, BoxHyperplane) and qp.m >= LARGE) and float(
+        np.mean(qp.domain.upper * qp.gram.diag())
+    ) < WEAK
     rules = (
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
+        (weak, "dcd", "the Gram has a factor and the penalties are small"),
         (factor, "crsvm", few),
         (factor, "mnp", few),
         (qp.m >= LARGE, "decomposition", f"columns in blocks, from {LARGE:,} points on"),
@@ -266,6 +272,9 @@ ROUGH = 1e-6
 
 LARGE = 1000
 """Points from which ``method="auto"`` prefers blocks of columns to single ones."""
+
+WEAK = 0.3
+"""Mean of C_i |x_i|^2 below which most weights are at their bounds, and few Newton steps are needed."""
 
 SMALL = 2000
 """Points up to which a second thread is not worth waking."""

@@ -25,8 +25,11 @@ class MethodMismatchError(ValueError):
 def check_points(name: str, X: Any) -> NDArray[np.floating] | sp.csr_matrix:
     """Return `X` as a 2-d float32 or float64 array or CSR matrix; finite, at least one row."""
     if sp.issparse(X):
+        sorted_before = vars(X).get("_has_canonical_format", False)  # to look again is a pass
         X = sp.csr_matrix(X, dtype=_float_type(name, X.dtype), copy=False)
-        if not X.has_canonical_format:
+        if sorted_before:
+            X.has_canonical_format = True
+        elif not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
         values = X.data

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import qpsvm
 from problems.clouds import cloud, sparse_clouds, two_clouds, weights
 from qpsvm import HingePrimal, Status
+from qpsvm.solvers.rows import rows_of
 
 X, Y = two_clouds(400, 12, seed=31)
 C = weights(400, seed=32)
@@ -47,6 +48,22 @@ def test_storage_does_not_matter(make, dtype):
     plain = solved(HingePrimal(points.astype(np.float64), y, bias=False), tol=1e-8)
     other = solved(HingePrimal(make(points.astype(dtype)), y, bias=False), tol=1e-8)
     assert other.value == pytest.approx(plain.value, rel=1e-8)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("n_features", [30, 250])  # Newton matrices in features, and in points
+def test_equal_entries_are_held_once_and_change_nothing(n_features, bias):
+    rng = np.random.default_rng(35)
+    points = 0.5 * (rng.random((200, n_features)) < 0.3)
+    points[0] = 0.0  # a row without entries
+    y = np.where(points[:, :5].sum(axis=1) + 0.3 * rng.standard_normal(200) > 0.7, 1.0, -1.0)
+    assert len(rows_of(sp.csr_matrix(points)).data) == 1
+    plain, binary = (
+        solved(HingePrimal(make(points), y, 10.0, bias=bias), "dcd", tol=1e-8, newton=True)
+        for make in (np.asarray, sp.csr_matrix)
+    )
+    assert plain.counters["newton"] > 0 and binary.counters["newton"] > 0
+    assert binary.value == pytest.approx(plain.value, rel=1e-8)
 
 
 @pytest.mark.parametrize("method", ["dcd", "pegasos"])

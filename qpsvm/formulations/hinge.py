@@ -205,8 +205,10 @@ class HingePrimal(MarginFormulation):
         dual: HingeDual = self._dual  # type: ignore[attr-defined]
         model = dual.hyperplane(form, certified)
         assert isinstance(model.expansion, Expansion)
-        c = np.zeros(self.n_points)
-        c[model.expansion.indices] = model.expansion.coef
-        w = features_of(self.gram).combine(c)
+        w = model.w
+        if w is None:
+            c = np.zeros(self.n_points)
+            c[model.expansion.indices] = model.expansion.coef
+            w = features_of(self.gram).combine(c)
         x = np.append(w, model.b) if self.bias else w
         return Recovery(x, dual.spread(certified.x), model)

@@ -42,6 +42,9 @@ class Linear(PointGram):
             from qpsvm.gram.passes import row_squares
 
             norms = row_squares(X)
+        elif sp.issparse(X):
+            squares = np.square(X.data, dtype=np.float64)
+            norms = sp.csr_matrix((squares, X.indices, X.indptr), X.shape) @ np.ones(X.shape[1])
         else:
             norms = np.asarray(squared_norms(X.astype(np.float64, copy=False)))
         norms.flags.writeable = False

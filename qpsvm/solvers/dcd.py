@@ -22,15 +22,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
 from qpsvm.errors import check_choice
 from qpsvm.forms import QP
-from qpsvm.gram.linear import times
 from qpsvm.solvers import proximal
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.rows import Rows, add, combination, dot, rows_of, summing
+from qpsvm.solvers.rows import Rows, add, combination, dot, in_order, products, rows_of
 
 Vector = NDArray[np.float64]
 
@@ -49,6 +49,9 @@ FIRST_PASSES = 8
 
 AFFORDABLE = 12.0
 """Newton steps are made where one costs less than this many passes over the points."""
+
+SMALL_MATRIX = 600
+"""Order of a matrix up to which a second thread is not worth waking for its factors."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,11 @@ class DualCoordinateDescent(Solver):
     def period(self, problem: QP) -> int:
         """Look after every round: each is worth several passes over the points."""
         return 1
+
+    def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
+        """Say so where the matrices of the Newton steps are small, and for CSR points."""
+        X = problem.gram.kernel.factor()
+        return X.shape[1] <= SMALL_MATRIX, sp.issparse(X)
 
     def default_max_iter(self, problem: QP) -> int:
         """Return a finite budget."""
@@ -146,7 +154,7 @@ class DualCoordinateDescent(Solver):
             return False
         if state.bias or self.newton is not None:
             return state.bias or bool(self.newton)
-        return proximal.cost(state) < AFFORDABLE * len(state.rows.data)
+        return proximal.cost(state) < AFFORDABLE * state.rows.entries
 
 
 @dataclass
@@ -190,7 +198,7 @@ class State:
             if self.bias:
                 w = np.empty(self.d)
                 combination(self.rows, self.y, self.x, w)
-            np.multiply(self.y, times(self.X, w), out=self.margins)
+            self.margins = products(self.X, self.rows, self.y, w)
             self.fresh = True
         return self.margins
 
@@ -233,7 +241,7 @@ class State:
         return {"visits": self.n_visits, "newton": self.n_newton}
 
 
-@summing
+@in_order
 def _shuffle(order: Any, random: Any) -> None:
     """Permute in place (Fisher and Yates) by a xorshift generator."""
     s = random[0]
@@ -241,12 +249,12 @@ def _shuffle(order: Any, random: Any) -> None:
         s ^= s << np.uint64(13)
         s ^= s >> np.uint64(7)
         s ^= s << np.uint64(17)
-        j = np.int64((s >> np.uint64(33)) % np.uint64(k + 1))
+        j = np.int64(((s >> np.uint64(32)) * np.uint64(k + 1)) >> np.uint64(32))
         order[k], order[j] = order[j], order[k]
     random[0] = s
 
 
-@summing
+@in_order
 def sweeps(
     rows: Rows,
     y: Any,

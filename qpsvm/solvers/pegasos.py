@@ -28,7 +28,7 @@ from qpsvm.errors import check_number
 from qpsvm.forms import QP
 from qpsvm.gram.linear import times, transposed_times
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.rows import Rows, add, dot, rows_of, summing
+from qpsvm.solvers.rows import Rows, add, dot, in_order, rows_of
 
 Vector = NDArray[np.float64]
 
@@ -126,7 +126,7 @@ class State:
         return {"epochs": self.n_epochs}
 
 
-@summing
+@in_order
 def epoch(
     rows: Rows,
     y: Any,

@@ -26,8 +26,16 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
-from qpsvm.gram.linear import times
-from qpsvm.solvers.rows import Rows, add, add_outer_products, combination, gather, summing
+from qpsvm.solvers.rows import (
+    Rows,
+    add,
+    add_outer_products,
+    combination,
+    gather,
+    in_order,
+    products,
+    summing,
+)
 
 if TYPE_CHECKING:
     from qpsvm.solvers.dcd import State
@@ -37,7 +45,7 @@ Vector = NDArray[np.float64]
 FIRST, GROW, LARGEST = 4.0, 6.0, 1e4
 """s in units of C: at the first stage, its factor from stage to stage, and its largest value."""
 
-INEXACT = 0.01
+INEXACT = 0.1
 """Share of the proximal step that the gradient of a stage may leave."""
 
 BLAS = 20.0
@@ -67,7 +75,7 @@ def cost(state: State) -> float:
     """Return the cost of a Newton step at the present weights, in entries that a sweep reads."""
     free = int(np.count_nonzero((state.a > 0) & (state.a < state.upper)))
     d, m = state.d, len(state.y)
-    width = len(state.rows.data) / m
+    width = state.rows.entries / m
     if free < d:
         return free * d + free * free * (d + free / 3.0) / BLAS
     if len(state.rows.columns):
@@ -82,7 +90,7 @@ def advance(state: State, stage: Stage) -> bool:
     if not stage.open:
         stage.center[:] = a
     s = stage.factor * upper
-    z, u = 1.0 - y * (times(state.X, w) + stage.b), np.zeros(len(y))
+    z, u = 1.0 - products(state.X, rows, y, w) - stage.b * y, np.zeros(len(y))
     combination(rows, y, a, state.w)
     g = w - state.w  # gradient in w: w - X'Y a
     moved = _move(rows, y, upper, stage.center, s, u, 0.0, z, a, g)
@@ -95,7 +103,9 @@ def advance(state: State, stage: Stage) -> bool:
             break
         free = np.flatnonzero((a > 0) & (a < upper))
         dw, db = _direction(state, s, free, g, slope)
-        u = y * (times(state.X, dw) + db)
+        u = products(state.X, rows, y, dw)
+        if state.bias:
+            u += db * y
         down = float(g @ dw) + slope * db
         if not down < 0.0:
             stage.open = False
@@ -169,7 +179,7 @@ def _direction(
     return dw - db * p, db
 
 
-@summing
+@in_order
 def _move(
     rows: Rows,
     y: Any,
@@ -199,11 +209,17 @@ def _move(
 def _line(
     center: Any, s: Any, upper: Any, z: Any, u: Any, wd: float, dd: float, first: float
 ) -> float:
-    """Return the step at which the slope has fallen to a tenth of the `first`, from above or below."""
+    """Return the step at which the slope has fallen to a tenth of the `first`, from above or below.
+
+    Between 0 and a step that is too long most points stay at one bound: only the others, whose list
+    is made then, are looked at again.
+    """
     t, low, high = 1.0, 0.0, np.inf
+    some, n_some, fixed = np.empty(0, np.int64), -1, 0.0
     for _ in range(40):
-        slope, bend = wd + t * dd, dd
-        for i in range(len(z)):
+        slope, bend = wd + t * dd - fixed, dd
+        for k in range(len(z) if n_some < 0 else n_some):
+            i = k if n_some < 0 else some[k]
             v = center[i] + s[i] * (z[i] - t * u[i])
             inside = (v > 0.0) & (v < upper[i])
             slope -= min(max(v, 0.0), upper[i]) * u[i]
@@ -212,9 +228,31 @@ def _line(
             break
         if slope > 0.0:
             high = t
+            if n_some < 0:
+                some = np.empty(len(z), np.int64)
+                n_some, fixed = _moving(center, s, upper, z, u, low, high, some)
         else:
             low = t
         t = t - slope / bend
         if not low < t < high:
             t = 0.5 * (low + high) if high < np.inf else 2.0 * low
     return t
+
+
+@summing
+def _moving(
+    center: Any, s: Any, upper: Any, z: Any, u: Any, low: float, high: float, some: Any
+) -> Any:
+    """List the points that are not at one bound from `low` to `high`; return their number.
+
+    Also returns the sum over the others, all of which are at a bound, of a_i u_i.
+    """
+    n, fixed = 0, 0.0
+    for i in range(len(z)):
+        v, last = center[i] + s[i] * (z[i] - low * u[i]), center[i] + s[i] * (z[i] - high * u[i])
+        if max(v, last) > 0.0 and min(v, last) < upper[i]:
+            some[n] = i
+            n += 1
+        elif max(v, last) > 0.0:
+            fixed += upper[i] * u[i]
+    return n, fixed

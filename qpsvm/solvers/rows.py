@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.gram.linear import times
+
 Vector = NDArray[np.float64]
 
 # Sums may be reordered: the same machine code still gives the same bits.
@@ -20,21 +22,29 @@ summing = numba.njit(
 class Rows(NamedTuple):
     """Rows strung together: row i is data[ends[i] : ends[i + 1]].
 
-    `columns` holds the columns of the entries; it is empty for dense rows. Integers are unsigned, so
-    that compiled code need not ask for their sign. Steps unpack the tuple before their loop, since
-    each look into it counts references.
+    `columns` holds the columns of the entries; it is empty for dense rows. Where all CSR entries are
+    equal, as in binary data, `data` holds that value once. Integers are unsigned, so that compiled code
+    need not ask for their sign. Steps unpack the tuple before their loop, since each look into it
+    counts references.
     """
 
     data: Any
     columns: Any
     ends: Any
 
+    @property
+    def entries(self) -> int:
+        """Number of entries of all rows."""
+        return int(self.ends[-1])
+
 
 def rows_of(X: Any) -> Rows:
-    """Return the rows of a dense array or CSR matrix, without a copy where the order allows it."""
+    """Return the rows of a dense array or CSR matrix; the data are copied only into order."""
     if sp.issparse(X):
-        narrow = X.indices.astype(np.int32, copy=False).view(np.uint32)
-        return Rows(*map(_read_only, (X.data, narrow, X.indptr.astype(np.uint64))))
+        # Random rows are read at the speed of the cache: what is smaller is faster.
+        narrow = X.indices.astype(np.uint16 if X.shape[1] <= 1 << 16 else np.uint32)
+        data = X.data[:1] if len(X.data) and bool(np.all(X.data == X.data[0])) else X.data
+        return Rows(*map(_read_only, (data, narrow, X.indptr.astype(np.uint64))))
     ends = np.arange(X.shape[0] + 1, dtype=np.uint64) * np.uint64(X.shape[1])
     flat = np.ascontiguousarray(X).reshape(-1)
     return Rows(*map(_read_only, (flat, np.empty(0, np.uint32), ends)))
@@ -47,31 +57,57 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-@summing
-def dot(data: Any, columns: Any, start: Any, stop: Any, w: Any) -> float:
+# CSR rows are short: vectors of entries would lose more at the ends of a row than they gain. A call
+# for each row would count references, which costs as much as the row.
+in_order = numba.njit(cache=True, nogil=True, error_model="numpy")
+inlined = numba.njit(inline="always")
+
+
+@inlined
+def dot(data, columns, start, stop, w):  # type: ignore[no-untyped-def]
     """Return x_i'w for the row between start and stop."""
     total = 0.0
     if len(columns) == 0:
-        for k in range(stop - start):
-            total += data[start + k] * w[k]
+        total = _dense_dot(data, start, stop, w)
+    elif len(data) == 1:
+        for p in range(start, stop):
+            total += w[columns[p]]
+        total *= data[0]
     else:
         for p in range(start, stop):
             total += data[p] * w[columns[p]]
     return total
 
 
-@summing
-def add(data: Any, columns: Any, start: Any, stop: Any, t: float, w: Any) -> None:
+@inlined
+def add(data, columns, start, stop, t, w):  # type: ignore[no-untyped-def]
     """Add t x_i to w."""
     if len(columns) == 0:
-        for k in range(stop - start):
-            w[k] += t * data[start + k]
+        _dense_add(data, start, stop, t, w)
+    elif len(data) == 1:
+        step = t * data[0]
+        for p in range(start, stop):
+            w[columns[p]] += step
     else:
         for p in range(start, stop):
             w[columns[p]] += t * data[p]
 
 
 @summing
+def _dense_dot(data: Any, start: Any, stop: Any, w: Any) -> float:
+    total = 0.0
+    for k in range(stop - start):
+        total += data[start + k] * w[k]
+    return total
+
+
+@summing
+def _dense_add(data: Any, start: Any, stop: Any, t: float, w: Any) -> None:
+    for k in range(stop - start):
+        w[k] += t * data[start + k]
+
+
+@in_order
 def combination(rows: Rows, sign: Any, weights: Any, w: Any) -> None:
     """Fill w = sum sign_i weights_i x_i."""
     data, columns, ends = rows
@@ -79,6 +115,22 @@ def combination(rows: Rows, sign: Any, weights: Any, w: Any) -> None:
     for i in range(len(weights)):
         if weights[i] != 0.0:
             add(data, columns, ends[i], ends[i + 1], sign[i] * weights[i], w)
+
+
+def products(X: Any, rows: Rows, sign: Vector, w: Vector) -> Vector:
+    """Return sign_i x_i'w for all rows; dense ones are read by BLAS where it is faster."""
+    if len(rows.columns) == 0:
+        return sign * times(X, w)
+    out = np.empty(len(sign))
+    _products(rows, sign, w, out)
+    return out
+
+
+@in_order
+def _products(rows: Rows, sign: Any, w: Any, out: Any) -> None:
+    data, columns, ends = rows
+    for i in range(len(out)):
+        out[i] = sign[i] * dot(data, columns, ends[i], ends[i + 1], w)
 
 
 @summing
@@ -93,7 +145,7 @@ def gather(rows: Rows, some: Any, scales: Any, out: Any) -> None:
                 out[k, j] = scales[k] * data[start + j]
         else:
             for p in range(start, stop):
-                out[k, columns[p]] = scales[k] * data[p]
+                out[k, columns[p]] = scales[k] * (data[p] if len(data) > 1 else data[0])
 
 
 @summing
@@ -102,7 +154,12 @@ def add_outer_products(rows: Rows, some: Any, weights: Any, M: Any) -> None:
     data, columns, ends = rows
     for i in some:
         for p in range(ends[i], ends[i + 1]):
-            v = weights[i] * data[p]
             j = columns[p]
-            for q in range(p, ends[i + 1]):
-                M[j, columns[q]] += v * data[q]
+            if len(data) == 1:
+                v = weights[i] * data[0] * data[0]
+                for q in range(p, ends[i + 1]):
+                    M[j, columns[q]] += v
+            else:
+                v = weights[i] * data[p]
+                for q in range(p, ends[i + 1]):
+                    M[j, columns[q]] += v * data[q]
