@@ -98,6 +98,7 @@ class Cached(Gram):
             stores: list[ColumnStore] = self._stores  # type: ignore[attr-defined]
             if not stores:
                 with self.gram.hold(self.memory_limit) as store:
+                    store.lasting = True
                     stores.append(store)
             stores[0].n_computed = 0
             yield stores[0]

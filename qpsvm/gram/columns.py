@@ -51,7 +51,11 @@ class ColumnStore:
     ----------
     n_computed : int
         Columns evaluated so far (0 for a precomputed Gram).
+    lasting : bool
+        Whether columns are kept for later solves: then none is released.
     """
+
+    lasting = False
 
     def __init__(self, gram: Gram, memory_limit: int) -> None:
         width = gram.m * gram.dtype.itemsize
@@ -122,7 +126,8 @@ class ColumnStore:
         of a page may cost more than the kernel entries that it holds.
         """
         held = self.slot[indices]
-        self.stamp[held[held >= 0]] = -1
+        if not self.lasting:
+            self.stamp[held[held >= 0]] = -1
 
     def _room(self, n: int) -> NDArray[np.int64]:
         """Return n slots: released ones, else slots never used, else the least recently used."""
