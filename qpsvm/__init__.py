@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from qpsvm import domains
-from qpsvm.api import methods, solve
+from qpsvm.api import solve
+from qpsvm.choice import methods
 from qpsvm.errors import InputError, MethodMismatchError
 from qpsvm.formulations import (
     HingeDual,

@@ -9,15 +9,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from qpsvm import original as exact
-from qpsvm.domains import BoxHyperplane, PenaltyBox
-from qpsvm.errors import InputError, MethodMismatchError, check_choice, check_number
-from qpsvm.forms import QP, Form
+from qpsvm.choice import check_problem, find
+from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.formulations import Formulation
-from qpsvm.gram import SignedGram
-from qpsvm.margin import MarginProblem
 from qpsvm.result import Progress, Result, Status
 from qpsvm.threads import alone
 
@@ -86,10 +81,7 @@ def solve(
     MethodMismatchError
         If the method does not fit the problem; the message names those that do.
     """
-    if not isinstance(problem, Formulation):
-        raise InputError(
-            f"problem must be a formulation, such as MEBDual(K); got {type(problem).__name__}"
-        )
+    check_problem(problem)
     check_number("tol", tol, low=0.0, open_low=True, high=1.0)
     check_number("seed", seed, low=0, integer=True)
     if max_iter is not None:
@@ -113,7 +105,7 @@ def solve(
     from qpsvm.loop import Limits, run
 
     begun = time.perf_counter()
-    form, name, reason, solver = _find(problem, method, options)
+    form, name, reason, solver = find(problem, method, options)
     start = None if x0 is None else problem.start(form, x0)
     budget = solver.default_max_iter(form) if max_iter is None else max_iter
     limit = default_memory_limit() if memory_limit is None else memory_limit
@@ -161,7 +153,7 @@ def _polished(
 ) -> Result:
     """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
     true = exact.original(problem)
-    _, by, *_ = _find(true, polish if isinstance(polish, str) else "auto", {})
+    _, by, *_ = find(true, polish if isinstance(polish, str) else "auto", {})
     begun = time.perf_counter()
     rough = min(tol, ROUGH)
     first = solve(problem, method, x0=x0, tol=rough, time_limit=time_limit, **common, **options)
@@ -185,96 +177,13 @@ def _polished(
     )
 
 
-def methods(problem: Formulation) -> list[str]:
-    """Return the names of the methods that fit a problem, in the order of METHODS."""
-    if not isinstance(problem, Formulation):
-        raise InputError(
-            f"problem must be a formulation, such as MEBDual(K); got {type(problem).__name__}"
-        )
-    return _fitting(problem)
-
-
 def default_memory_limit() -> int:
     """Return a quarter of the machine's memory, in bytes: the same on every call."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
 
 
-def _fitting(problem: Formulation) -> list[str]:
-    from qpsvm.solvers import METHODS
-
-    forms = problem.forms()
-    return [name for name, entry in METHODS.items() if any(map(entry.fits, forms))]
-
-
-def _find(problem: Formulation, method: str, options: dict[str, Any]) -> Any:
-    """Return the form, the name, why it was picked and the solver, or say what would fit."""
-    from qpsvm.solvers import METHODS
-
-    form, name, reason = None, method, ""
-    if method == "auto":
-        form = problem.as_qp() or problem.as_margin()
-        name, reason = _auto(form)
-    if not isinstance(name, str) or name not in METHODS:
-        known = ", ".join(repr(key) for key in ("auto", *METHODS))
-        raise InputError(f"method must be one of {known}; got {method!r}")
-    entry = METHODS[name]
-    if form is None:
-        form = problem.as_margin() if entry.form is MarginProblem else problem.as_qp()
-    maker = None if form is None else entry.maker(form)
-    make = maker or entry.solver
-    try:
-        solver = make(**options)
-    except TypeError:
-        settings = [f for f in getattr(make(), "__dataclass_fields__", {})]
-        raise InputError(
-            f"options of method {name!r} are {settings}; got {sorted(options)}"
-        ) from None
-    if maker is None:
-        what = type(problem).__name__
-        fitting = ", ".join(repr(key) for key in _fitting(problem))
-        raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")
-    return form, name, reason, solver
-
-
-def _auto(qp: Form | None) -> tuple[str, str]:
-    """Return the method for a problem and why: the evidence is in docs/decisions.
-
-    The first line that holds, and whose method fits, is taken.
-    """
-    from qpsvm.solvers import METHODS
-
-    if not isinstance(qp, QP):
-        return "homotopy-nesvm", "there is no QP"
-
-    X = qp.gram.kernel.factor() if isinstance(qp.gram, SignedGram) else None
-    factor = X is not None and X.shape[1] <= qp.m
-    few = "the Gram has a factor with no more columns than there are points"
-    free = X is not None and isinstance(qp.domain, PenaltyBox)
-    weak = (X is not None and isinstance(qp.domain, BoxHyperplane) and qp.m >= LARGE) and float(
-        np.mean(qp.domain.upper * qp.gram.diag())
-    ) < WEAK
-    rules = (
-        (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
-        (weak, "dcd", "the Gram has a factor and the penalties are small"),
-        (factor, "crsvm", few),
-        (factor, "mnp", few),
-        (qp.m >= LARGE, "decomposition", f"columns in blocks, from {LARGE:,} points on"),
-        (True, "smo", f"pairs of columns, below {LARGE:,} points"),
-        (True, "apg", "the domain has a projection"),
-        (True, "bpfw", "the domain has a linear minimiser and no projection"),
-    )
-    fitting = (rule[1:] for rule in rules if rule[0] and METHODS[rule[1]].fits(qp))
-    return next(fitting, ("bpfw", "nothing else is left"))
-
-
 ROUGH = 1e-6
 """Largest gap of the low-rank problem from which a polish starts: its split of the weights shows."""
-
-LARGE = 1000
-"""Points from which ``method="auto"`` prefers blocks of columns to single ones."""
-
-WEAK = 0.3
-"""Mean of C_i |x_i|^2 below which most weights are at their bounds, and few Newton steps are needed."""
 
 SMALL = 2000
 """Points up to which a second thread is not worth waking."""

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.api import methods, solve
+from qpsvm.api import solve
+from qpsvm.choice import methods
 from qpsvm.formulations import HingeDual, L2SVMDual, MEBDual, PolytopeDistanceDual
 from qpsvm.gram import RBF, Linear
 from qpsvm.result import Result, Status

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from qpsvm.api import default_memory_limit, solve
+from qpsvm.choice import check_problem
 from qpsvm.errors import InputError, check_number
 from qpsvm.formulations import Formulation
 from qpsvm.gram import Cached, Gram
@@ -60,10 +61,7 @@ def solve_path(
     --------
     >>> path = solve_path(HingeDual(RBF(X, gamma=0.1), y), "C", [0.1, 1, 10])  # doctest: +SKIP
     """
-    if not isinstance(problem, Formulation):
-        raise InputError(
-            f"problem must be a formulation, such as MEBDual(K); got {type(problem).__name__}"
-        )
+    check_problem(problem)
     if "x0" in options:
         raise InputError("x0 is not taken by solve_path: each solve starts from the last answer")
     if memory_limit is not None:

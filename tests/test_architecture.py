@@ -18,7 +18,7 @@ LAYERS = (
     {"margin"},
     {"certificate", "models"},
     {"formulations", "solvers"},
-    {"loop", "display", "original"},
+    {"loop", "display", "original", "choice"},
     {"api"},
     {"data", "plot", "path"},
     {"estimators", "demo"},

@@ -1,0 +1,106 @@
+"""Which method solves a problem: the one that was named, or the one that ``"auto"`` stands for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from qpsvm.domains import BoxHyperplane, PenaltyBox
+from qpsvm.errors import InputError, MethodMismatchError
+from qpsvm.forms import QP, Form
+from qpsvm.formulations import Formulation
+from qpsvm.gram import SignedGram
+from qpsvm.margin import MarginProblem
+
+LARGE = 1000
+"""Points from which ``method="auto"`` prefers blocks of columns to single ones."""
+
+WEAK = 0.3
+"""Mean of C_i |x_i|^2 below which most weights are at their bounds, and few Newton steps are needed."""
+
+
+def check_problem(problem: Any) -> None:
+    """Raise InputError unless it is a formulation."""
+    if not isinstance(problem, Formulation):
+        raise InputError(
+            f"problem must be a formulation, such as MEBDual(K); got {type(problem).__name__}"
+        )
+
+
+def methods(problem: Formulation) -> list[str]:
+    """Return the names of the methods that fit a problem, in the order of METHODS."""
+    check_problem(problem)
+    from qpsvm.solvers import METHODS
+
+    forms = problem.forms()
+    return [name for name, entry in METHODS.items() if any(map(entry.fits, forms))]
+
+
+def find(problem: Formulation, method: str, options: dict[str, Any]) -> Any:
+    """Return the form, the name, why it was picked and the solver.
+
+    Raises
+    ------
+    InputError
+        If the name or an option is unknown.
+    MethodMismatchError
+        If the method does not fit the problem; the message names those that do.
+    """
+    from qpsvm.solvers import METHODS
+
+    form, name, reason = None, method, ""
+    if method == "auto":
+        form = problem.as_qp() or problem.as_margin()
+        name, reason = auto(form)
+    if not isinstance(name, str) or name not in METHODS:
+        known = ", ".join(repr(key) for key in ("auto", *METHODS))
+        raise InputError(f"method must be one of {known}; got {method!r}")
+    entry = METHODS[name]
+    if form is None:
+        form = problem.as_margin() if entry.form is MarginProblem else problem.as_qp()
+    maker = None if form is None else entry.maker(form)
+    make = maker or entry.solver
+    try:
+        solver = make(**options)
+    except TypeError:
+        settings = [f for f in getattr(make(), "__dataclass_fields__", {})]
+        raise InputError(
+            f"options of method {name!r} are {settings}; got {sorted(options)}"
+        ) from None
+    if maker is None:
+        what = type(problem).__name__
+        fitting = ", ".join(repr(key) for key in methods(problem))
+        raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")
+    return form, name, reason, solver
+
+
+def auto(qp: Form | None) -> tuple[str, str]:
+    """Return the method for a problem and why: the evidence is in docs/decisions.
+
+    The first line that holds, and whose method fits, is taken.
+    """
+    from qpsvm.solvers import METHODS
+
+    if not isinstance(qp, QP):
+        return "homotopy-nesvm", "there is no QP"
+
+    X = qp.gram.kernel.factor() if isinstance(qp.gram, SignedGram) else None
+    factor = X is not None and X.shape[1] <= qp.m
+    few = "the Gram has a factor with no more columns than there are points"
+    free = X is not None and isinstance(qp.domain, PenaltyBox)
+    weak = (X is not None and isinstance(qp.domain, BoxHyperplane) and qp.m >= LARGE) and float(
+        np.mean(qp.domain.upper * qp.gram.diag())
+    ) < WEAK
+    rules = (
+        (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
+        (weak, "dcd", "the Gram has a factor and the penalties are small"),
+        (factor, "crsvm", few),
+        (factor, "mnp", few),
+        (qp.m >= LARGE, "decomposition", f"columns in blocks, from {LARGE:,} points on"),
+        (True, "smo", f"pairs of columns, below {LARGE:,} points"),
+        (True, "apg", "the domain has a projection"),
+        (True, "bpfw", "the domain has a linear minimiser and no projection"),
+    )
+    fitting = (rule[1:] for rule in rules if rule[0] and METHODS[rule[1]].fits(qp))
+    return next(fitting, ("bpfw", "nothing else is left"))
