@@ -114,7 +114,7 @@ def draw(rows: list[Row], axis: str, path: Path) -> None:
     """Draw seconds against "C" or "m", one line for each who; only runs that reached the gap."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     for who in dict.fromkeys(row.who for row in rows):
         reached = [row for row in rows if row.who == who and row.reached]
@@ -125,7 +125,7 @@ def draw(rows: list[Row], axis: str, path: Path) -> None:
             label=who,
         )
     axes.set(xlabel=axis, ylabel=f"seconds to a relative gap of {TOL:g}")
-    axes.legend()
+    figure.legend(loc="outside right upper")
     figure.savefig(path, dpi=120)
 
 
