@@ -84,10 +84,8 @@ def solve_path(
 def _problems(problem: Formulation, name: str, values: list[Any], limit: int) -> list[Formulation]:
     """Return the problem for each value; all are made, and so checked, before the first solve."""
     K = getattr(problem, "K", None)
-    own, inner = (
-        _parameters(problem) - {"K", "X", "y", "Q", "bias"},
-        K.gram if isinstance(K, Cached) else K,
-    )
+    own = _parameters(problem) - {"K", "X", "y", "Q", "bias"}
+    inner = K.gram if isinstance(K, Cached) else K
     if name in own:
         shared = K
         if isinstance(K, Gram) and not isinstance(K, Cached) and K.factor() is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,10 +61,7 @@ class BoxHyperplane(Domain):
         enough = -1e-12 * total if total > 0 else total
         if len(breakpoints) > MANY:  # bisect between some of them; few are left to sort
             some = np.sort(breakpoints[:: len(breakpoints) // FEW])
-            low, high = (
-                -1,
-                len(some),
-            )  # the slope after some[low] is too small, after some[high] not
+            low, high = -1, len(some)  # the slope is too small after `low`, and not after `high`
             while high - low > 1:
                 middle = (low + high) // 2
                 passed = float(np.sum(upper, where=breakpoints <= some[middle]))
@@ -146,3 +145,14 @@ class BoxHyperplane(Domain):
     def take(self, rows: NDArray[np.int64]) -> BoxHyperplane:
         """Return the same constraints on the coordinates `rows`."""
         return BoxHyperplane(self.upper[rows], self.y[rows])
+
+
+def balance(x: NDArray[np.float64], classes: Sequence[NDArray[Any]]) -> tuple[float, float]:
+    """Shrink the heavier class in place so that y'x = 0; return what each weighed.
+
+    `classes` holds the rows with y = +1 and those with y = -1, as indices or as masks.
+    """
+    plus, minus = (float(np.sum(x[rows])) for rows in classes)
+    if plus != minus:
+        x[classes[0] if plus > minus else classes[1]] *= min(plus, minus) / max(plus, minus)
+    return plus, minus

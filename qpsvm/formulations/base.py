@@ -109,8 +109,8 @@ class MarginFormulation(WeightedFormulation):
     loss: ClassVar[str] = "hinge"
     penalty: ClassVar[str] = "l2"
 
-    def _check(self) -> None:
-        """Validate the fields; keep the Gram of the points, or the Gram that was given."""
+    def __post_init__(self) -> None:
+        """Validate at the door; keep the Gram of the points, or the Gram that was given."""
         X = self.X if isinstance(self.X, Gram) else check_points("X", self.X)
         gram = X if isinstance(X, Gram) else Linear(X)
         if self.penalty == "l1" and gram.factor() is None:

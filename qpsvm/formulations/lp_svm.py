@@ -46,7 +46,3 @@ class LPSVMPrimal(MarginFormulation):
     C: Any = 1.0
     bias: bool = field(default=True, kw_only=True)
     penalty = "l1"
-
-    def __post_init__(self) -> None:
-        """Validate at the door."""
-        self._check()

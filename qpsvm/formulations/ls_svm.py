@@ -50,7 +50,3 @@ class LSSVMPrimal(MarginFormulation):
     C: Any = 1.0
     bias: bool = field(default=True, kw_only=True)
     loss = "squared"
-
-    def __post_init__(self) -> None:
-        """Validate at the door."""
-        self._check()

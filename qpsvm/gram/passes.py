@@ -21,14 +21,14 @@ summing = numba.njit(
 def row_products(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X v for C-ordered X of shape (m, d)."""
     out = np.empty(len(X))
-    _products(_read_only(X), _read_only(np.ascontiguousarray(v, np.float64)), out)
+    _products(read_only(X), read_only(np.ascontiguousarray(v, np.float64)), out)
     return out
 
 
 def row_squares(X: NDArray[np.floating]) -> NDArray[np.float64]:
     """Return the squared norms of the rows of C-ordered X."""
     out = np.empty(len(X))
-    _squares(_read_only(X), out)
+    _squares(read_only(X), out)
     return out
 
 
@@ -37,7 +37,7 @@ def row_products_at(
 ) -> NDArray[np.float64]:
     """Return X[rows] v for C-ordered X without gathering the rows."""
     out = np.empty(len(rows))
-    _products_at(_read_only(X), _read_only(rows), _read_only(v), out)
+    _products_at(read_only(X), read_only(rows), read_only(v), out)
     return out
 
 
@@ -46,11 +46,11 @@ def row_combination(
 ) -> NDArray[np.float64]:
     """Return X[rows]'v for C-ordered X without gathering the rows."""
     out = np.zeros(X.shape[1])
-    _combination(_read_only(X), _read_only(rows), _read_only(v), out)
+    _combination(read_only(X), read_only(rows), read_only(v), out)
     return out
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """One signature serves writeable and read-only arrays."""
     view = array.view()
     view.flags.writeable = False

@@ -94,6 +94,21 @@ class Solver(ABC):
         return max(100 * problem.m, min(5_000_000, int(1e10 / problem.m)))
 
 
+class HingeOnFactor(Solver):
+    """A method for the hinge dual with finite penalties on a Gram with a factor."""
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether it is one, on a domain that suits."""
+        return (
+            super().fits(problem)
+            and problem.domain.bounded  # type: ignore[attr-defined]
+            and problem.gram.kernel.factor() is not None
+            and problem.gram.shift == 0.0
+            and problem.gram.scale == 1.0
+            and not problem.gram.ridge.any()
+        )
+
+
 @dataclass(frozen=True)
 class Method:
     """An entry of METHODS: a solver family with its settings, and what it promises.

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
 from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
 from qpsvm.solvers.interior import Interior, cold
 from qpsvm.solvers.normal_equations import NormalEquations
 from qpsvm.solvers.sifting import Sifted, Whole, pays
@@ -59,7 +59,7 @@ ROUGH, FINE, FINEST = 1e-3, 1e-4, 1e-8
 
 
 @dataclass(frozen=True)
-class ConstraintReduced(Solver):
+class ConstraintReduced(HingeOnFactor):
     """Mehrotra's predictor-corrector with a reduced normal matrix.
 
     Parameters
@@ -115,17 +115,6 @@ class ConstraintReduced(Solver):
         check_number("beta", self.beta, low=0.0, open_low=True)
         check_number("theta", self.theta, low=0.0)
         check_number("correctors", self.correctors, low=0, integer=True)
-
-    def fits(self, problem: QP) -> bool:
-        """Return whether it is a hinge dual with finite penalties on a Gram with a factor."""
-        return (
-            super().fits(problem)
-            and problem.domain.bounded  # type: ignore[attr-defined]
-            and problem.gram.kernel.factor() is not None
-            and problem.gram.shift == 0.0
-            and problem.gram.scale == 1.0
-            and not problem.gram.ridge.any()
-        )
 
     def period(self, problem: QP) -> int:
         """Look at every iteration: they are few. After a sample, at new multipliers."""

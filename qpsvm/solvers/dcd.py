@@ -26,10 +26,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
+from qpsvm.domains.box_hyperplane import balance
 from qpsvm.errors import check_choice
 from qpsvm.forms import QP
 from qpsvm.solvers import proximal
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
 from qpsvm.solvers.rows import Rows, add, combination, dot, in_order, products, rows_of
 
 Vector = NDArray[np.float64]
@@ -55,7 +56,7 @@ SMALL_MATRIX = 600
 
 
 @dataclass(frozen=True)
-class DualCoordinateDescent(Solver):
+class DualCoordinateDescent(HingeOnFactor):
     """Coordinate descent on the dual, then proximal Newton steps.
 
     Parameters
@@ -76,17 +77,6 @@ class DualCoordinateDescent(Solver):
         """Check the settings."""
         check_choice("shrinking", self.shrinking, (True, False))
         check_choice("newton", self.newton, (True, False, None))
-
-    def fits(self, problem: QP) -> bool:
-        """Return whether it is a hinge dual with finite penalties on a Gram with a factor."""
-        return (
-            super().fits(problem)
-            and problem.domain.bounded  # type: ignore[attr-defined]
-            and problem.gram.kernel.factor() is not None
-            and problem.gram.shift == 0.0
-            and problem.gram.scale == 1.0
-            and not problem.gram.ridge.any()
-        )
 
     def period(self, problem: QP) -> int:
         """Look after every round: each is worth several passes over the points."""
@@ -230,10 +220,7 @@ class State:
         self.x[:] = self.a
         if self.bias:
             positive = self.y > 0
-            plus, minus = float(np.sum(self.a[positive])), float(np.sum(self.a[~positive]))
-            if plus != minus:
-                heavy = positive if plus > minus else ~positive
-                self.x[heavy] *= min(plus, minus) / max(plus, minus)
+            balance(self.x, (positive, ~positive))
 
     @property
     def counters(self) -> dict[str, int]:

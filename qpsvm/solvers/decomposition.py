@@ -29,7 +29,7 @@ from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.core import CoreState, enter, solve_core
 from qpsvm.solvers.passes import compact
 from qpsvm.solvers.smo import PairState
-from qpsvm.solvers.starts import corner, two_points
+from qpsvm.solvers.starts import for_pairs
 
 NARROW = 2000
 """Points from which the steps use columns in float32."""
@@ -90,12 +90,7 @@ class Decomposition(Solver):
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> CoreState:
         """Return the state with the support of the starting point as its core."""
-        if x0 is not None:
-            x = problem.domain.repair(x0)
-        elif isinstance(problem.domain, SimplexProduct):
-            x = two_points(problem)
-        else:
-            x = corner(problem)
+        x = for_pairs(problem, x0)
         state = CoreState(PairState.at(problem, x))
         support = np.flatnonzero(x)
         enter(problem, state, support[: self.largest])

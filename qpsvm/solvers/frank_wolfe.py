@@ -128,9 +128,7 @@ class FrankWolfe(Solver):
             x = two_points(problem)
         if self.sampling is not None:
             return sampled.start(problem, x, rng)
-        state = FrankWolfeState.at(problem, x)
-        state.look(problem)
-        return state
+        return FrankWolfeState.at(problem, x)
 
     def advance(self, problem: QP, state: Any, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""
@@ -186,7 +184,9 @@ class FrankWolfeState:
         domain = problem.domain
         assert isinstance(domain, SimplexProduct)
         support, bar = np.empty(len(x), np.int64), np.empty((domain.n_groups, len(x)))
-        return cls(x, problem.gram.product(x), support, np.zeros(1, np.int64), bar)
+        state = cls(x, problem.gram.product(x), support, np.zeros(1, np.int64), bar)
+        state.look(problem)
+        return state
 
     def look(self, problem: QP) -> None:
         """Find the support of x."""

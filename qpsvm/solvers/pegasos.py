@@ -27,14 +27,14 @@ from qpsvm.domains import Domain, PenaltyBox
 from qpsvm.errors import check_number
 from qpsvm.forms import QP
 from qpsvm.gram.linear import times, transposed_times
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
 from qpsvm.solvers.rows import Rows, add, dot, in_order, rows_of
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Pegasos(Solver):
+class Pegasos(HingeOnFactor):
     """Stochastic subgradient steps; an iteration is an epoch.
 
     Parameters
@@ -50,17 +50,6 @@ class Pegasos(Solver):
     def __post_init__(self) -> None:
         """Check the settings."""
         check_number("batch", self.batch, low=1, integer=True)
-
-    def fits(self, problem: QP) -> bool:
-        """Return whether it is a hinge dual without bias, with finite penalties, on a factor."""
-        return (
-            super().fits(problem)
-            and problem.domain.bounded  # type: ignore[attr-defined]
-            and problem.gram.kernel.factor() is not None
-            and problem.gram.shift == 0.0
-            and problem.gram.scale == 1.0
-            and not problem.gram.ridge.any()
-        )
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
         """Return the state before the first epoch; x0 counts as one epoch behind it."""

@@ -26,6 +26,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
+from qpsvm.gram.passes import summing
 from qpsvm.solvers.rows import (
     Rows,
     add,
@@ -34,7 +35,6 @@ from qpsvm.solvers.rows import (
     gather,
     in_order,
     products,
-    summing,
 )
 
 if TYPE_CHECKING:

@@ -10,13 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.linear import times
+from qpsvm.gram.passes import read_only, summing
 
 Vector = NDArray[np.float64]
-
-# Sums may be reordered: the same machine code still gives the same bits.
-summing = numba.njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"}
-)
 
 
 class Rows(NamedTuple):
@@ -44,17 +40,10 @@ def rows_of(X: Any) -> Rows:
         # Random rows are read at the speed of the cache: what is smaller is faster.
         narrow = X.indices.astype(np.uint16 if X.shape[1] <= 1 << 16 else np.uint32)
         data = X.data[:1] if len(X.data) and bool(np.all(X.data == X.data[0])) else X.data
-        return Rows(*map(_read_only, (data, narrow, X.indptr.astype(np.uint64))))
+        return Rows(*map(read_only, (data, narrow, X.indptr.astype(np.uint64))))
     ends = np.arange(X.shape[0] + 1, dtype=np.uint64) * np.uint64(X.shape[1])
     flat = np.ascontiguousarray(X).reshape(-1)
-    return Rows(*map(_read_only, (flat, np.empty(0, np.uint32), ends)))
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """One signature serves writeable and read-only arrays."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return Rows(*map(read_only, (flat, np.empty(0, np.uint32), ends)))
 
 
 # CSR rows are short: vectors of entries would lose more at the ends of a row than they gain. A call

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.domains import BoxHyperplane
+from qpsvm.domains.box_hyperplane import balance
 from qpsvm.solvers.crossover import Vertex, crossover
 from qpsvm.solvers.interior import Interior, cold
 from qpsvm.solvers.multipliers import Multipliers, duality_gap
@@ -101,10 +102,7 @@ def balanced(core: Interior) -> tuple[Vector, bool]:
     x = np.minimum(core.alpha, core.tau)
     if not core.points.bias:
         return x, True
-    plus, minus = (float(np.sum(x[rows])) for rows in core.classes)
-    heavy = core.classes[0] if plus > minus else core.classes[1]
-    if plus != minus:
-        x[heavy] *= min(plus, minus) / max(plus, minus)
+    plus, minus = balance(x, core.classes)
     return x, abs(plus - minus) <= 1e-13 * (plus + minus)
 
 

@@ -23,7 +23,7 @@ from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, Simp
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.starts import corner, two_points
+from qpsvm.solvers.starts import for_pairs
 from qpsvm.solvers.steps import LANES, MISSING, held, least, touch, vectorized
 
 WHOLE = 2000
@@ -45,13 +45,7 @@ class SMO(Solver):
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> PairState:
         """Return the state at x0, or at two points of a simplex, or at a corner of a box."""
-        if x0 is not None:
-            x = problem.domain.repair(x0)
-        elif isinstance(problem.domain, SimplexProduct):
-            x = two_points(problem)
-        else:
-            x = corner(problem)
-        return PairState.at(problem, x)
+        return PairState.at(problem, for_pairs(problem, x0))
 
     def advance(self, problem: QP, state: PairState, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""

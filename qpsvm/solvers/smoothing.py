@@ -10,10 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-vectorized = njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"}
-)
-"""Compile a sum whose order is left to the vector lanes: the same on every call."""
+from qpsvm.gram.passes import summing
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -53,7 +50,7 @@ def smoothed(values, y, C, width, clipped, bias, b, a):  # type: ignore[no-untyp
     return b
 
 
-@vectorized
+@summing
 def imbalance(values, y, C, width, clipped, b):  # type: ignore[no-untyped-def]
     """Return sum y_i a_i, minus its derivative in b, and sum |a_i|."""
     excess = slope = size = 0.0
@@ -68,7 +65,7 @@ def imbalance(values, y, C, width, clipped, b):  # type: ignore[no-untyped-def]
     return excess, slope, size
 
 
-@vectorized
+@summing
 def divergence(values, ahead, y, C, width, clipped, b):  # type: ignore[no-untyped-def]
     """Return how far the smoothed loss at `ahead` lies above its tangent at `values`.
 

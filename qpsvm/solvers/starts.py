@@ -1,4 +1,4 @@
-"""Starting points on a simplex or a product of simplices."""
+"""Starting points on simplices and boxes."""
 
 from __future__ import annotations
 
@@ -38,6 +38,13 @@ def two_points(problem: QP) -> NDArray[np.float64]:
         chosen = [best, *others] if k == 0 else [*chosen, best]
     x[chosen] = 1.0
     return x
+
+
+def for_pairs(problem: QP, x0: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Return x0 made feasible, or else two points of a simplex, or a corner of a box."""
+    if x0 is not None:
+        return problem.domain.repair(x0)
+    return two_points(problem) if isinstance(problem.domain, SimplexProduct) else corner(problem)
 
 
 SAMPLE = 64
