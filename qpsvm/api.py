@@ -102,17 +102,22 @@ def solve(
     true = exact.original(problem) if original else None
 
     from qpsvm.display import shown
-    from qpsvm.loop import Limits, run
+    from qpsvm.loop import Limits
+    from qpsvm.relay import Leg, lent, relay
 
     begun = time.perf_counter()
     form, name, reason, solver = find(problem, method, options)
     start = None if x0 is None else problem.start(form, x0)
     budget = solver.default_max_iter(form) if max_iter is None else max_iter
-    limit = default_memory_limit() if memory_limit is None else memory_limit
+    memory = default_memory_limit() if memory_limit is None else memory_limit
     threads = alone() if form.m <= SMALL else nullcontext()
-    loan = form.lend(limit, narrow=solver.narrow(form))
-    with threads, shown(verbose, callback, name) as watch, loan as lent:
-        outcome = run(lent, solver, start, Limits(tol, budget, time_limit, watch), seed)
+    with threads, shown(verbose, callback, name) as watch:
+        limits = Limits(tol, budget, time_limit, watch)
+        if method == "auto" and max_iter is None:
+            leg = Leg(name, solver, reason)
+            outcome, (name, solver, reason) = relay(form, leg, start, limits, memory, seed)
+        else:
+            outcome = lent(form, solver, start, limits, memory, seed)
     x, dual, model = problem.recover(form, outcome.certified)
     timings = dict(outcome.timings)
     judged = None

@@ -153,6 +153,12 @@ class QP(Form):
         with (kernel.narrow() if narrow else kernel).hold(memory_limit) as store:
             yield replace(self, store=store, convex=is_psd(kernel))
 
+    def wide(self) -> QP:
+        """Return the problem with columns in float64; itself where they are."""
+        kernel = self.gram.kernel.wide()
+        same = kernel is self.gram.kernel
+        return self if same else replace(self, gram=replace(self.gram, kernel=kernel))
+
     @property
     def counters(self) -> dict[str, int]:
         """Columns computed."""

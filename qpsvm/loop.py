@@ -34,6 +34,8 @@ class Limits:
     max_iter: int
     time_limit: float | None = None
     callback: Callable[[Progress], Any] | None = None
+    most_pairs: int | None = None
+    """Steps on pairs of coordinates after which a method is said to crawl, as stalled."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,27 @@ class Outcome:
 
 
 def run(
-    problem: Form, solver: Solver, x0: NDArray[np.float64] | None, limits: Limits, seed: int
+    problem: Form,
+    solver: Solver,
+    x0: NDArray[np.float64] | None,
+    limits: Limits,
+    seed: int,
+    after: Outcome | None = None,
 ) -> Outcome:
-    """Iterate until a certificate passes or a limit is met; return the best certified answer."""
+    """Iterate until a certificate passes or a limit is met; return the best certified answer.
+
+    With `after`, another method's outcome on the same problem, its iterations, checks and seconds
+    count, and its answer is returned where this method finds none with a smaller gap.
+    """
     begun = time.perf_counter()
     with threads.single(*solver.on_one_thread(problem)):
         solver = solver.aim(limits.tol)
         state = solver.init(problem, x0, np.random.default_rng(seed))
         trace = _Trace(problem, limits, state.x.copy(), time.perf_counter())
+        setup = trace.started - begun
+        if after is not None:
+            trace.go_on(after)
+            setup += after.timings["setup"]
         with _interrupt_flag() as interrupted:  # also while the closing certificate is computed
             status, certified = _iterate(problem, solver, state, limits, interrupted, trace)
             stopped = time.perf_counter()
@@ -70,14 +85,22 @@ def run(
         status = Status.NONCONVEX
     ended = time.perf_counter()
     timings = {
-        "setup": trace.started - begun,
+        "setup": setup,
         "iterate": stopped - trace.started - trace.certify_time,
         "certify": ended - stopped + trace.certify_time,
-        "total": ended - begun,
+        "total": setup + ended - trace.started,
     }
     counters = {**state.counters, **problem.counters}
+    if after is not None:
+        counters = merged(after.counters, counters)
     log.debug("%s after %d iterations", status.name, trace.n_iter)
     return Outcome(certified, status, trace.n_iter, trace.history(), timings, counters)
+
+
+def merged(first: dict[str, int], then: dict[str, int]) -> dict[str, int]:
+    """Return the counts of two runs: sums, and of the memory, which one returns first, the larger."""
+    total = {key: first.get(key, 0) + then.get(key, 0) for key in first | then}
+    return total | {"bytes": max(first.get("bytes", 0), then.get("bytes", 0))}
 
 
 def solve_subset(problem: QP, solver: Solver, tol: float, max_iter: int) -> NDArray[np.float64]:
@@ -130,6 +153,8 @@ def _iterate(
         reached = trace.limit(interrupted)
         if reached is not None:
             return reached, None
+        if limits.most_pairs is not None and state.counters.get("pair", 0) > limits.most_pairs:
+            return Status.STALLED, None
         due = _next_check(trace.n_iter, period) if period else limits.max_iter
         target = min(due, limits.max_iter)
         stop = Stop.BUDGET
@@ -160,6 +185,16 @@ class _Trace:
     _seen: tuple[float, float] = (np.inf, np.inf)  # least gap and value at a sign of progress
     _seen_afresh: tuple[float, float] = (np.inf, np.inf)  # the same from fresh products
     _quiet: int = 0
+
+    def go_on(self, after: Outcome) -> None:
+        """Begin where another method ended."""
+        self.best, self.best_gap = after.certified.x.copy(), after.certified.certificate.gap
+        self.n_iter, self.certify_time = after.n_iter, after.timings["certify"]
+        self.started -= after.timings["iterate"] + after.timings["certify"]
+        seen = after.history
+        self.rows = list(
+            zip(seen.iteration, seen.time, seen.upper, seen.lower, seen.gap, strict=True)
+        )
 
     def clock(self) -> float:
         """Return the seconds since the iterations began."""

@@ -19,6 +19,7 @@ LAYERS = (
     {"certificate", "models"},
     {"formulations", "solvers"},
     {"loop", "display", "original", "choice"},
+    {"relay"},
     {"api"},
     {"data", "plot", "path"},
     {"estimators", "demo"},

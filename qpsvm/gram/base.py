@@ -114,6 +114,10 @@ class Gram(ABC):
         """
         return self
 
+    def wide(self) -> Gram:
+        """Return the Gram with columns in float64; itself where that needs no other points."""
+        return self
+
     @contextmanager
     def hold(self, memory_limit: int) -> Iterator[ColumnStore]:
         """Lend a store of held columns of at most `memory_limit` bytes to one solve."""

@@ -109,7 +109,7 @@ class LowRank(Gram):
         most = min(m, fallback if self.rank is None else self.rank)
         begun = time.perf_counter()
         tol = max(0.0 if self.tol is None else self.tol, ROUNDING)
-        gram = _in_double(self.exact)
+        gram = self.exact.wide()  # converted once, not block by block
         factor = METHODS[self.method](gram, most, tol, np.random.default_rng(self.seed))
         seconds = time.perf_counter() - begun
         if factor.landmarks.gram is gram:
@@ -194,13 +194,6 @@ class LowRank(Gram):
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the approximate k(points, columns), through the landmarks."""
         return self.features(points) @ self.factor()[columns].T
-
-
-def _in_double(gram: Gram) -> Gram:
-    """Return the Gram with its points in double precision: converted once, not block by block."""
-    if isinstance(gram, PointGram) and gram.dtype != np.float64:
-        return replace(gram, X=gram.X.astype(np.float64))
-    return gram
 
 
 def _square_sum(V: Matrix) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, replace, replace
 from functools import cached_property
 from typing import Any
 
@@ -54,6 +54,10 @@ class PointGram(Gram):
     def _points(self) -> Points:
         """The points that are multiplied: X, or X moved where the kernel does not see it."""
         return self.X
+
+    def wide(self) -> Gram:
+        """Return the Gram of the points in float64."""
+        return self if self.dtype == np.float64 else replace(self, X=self.X.astype(np.float64))
 
     def block(
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None

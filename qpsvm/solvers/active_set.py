@@ -148,7 +148,7 @@ def enter(b: Block, i: int, z: Any, counts: Any) -> bool:
             z[k] = row[j] + (b.sigma[0] if b.group[i] == b.group[j] else 0.0)
         forward(b.R, s, z)
         pivot = own - dot(z, z, s)
-        if row[i] < 0.0 or pivot < -1e-6 * own:
+        if row[i] < 0.0 or pivot < -max(1e-6, rounding(b.R, s) * own) * own:
             return False
         if pivot > DEPENDENT * (s + 4) * own:
             append(b, i, z, np.sqrt(pivot))
@@ -161,6 +161,15 @@ def enter(b: Block, i: int, z: Any, counts: Any) -> bool:
         counts[MINOR] += 1
         if not move_along(b, i, z, sign):
             return True
+
+
+@compiled
+def rounding(R: Any, s: int) -> float:
+    """Return the share of a new pivot, for each unit of it, that may be rounding of the old ones."""
+    least = np.inf
+    for k in range(s):
+        least = min(least, R[k, k])
+    return DEPENDENT * (s + 4) / (least * least)
 
 
 @compiled

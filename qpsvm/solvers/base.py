@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from qpsvm.domains import Domain
 from qpsvm.forms import QP, Form
-from qpsvm.gram import SignedGram
+from qpsvm.gram import Gram, SignedGram
 
 WORK_BETWEEN_POLLS = 2e7
 """Entries touched between two looks at the clock: about 20 ms."""
@@ -97,12 +97,16 @@ class Solver(ABC):
 class HingeOnFactor(Solver):
     """A method for the hinge dual with finite penalties on a Gram with a factor."""
 
+    def factors(self, kernel: Gram) -> bool:
+        """Return whether there is a factor that the method can read."""
+        return kernel.factor() is not None
+
     def fits(self, problem: QP) -> bool:
         """Return whether it is one, on a domain that suits."""
         return (
             super().fits(problem)
             and problem.domain.bounded  # type: ignore[attr-defined]
-            and problem.gram.kernel.factor() is not None
+            and self.factors(problem.gram.kernel)
             and problem.gram.shift == 0.0
             and problem.gram.scale == 1.0
             and not problem.gram.ridge.any()

@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
 from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
+from qpsvm.gram import Gram
+from qpsvm.gram.factor import factor_of, factor_shape, has_factor
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
 from qpsvm.solvers.interior import Interior, cold
 from qpsvm.solvers.normal_equations import NormalEquations
@@ -50,6 +52,9 @@ ALMOST_ALL = 0.8
 
 LAPACK, PRODUCTS = 1000, 1 << 24
 """Order of the normal matrix, entries of X up to which one thread is faster than several."""
+
+SCALES = 1e14
+"""Largest penalty times squared length up to which the matrix of a kernel is factored."""
 
 FLOOR = 1e-13
 """Complementarity is not driven below this share of the value: what is left is feasibility."""
@@ -116,6 +121,19 @@ class ConstraintReduced(HingeOnFactor):
         check_number("theta", self.theta, low=0.0)
         check_number("correctors", self.correctors, low=0, integer=True)
 
+    def factors(self, kernel: Gram) -> bool:
+        """Return whether there is a factor; few points of any kernel are factored as a whole."""
+        return has_factor(kernel)
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether it is a hinge dual that it can read, whose scales float64 can hold."""
+        if not super().fits(problem):
+            return False
+        if problem.gram.kernel.factor() is not None:
+            return True
+        own, upper = problem.gram.diag(), problem.domain.upper  # type: ignore[attr-defined]
+        return bool(own.min() >= 0 and upper.max() * own.max() <= SCALES)
+
     def period(self, problem: QP) -> int:
         """Look at every iteration: they are few. After a sample, at new multipliers."""
         return 0 if self._sifts(problem) else 1
@@ -124,13 +142,14 @@ class ConstraintReduced(HingeOnFactor):
         """Return whether a sample comes first; it needs both classes where there is a bias."""
         sift, y = self.sift, problem.gram.sign
         if sift is None:
-            sift = self.reduction == "preconditioner" and pays(*problem.gram.kernel.factor().shape)
+            sift = self.reduction == "preconditioner" and pays(*factor_shape(problem.gram.kernel))
         return sift and bool(isinstance(problem.domain, PenaltyBox) or y.min() < y.max())
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
         """Say so for normal matrices of a small order, for CSR points, and for few dense ones."""
         X = problem.gram.kernel.factor()
-        return X.shape[1] <= LAPACK, sp.issparse(X) or X.size <= PRODUCTS
+        m, n = factor_shape(problem.gram.kernel)
+        return n <= LAPACK, sp.issparse(X) or m * n <= PRODUCTS
 
     def default_max_iter(self, problem: QP) -> int:
         """Return the paper's limit; Newton steps after a sample are more and cheaper."""
@@ -142,7 +161,7 @@ class ConstraintReduced(HingeOnFactor):
         assert isinstance(domain, BoxHyperplane | PenaltyBox)
         tau, y = domain.upper, problem.gram.sign
         bias = isinstance(domain, BoxHyperplane)
-        points = NormalEquations(problem.gram.kernel.factor(), problem.gram.diag(), bias)
+        points = NormalEquations(factor_of(problem.gram.kernel), problem.gram.diag(), bias)
         state: Whole
         if self._sifts(problem):
             state = Sifted(points, y, tau, rng, None if x0 is None else domain.repair(x0))

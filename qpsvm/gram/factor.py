@@ -1,0 +1,41 @@
+"""A factor X of a Gram, K = X X': its own, or the pivoted Cholesky factor of a small matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from qpsvm.gram.base import Gram
+from qpsvm.gram.points import Points
+
+WHOLE = 2000
+"""Points up to which the matrix of a kernel without a factor is formed and factored: 32 MB."""
+
+
+def has_factor(gram: Gram) -> bool:
+    """Return whether `factor_of` has an answer."""
+    return gram.m <= WHOLE or gram.factor() is not None
+
+
+def factor_shape(gram: Gram) -> tuple[int, int]:
+    """Return the shape of the factor, or the largest that it may have."""
+    X = gram.factor()
+    return (gram.m, gram.m) if X is None else X.shape
+
+
+def factor_of(gram: Gram) -> Points:
+    """Return the factor that the Gram knows, or one by pivoted Cholesky (LAPACK's pstrf).
+
+    The latter has as many columns as the matrix has numerical rank; of an indefinite matrix it
+    gives what comes before the first pivot that is not positive.
+    """
+    X = gram.factor()
+    if X is not None:
+        return X
+    everyone = np.arange(gram.m)
+    K: NDArray[np.float64] = gram.block(everyone, None, np.float64)
+    lower, order, rank, _ = scipy.linalg.lapack.dpstrf(0.5 * (K + K.T), lower=1)
+    V = np.zeros((gram.m, max(1, rank)))
+    V[order - 1, :rank] = np.tril(lower)[:, :rank]
+    return V

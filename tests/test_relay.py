@@ -1,0 +1,130 @@
+"""Where `auto` changes its mind, what follows is said, counted, and never worse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import qpsvm
+from problems.clouds import two_clouds
+from qpsvm import (
+    RBF,
+    HingeDual,
+    L2SVMDual,
+    LowRank,
+    MEBDual,
+    OneClassDual,
+    PolytopeDistanceDual,
+    Status,
+    SVDDDual,
+    solve,
+)
+from qpsvm.loop import Limits
+from qpsvm.relay import PATIENCE, Leg, lent, relay
+from qpsvm.solvers import METHODS
+
+
+def low_rank_kernel(m=120, seed=0):
+    """Points in the plane under a wide kernel, labels at random: pairs crawl at a large C."""
+    rng = np.random.default_rng(seed)
+    return RBF(rng.standard_normal((m, 2)), gamma=0.1), np.where(rng.random(m) < 0.5, 1.0, -1.0)
+
+
+K, Y = low_rank_kernel()
+
+CRAWLING = {
+    "smo + crsvm": HingeDual(K, Y, C=1e4),
+    "smo + mnp": L2SVMDual(K, Y, C=1e5),
+    "decomposition + mnp": PolytopeDistanceDual(*low_rank_kernel(1100), chi=1e4),
+}
+
+
+@pytest.mark.parametrize("name", CRAWLING)
+def test_another_method_goes_on_and_the_answer_says_so(name):
+    seen = []
+    result = solve(CRAWLING[name], tol=1e-5, callback=lambda p: seen.append((p.iteration, p.time)))
+    assert result.converged and result.method == name
+    first, second = name.split(" + ")
+    assert f"{second} went on" in result.reason and name in str(result)
+    h = result.history
+    assert len(h) == len(seen) and (np.diff(h.iteration) >= 0).all() and (np.diff(h.time) >= 0).all()
+    assert h.iteration[-1] <= result.n_iter and h.time[-1] <= result.timings["total"]
+    assert sum(v for k, v in result.timings.items() if k != "total") == pytest.approx(
+        result.timings["total"]
+    )
+    assert result.counters["pair"] > 0
+    alone = solve(CRAWLING[name], first, tol=1e-5, max_iter=int(h.iteration[-1]), time_limit=1.0)
+    assert not alone.converged and alone.method == first
+    assert alone.certificate.upper >= result.certificate.lower - result.certificate.gap
+
+
+def test_a_method_that_was_named_and_a_given_limit_are_kept():
+    problem = CRAWLING["smo + crsvm"]
+    few = solve(problem, max_iter=500)
+    assert few.method == "smo" and few.status is Status.MAX_ITER and few.n_iter == 500
+    some = PATIENCE[0] + PATIENCE[1] * problem.n_points + 10_000
+    named = solve(problem, "smo", tol=1e-5, max_iter=some)
+    assert named.method == "smo" and named.status is Status.MAX_ITER
+
+
+def test_a_time_limit_counts_both():
+    solve(CRAWLING["smo + crsvm"])  # compiled
+    result = solve(CRAWLING["smo + crsvm"], tol=1e-5, time_limit=0.0)
+    assert result.status is Status.TIME_LIMIT and result.method == "smo"
+    assert np.isfinite(result.certificate.gap)
+
+
+def test_a_stop_in_the_second_leg_returns_the_better_answer():
+    form = CRAWLING["smo + crsvm"].as_qp()
+    first = lent(form, METHODS["smo"].solver(), None, Limits(1e-9, 20_000), 1 << 30, 0)
+    limits = Limits(1e-9, first.n_iter)  # not one iteration of the second
+    second = lent(form, METHODS["crsvm"].solver(), None, limits, 1 << 30, 0, after=first)
+    assert second.status is Status.MAX_ITER and second.n_iter == first.n_iter
+    best = min(first.certified.certificate.gap, second.history.gap.min())
+    assert second.certified.certificate.gap == pytest.approx(best, rel=1e-6)
+
+
+def test_dense_matrices_keep_to_the_memory_limit():
+    form = CRAWLING["smo + crsvm"].as_qp()
+    leg = Leg("smo", METHODS["smo"].solver())
+    outcome, last = relay(form, leg, None, Limits(1e-5, 50_000), 24 * form.m**2 - 1, 0)
+    assert last == leg and outcome.status is Status.MAX_ITER
+
+
+@pytest.mark.parametrize("kind", [OneClassDual, SVDDDual])
+def test_columns_in_float64_go_on_where_float32_is_not_enough(kind):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((150, 1)).astype(np.float32) + np.float32(10_000)  # far from zero
+    value = {"nu": 0.3} if kind is OneClassDual else {"C": 0.05}
+    result = solve(kind(RBF(sp.csr_matrix(X), gamma=0.1), **value), tol=1e-6)
+    assert result.converged and "columns in float64" in result.reason
+    exact = solve(kind(RBF(sp.csr_matrix(X.astype(np.float64)), gamma=0.1), **value), tol=1e-9)
+    assert result.value == pytest.approx(exact.value, rel=2e-6)
+
+
+def test_any_small_kernel_has_an_interior_point_method():
+    X, y = two_clouds(80, 3, seed=4)
+    for gram in (RBF(X, gamma=0.5), qpsvm.Precomputed(RBF(X, gamma=0.5).block(np.arange(80)))):
+        for C in (1.0, 1e5):
+            problem = HingeDual(gram, y, C=C)
+            exact = solve(problem, "crsvm", tol=1e-8)
+            assert exact.converged and exact.n_iter < 40
+            other = solve(problem, "smo", tol=1e-6)
+            assert exact.certificate.lower <= other.certificate.upper
+            assert other.certificate.lower <= exact.certificate.upper
+    both = np.array([[0.0, 1.0], [1.0, 0.0]])  # eigenvalues 1 and -1
+    indefinite = solve(HingeDual(qpsvm.Precomputed(both), [1, -1], C=1.0), "crsvm")
+    assert indefinite.status is Status.NONCONVEX
+
+
+def test_rounding_on_a_nearly_dependent_face_is_no_negative_curvature():
+    """Points far away have rows of nearly zero in a low-rank factor."""
+    rng = np.random.default_rng(1512)
+    X = (rng.standard_normal((150, 30)) > 0).astype(float)
+    low = LowRank(RBF(X, gamma=1.0), 5)
+    assert low.diag().min() < 1e-12
+    for seed in range(5):
+        result = solve(MEBDual(low), "mnp", tol=1e-9, seed=seed)
+        assert result.converged
+    assert solve(MEBDual(low), tol=1e-6).value == pytest.approx(result.value, rel=1e-5)
