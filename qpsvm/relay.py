@@ -68,9 +68,7 @@ def relay(
     return outcome, Leg(name, leg.solver, reason)
 
 
-def _followers(
-    form: Form, leg: Leg, memory_limit: int
-) -> Iterator[tuple[Form, str, Solver, str]]:
+def _followers(form: Form, leg: Leg, memory_limit: int) -> Iterator[tuple[Form, str, Solver, str]]:
     """Yield what is tried after the first method: the problem, a name, the solver, and why.
 
     The same method with columns in float64, where they had less; then another method.

@@ -48,7 +48,9 @@ def test_another_method_goes_on_and_the_answer_says_so(name):
     first, second = name.split(" + ")
     assert f"{second} went on" in result.reason and name in str(result)
     h = result.history
-    assert len(h) == len(seen) and (np.diff(h.iteration) >= 0).all() and (np.diff(h.time) >= 0).all()
+    assert (
+        len(h) == len(seen) and (np.diff(h.iteration) >= 0).all() and (np.diff(h.time) >= 0).all()
+    )
     assert h.iteration[-1] <= result.n_iter and h.time[-1] <= result.timings["total"]
     assert sum(v for k, v in result.timings.items() if k != "total") == pytest.approx(
         result.timings["total"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
