@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram
 from qpsvm.gram.points import Points
@@ -34,7 +33,7 @@ def factor_of(gram: Gram) -> Points:
     if X is not None:
         return X
     everyone = np.arange(gram.m)
-    K: NDArray[np.float64] = gram.block(everyone, None, np.float64)
+    K = gram.block(everyone, None, np.float64)
     lower, order, rank, _ = scipy.linalg.lapack.dpstrf(0.5 * (K + K.T), lower=1)
     V = np.zeros((gram.m, max(1, rank)))
     V[order - 1, :rank] = np.tril(lower)[:, :rank]
