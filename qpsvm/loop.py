@@ -35,7 +35,7 @@ class Limits:
     time_limit: float | None = None
     callback: Callable[[Progress], Any] | None = None
     most_pairs: int | None = None
-    """Steps on pairs of coordinates after which a method is said to crawl, as stalled."""
+    """Steps on pairs or single coordinates after which a method counts as stalled."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _iterate(
         reached = trace.limit(interrupted)
         if reached is not None:
             return reached, None
-        if limits.most_pairs is not None and state.counters.get("pair", 0) > limits.most_pairs:
+        if limits.most_pairs is not None and _pairs(state) > limits.most_pairs:
             return Status.STALLED, None
         due = _next_check(trace.n_iter, period) if period else limits.max_iter
         target = min(due, limits.max_iter)
@@ -162,6 +162,11 @@ def _iterate(
             reply = solver.advance(problem, state, min(chunk, target - trace.n_iter))
             trace.n_iter += reply.steps
             stop = reply.stop
+
+
+def _pairs(state: Any) -> int:
+    """Return the steps that `smo`, alone or inside another method, has made on coordinates."""
+    return int(state.counters.get("pair", 0) + state.counters.get("single", 0))
 
 
 def _next_check(n_iter: int, period: int) -> int:

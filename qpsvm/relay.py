@@ -50,21 +50,23 @@ def relay(
     seed: int,
 ) -> tuple[Outcome, Leg]:
     """Run the method; where it stalls or crawls, what follows; say so in the name and the reason."""
-    name, _, reason = leg
-    followers = list(_followers(form, leg, memory_limit))
-    first = limits
-    if any(other != name for _, other, _, _ in followers):
+    legs = [(form, leg.name, leg.solver, ""), *_followers(form, leg, memory_limit)]
+    name, reason = leg.name, leg.reason
+    outcome = None
+    for problem, method, solver, why in legs:
+        if outcome is not None:
+            if outcome.status not in (Status.STALLED, Status.MAX_ITER):
+                break
+            gap = outcome.certified.certificate.relative_gap
+            reason += f"; at a relative gap of {gap:.1g} {why}"
+            name = name if method == leg.name else f"{name} + {method}"
+            x0 = outcome.certified.x
+            limits = replace(limits, max_iter=outcome.n_iter + solver.default_max_iter(form))
         few, each = PATIENCE
-        first = replace(limits, most_pairs=few + each * form.m)
-    outcome = lent(form, leg.solver, x0, first, memory_limit, seed)
-    for problem, other, solver, why in followers:
-        if outcome.status not in (Status.STALLED, Status.MAX_ITER):
-            break
-        reason += f"; at a relative gap of {outcome.certified.certificate.relative_gap:.1g} {why}"
-        name = name if other == name else f"{name} + {other}"
-        limits = replace(limits, max_iter=outcome.n_iter + solver.default_max_iter(form))
-        x = outcome.certified.x
-        outcome = lent(problem, solver, x, limits, memory_limit, seed, outcome)
+        patient = method == legs[-1][1]  # no other method is left
+        these = limits if patient else replace(limits, most_pairs=few + each * form.m)
+        outcome = lent(problem, solver, x0, these, memory_limit, seed, outcome)
+    assert outcome is not None
     return outcome, Leg(name, leg.solver, reason)
 
 

@@ -328,7 +328,7 @@ def test_what_does_not_fit_is_said():
     X, y = two_clouds(40, 3, seed=12)
     with pytest.raises(MethodMismatchError, match="cannot solve"):
         solve(HingePrimal(X, y, C=np.inf))
-    many = np.linspace(0, 1, 2001)[:, None]  # more points than a kernel's matrix is factored for
+    many = np.linspace(0, 1, 5001)[:, None]  # more points than a kernel's matrix is factored for
     with pytest.raises(MethodMismatchError, match="cannot solve"):
         solve(HingeDual(RBF(many), np.where(many[:, 0] > 0.5, 1, -1)))
     assert {"crsvm", "pdipm"} <= set(qpsvm.methods(HingeDual(Linear(X), y)))

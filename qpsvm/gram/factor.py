@@ -8,8 +8,8 @@ import scipy.linalg
 from qpsvm.gram.base import Gram
 from qpsvm.gram.points import Points
 
-WHOLE = 2000
-"""Points up to which the matrix of a kernel without a factor is formed and factored: 32 MB."""
+WHOLE = 5000
+"""Points up to which the matrix of a kernel without a factor is formed and factored: 200 MB."""
 
 
 def has_factor(gram: Gram) -> bool:
