@@ -13,7 +13,7 @@ import reference
 from problems import INSTANCES, select
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, HingePrimal, InputError, Linear, MethodMismatchError, Status
-from qpsvm.solvers import METHODS, Stop, normal_equations
+from qpsvm.solvers import METHODS, Stop, normal_equations, normal_matrix
 from qpsvm.solvers.crossover import crossover
 from qpsvm.solvers.interior import cold
 from qpsvm.solvers.normal_equations import NormalEquations
@@ -108,6 +108,7 @@ def test_a_direction_solves_newtons_equations(rng, active):
     tau = rng.uniform(0.5, 2.0, 80)
     core = cold(NormalEquations(X, np.sum(X**2, axis=1)), y, tau, 0.3 * tau, 0.6 * tau)
     core.s *= rng.uniform(0.1, 3, 80)
+    core.compute_scores()
     core.take_stock()
     core.factor(active, exact=False)
     core.solve(1e-12)
@@ -170,9 +171,9 @@ def test_conjugate_gradients_mend_a_reduced_factor(rng, monkeypatch):
     for active in (None, np.arange(200)):
         points = factored(X, d, active)
         assert not points.whole  # forty rows and a diagonal
-        dw, spread = points.solve(b)
-        n_cg, bare = points.refine(b, dw, spread, 1e-10)
-        assert 0 < n_cg < 90 and bare > 1e-10
+        goal = 1e-20 * float(b @ exact)
+        dw, spread, n_cg, energy = points.refined(b, goal)
+        assert 0 < n_cg < 90 and energy > goal
         np.testing.assert_allclose(dw, exact, atol=1e-8 * np.max(np.abs(exact)))
         np.testing.assert_allclose(spread, X @ dw - points.mean @ dw, atol=1e-9)
 
@@ -239,16 +240,19 @@ def test_the_crossover_copes_with_duplicates_and_gives_up_on_a_wrong_split():
     assert crossover(points, y, tau, rough, ~high, high, result.value) is None  # none is free
 
 
-def test_dense_rows_are_assembled_in_parts(rng, monkeypatch):
-    X, d = rng.standard_normal((700, 6)), rng.random(700)
-    whole = normal_equations._assemble(X, d, None, d @ X / d.sum(), True, True)
-    monkeypatch.setattr(normal_equations, "SHARED", 0.0)
-    parts = normal_equations._assemble(X, d, None, d @ X / d.sum(), True, True)
-    Z = X - d @ X / d.sum()
-    np.testing.assert_allclose(
-        np.tril(whole), np.tril(np.eye(6) + Z.T @ (d[:, None] * Z)), rtol=1e-12
-    )
-    np.testing.assert_allclose(np.tril(parts), np.tril(whole), rtol=1e-12)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_dense_rows_are_assembled_in_parts(rng, monkeypatch, dtype):
+    X, d, rows = 5 + rng.standard_normal((2500, 6)), rng.random(2000), np.arange(0, 2500)[:2000]
+    mean = d @ X[rows] / d.sum()
+    Z = X[rows] - mean
+    expected = np.tril(np.eye(6) + Z.T @ (d[:, None] * Z))
+    for shared in (np.inf, 0.0):
+        monkeypatch.setattr(normal_matrix, "SHARED", shared)
+        for origin in (mean, mean + 0.1):
+            M = normal_matrix.assemble(X, rows, d, origin, True, dtype, normal_matrix.Room())
+            np.testing.assert_allclose(
+                np.tril(M), expected, rtol=1e2 * np.finfo(dtype).eps, atol=1e3 * np.finfo(dtype).eps
+            )
 
 
 LINEAR = [i for i in select(family="hinge", exclude=("hard-margin",)) if fits_crsvm(i)]

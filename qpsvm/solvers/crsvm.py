@@ -59,8 +59,14 @@ SCALES = 1e14
 FLOOR = 1e-13
 """Complementarity is not driven below this share of the value: what is left is feasibility."""
 
-ROUGH, FINE, FINEST = 1e-3, 1e-4, 1e-8
+ROUGH, FINE, FINEST = 0.1, 0.01, 1e-8
 """Relative residuals of trial directions, and of the one that is taken, early and late."""
+
+POOR, GOOD = 0.5, 0.02
+"""Relative residual of M_Q's solutions above which its rows become more, and below which fewer."""
+
+SAMPLED = 4
+"""Rows for each column from which half of Q is a sample of the rows that the choice leaves out."""
 
 
 @dataclass(frozen=True)
@@ -207,13 +213,14 @@ class ConstraintReduced(HingeOnFactor):
         core = state.core
         mu = core.mu
         least = FLOOR * core.size / (2 * core.m)
-        active = self._active(state)
+        active, weights = self._active(state)
         left = self.reduction == "paper" and active is not None
         residual = float(np.max(np.abs(core.rw)))
         if mu <= 2.0 * least and residual >= 0.5 * core.residual and not left:
             return False
         core.residual = residual
-        core.factor(active, exact=self.reduction == "paper")
+        single = self.reduction == "preconditioner"
+        core.factor(active, self.reduction == "paper", weights=weights, single=single)
 
         rough, fine = self._accuracy(core)
         core.solve(rough)  # predictor
@@ -236,8 +243,8 @@ class ConstraintReduced(HingeOnFactor):
             stays = float(np.max(np.abs(core.rw))) > max(1.0 - 0.5 * a, 0.5) * residual
             core.growth *= GROW if a < SHORT or stays else 1.0
         elif active is not None:
-            core.growth *= GROW if core.bare > ROUGH / 3 else 1.0
-            core.growth /= SHRINK if core.bare < ROUGH / 100 else 1.0
+            core.growth *= GROW if core.bare > POOR else 1.0
+            core.growth /= SHRINK if core.bare < GOOD else 1.0
         return True
 
     def _accuracy(self, core: Interior) -> tuple[float, float]:
@@ -247,29 +254,50 @@ class ConstraintReduced(HingeOnFactor):
         """
         if self.reduction == "paper":
             return np.inf, np.inf
-        rough, fine = ROUGH, min(FINE, max(FINEST, 0.1 * core.mu / core.mu_first))
+        rough = ROUGH
+        fine = max(FINEST, FINE * min(1.0, core.complementarity / max(core.off, 1e-300)))
         if core.whole:
             rough, fine = np.inf, FINEST
         margin = 3.0 * core.bare
         return np.inf if margin <= rough else rough, np.inf if margin <= fine else fine
 
-    def _active(self, state: Whole) -> Rows | None:
-        """Return the rows of Q, None for all."""
+    def _active(self, state: Whole) -> tuple[Rows | None, Vector | None]:
+        """Return the rows of Q and their weights; None for all, and for their own weights."""
         core, m = state.core, state.core.m
         if self.reduction is None:
-            return None
+            return None, None
         printed = self.reduction == "paper"
         most = self.q_upper if isinstance(self.q_upper, int) else np.ceil(self.q_upper * m)
         most = int(min(m, max(1, most * (core.growth if printed else 1))))
-        if core.n_steps == 0:
-            return None if most == m else np.sort(state.rng.choice(m, most, replace=False))
+        if core.n_steps == 0 and printed:
+            rows = None if most == m else np.sort(state.rng.choice(m, most, replace=False))
+            return rows, None
         # theta and beta act on mu: in units in which points have length 1, unless as printed
         unit = 1.0 if printed else core.unit
         level = np.sqrt(core.mu * unit)
         share = level ** (2.0 / self.beta) * core.growth if self.adaptive else 1.0
         base = min(int(np.ceil(min(1.0, share) * m)), most)
         if base >= m or (base >= ALMOST_ALL * m and not printed):
-            return None
+            return None, None
+        first = core.n_steps == 0  # all rows weigh the same
+        sampled = first or (not printed and base >= SAMPLED * core.points.n)
+        count = 0 if first else base // 2 if sampled else base
+        rows = self._by_rule(core, count, level, unit)
+        if len(rows) == m:
+            return None, None
+        if len(rows) >= base or not sampled:
+            return rows, None
+        others = np.ones(m, np.bool_)
+        others[rows] = False
+        left = np.flatnonzero(others)
+        some, weights = _sample(core.d[left], base - len(rows), state.rng)
+        return np.append(rows, left[some]), np.append(core.d[rows], weights)
+
+    def _by_rule(self, core: Interior, base: int, level: float, unit: float) -> Rows:
+        """Return the rows that matter most by the constraint choice, at least `base` of them."""
+        m = core.m
+        if base == 0:
+            return np.zeros(0, np.int64)
         if self.constraint_choice == "omega":
             z = -core.d  # ordered as omega = 1 / d
             big = core.d * unit >= self.theta * level
@@ -287,8 +315,19 @@ class ConstraintReduced(HingeOnFactor):
             left = np.ones(m, np.bool_)
             left[np.concatenate(chosen)] = False
             chosen.append(_smallest(z, np.flatnonzero(left), lacking))
-        active = np.sort(np.concatenate(chosen))
-        return None if len(active) == m else active
+        return np.sort(np.concatenate(chosen))
+
+
+def _sample(d: Vector, count: int, rng: np.random.Generator) -> tuple[Rows, Vector]:
+    """Draw rows in proportion to their weights, with new weights that stand for all of them.
+
+    One draw from each of `count` pieces of equal weight: a row heavier than a piece is surely there.
+    """
+    ends = np.cumsum(d)
+    piece = ends[-1] / count
+    at = np.searchsorted(ends, (np.arange(count) + rng.random(count)) * piece)
+    some, times = np.unique(np.minimum(at, len(d) - 1), return_counts=True)
+    return some, piece * times
 
 
 def _smallest(z: Vector, rows: Rows, count: int) -> Rows:

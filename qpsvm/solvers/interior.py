@@ -28,6 +28,12 @@ from qpsvm.solvers.steps import compiled
 
 Vector = NDArray[np.float64]
 
+ROUNDING = 1e-15
+"""Residuals below this share of their terms are zero; rs and ru then only shrink, by 1 - a.
+
+Divided by a vanishing omega, what rounding leaves of their terms would be larger than alpha.
+"""
+
 WORTHWHILE = 0.01
 """A centrality correction is kept if the step grows by at least this much."""
 
@@ -47,7 +53,10 @@ class Direction:
 
 @dataclass
 class Interior:
-    """An iterate with alpha, u, s, xi > 0."""
+    """An iterate with alpha, u, s, xi > 0.
+
+    `complementarity` is its gap but for `off`, what the residual rw may add to it.
+    """
 
     points: NormalEquations
     y: Vector
@@ -83,16 +92,20 @@ class Interior:
         return self.delta.longest
 
     def compute_scores(self) -> None:
-        """Compute h = Xw - gamma afresh."""
+        """Compute h = Xw - gamma, and rs and ru with it, afresh."""
         self.h = self.points.times(self.w) - self.gamma
         self._drift = 0.0
+        self.rs = self.y * self.h + self.xi - 1.0 - self.s
+        self.ru = self.tau - self.alpha - self.u
+        self.rs[np.abs(self.rs) <= ROUNDING * (2.0 + np.abs(self.h) + self.xi)] = 0.0
+        self.ru[np.abs(self.ru) <= ROUNDING * self.tau] = 0.0
 
     def take_stock(self) -> None:
         """Scale, eliminate for the predictor, multiply by X', and compute rw, ra, mu, the value."""
         delta = self.delta
         _scale(
-            self.y, self.tau, self.alpha, self.u, self.s, self.xi, self.h,
-            self.columns[0], self.d, self.q, delta.r, delta.e, delta.f,
+            self.y, self.alpha, self.u, self.s, self.xi, self.rs, self.ru, self.columns[0],
+            self.d, self.q, delta.r, delta.e, delta.f,
         )  # fmt: skip
         self.z, self.moment, self.rhs = self.points.transposed_all(self.columns)
         self.rw = self.w - self.z
@@ -100,12 +113,13 @@ class Interior:
         self.complementarity = float(self.s @ self.alpha + self.xi @ self.u)
         self.mu = self.complementarity / (2 * self.m)
         total, quadratic = float(np.sum(self.alpha)), float(self.z @ self.z)
+        self.off = total * np.sqrt(self.unit) * float(np.linalg.norm(self.rw))
         self.size = total - 0.5 * quadratic if total > 0.5 * quadratic else total
 
-    def factor(self, active: NDArray[np.int64] | None, exact: bool) -> None:
+    def factor(self, active: NDArray[np.int64] | None, exact: bool, **options: Any) -> None:
         """Factor the normal matrix of the rows `active`, None for all; exactly if asked for."""
         self.n_rows += self.m if active is None else len(active)
-        self.points.factor(self.d, self.moment, active, exact)
+        self.points.factor(self.d, self.moment, active, exact, **options)
         whole = self.points.whole
         if whole != self.whole:  # what the last residual said does not hold any more
             self.bare = 0.0 if whole else np.inf
@@ -116,12 +130,17 @@ class Interior:
         of, delta = self.points, self.delta
         moment = self.ra - float(np.sum(self.q))
         delta.rhs = -(self.rw + self.rhs + moment * of.mean)
-        delta.w, delta.h = of.solve(delta.rhs)
         delta.shift = moment / of.total
+        delta.refined = bool(np.isfinite(rtol))
+        if delta.refined:
+            goal = rtol * rtol * self.complementarity
+            delta.w, delta.h, n_cg, energy = of.refined(delta.rhs, goal)
+            self.bare = float(np.sqrt(energy / self.complementarity))
+            self.n_cg += n_cg
+        else:
+            delta.w, delta.h = of.solve(delta.rhs)
         delta.h += delta.shift
-        delta.refined = False
         self._expand()
-        self.refine(rtol)
 
     def refine(self, rtol: float) -> None:
         """Bring the direction to a smaller relative residual."""
@@ -129,10 +148,12 @@ class Interior:
         if not np.isfinite(rtol):
             return
         delta.h -= delta.shift
-        n_cg, bare = self.points.refine(delta.rhs, delta.w, delta.h, rtol)
+        goal = rtol * rtol * self.complementarity
+        *_, n_cg, energy = self.points.refined(delta.rhs, goal, delta.w, delta.h)
         delta.h += delta.shift
         if not delta.refined:
-            self.bare, delta.refined = bare, True
+            self.bare = float(np.sqrt(energy / self.complementarity))
+            delta.refined = True
         if n_cg:
             self.n_cg += n_cg
             self._expand()
@@ -141,7 +162,7 @@ class Interior:
         delta = self.delta
         delta.gamma = float(self.points.mean @ delta.w) - delta.shift
         delta.longest, delta.second = _expand(
-            self.y, self.tau, self.alpha, self.u, self.s, self.xi, self.d, delta.r, delta.e, delta.f,
+            self.y, self.ru, self.alpha, self.u, self.s, self.xi, self.d, delta.r, delta.e, delta.f,
             delta.h, delta.alpha, delta.u, delta.s, delta.xi,
         )  # fmt: skip
 
@@ -181,8 +202,8 @@ class Interior:
     def _eliminate(self) -> None:
         delta = self.delta
         _eliminate(
-            self.y, self.tau, self.alpha, self.u, self.s, self.xi, self.h, self.d,
-            delta.e, delta.f, delta.r, self.q,
+            self.y, self.alpha, self.u, self.s, self.xi, self.rs, self.ru, self.d, delta.e, delta.f,
+            delta.r, self.q,
         )  # fmt: skip
         self.rhs = self.points.transposed(self.q)
 
@@ -193,17 +214,17 @@ class Interior:
         self.w += a * delta.w
         self.gamma += a * delta.gamma
         largest, change = _move(
-            a, self.alpha, self.u, self.s, self.xi, self.h,
+            a, self.alpha, self.u, self.s, self.xi, self.h, self.rs, self.ru,
             delta.alpha, delta.u, delta.s, delta.xi, delta.h,
         )  # fmt: skip
         self._drift += change
         if self._drift > 1e3 * (1.0 + largest):  # its rounding would show in the margins
             self.compute_scores()
-        before = self.rw
+        before, complementarity = self.rw, self.complementarity
         self.take_stock()
         if not delta.refined:  # rhs - M dw, from what the step has left of rw
-            left = ((1.0 - a) * before - self.rw) / a
-            self.bare = self.points.relative(left, delta.rhs, delta.w)
+            energy = self.points.energy(((1.0 - a) * before - self.rw) / a)
+            self.bare = float(np.sqrt(energy / complementarity))
 
 
 def cold(points: NormalEquations, y: Vector, tau: Vector, alpha: Vector, u: Vector) -> Interior:
@@ -214,15 +235,15 @@ def cold(points: NormalEquations, y: Vector, tau: Vector, alpha: Vector, u: Vect
 
 @compiled
 def _scale(
-    y: Any, tau: Any, alpha: Any, u: Any, s: Any, xi: Any, h: Any,
-    signed: Any, d: Any, q: Any, r: Any, e: Any, f: Any,
+    y: Any, alpha: Any, u: Any, s: Any, xi: Any, rs: Any, ru: Any, signed: Any, d: Any, q: Any,
+    r: Any, e: Any, f: Any,
 ) -> None:  # fmt: skip
     """Fill Y alpha, d = 1 / omega and the elimination for e = f = 0."""
     for i in range(y.shape[0]):
         signed[i] = y[i] * alpha[i]
         ratio = xi[i] / u[i]
         d[i] = 1.0 / (s[i] / alpha[i] + ratio)
-        r[i] = y[i] * h[i] - 1.0 - ratio * (tau[i] - alpha[i] - u[i])
+        r[i] = rs[i] + s[i] - xi[i] - ratio * ru[i]
         q[i] = y[i] * d[i] * r[i]
         e[i] = 0.0
         f[i] = 0.0
@@ -230,19 +251,19 @@ def _scale(
 
 @compiled
 def _eliminate(
-    y: Any, tau: Any, alpha: Any, u: Any, s: Any, xi: Any, h: Any, d: Any, e: Any, f: Any,
-    r: Any, q: Any,
+    y: Any, alpha: Any, u: Any, s: Any, xi: Any, rs: Any, ru: Any, d: Any, e: Any, f: Any, r: Any,
+    q: Any,
 ) -> None:  # fmt: skip
     """Fill rO and q."""
     for i in range(y.shape[0]):
-        excess = xi[i] * (tau[i] - alpha[i] - u[i]) + f[i]
-        r[i] = y[i] * h[i] - 1.0 + e[i] / alpha[i] - excess / u[i]
+        excess = xi[i] * ru[i] + f[i]
+        r[i] = rs[i] + s[i] - xi[i] + e[i] / alpha[i] - excess / u[i]
         q[i] = y[i] * d[i] * r[i]
 
 
 @compiled
 def _expand(
-    y: Any, tau: Any, alpha: Any, u: Any, s: Any, xi: Any, d: Any, r: Any, e: Any, f: Any,
+    y: Any, ru: Any, alpha: Any, u: Any, s: Any, xi: Any, d: Any, r: Any, e: Any, f: Any,
     dh: Any, dalpha: Any, du: Any, ds: Any, dxi: Any,
 ) -> Any:  # fmt: skip
     """Fill the direction; return the longest step and the second-order sum."""
@@ -250,7 +271,7 @@ def _expand(
     second = 0.0
     for i in range(y.shape[0]):
         a = -d[i] * (r[i] + y[i] * dh[i])
-        b = tau[i] - alpha[i] - u[i] - a
+        b = ru[i] - a
         per_alpha = 1.0 / alpha[i]
         per_u = 1.0 / u[i]
         c = -s[i] - (e[i] + s[i] * a) * per_alpha
@@ -282,7 +303,7 @@ def _recenter(
 
 @compiled
 def _move(
-    a: float, alpha: Any, u: Any, s: Any, xi: Any, h: Any,
+    a: float, alpha: Any, u: Any, s: Any, xi: Any, h: Any, rs: Any, ru: Any,
     dalpha: Any, du: Any, ds: Any, dxi: Any, dh: Any,
 ) -> Any:  # fmt: skip
     """Take the step a; return the largest score and its largest change."""
@@ -294,6 +315,8 @@ def _move(
         s[i] += a * ds[i]
         xi[i] += a * dxi[i]
         h[i] += a * dh[i]
+        rs[i] *= 1.0 - a
+        ru[i] *= 1.0 - a
         largest = max(largest, abs(h[i]))
         change = max(change, abs(a * dh[i]))
     return largest, change

@@ -56,7 +56,7 @@ class Multipliers:
         near = min(points.m, max(NEAR * points.n, points.m // SHARE)) - 1
         self.sigma = 1.0 / max(float(np.partition(np.abs(deficit), near)[near]), 1.0 / MOST_FIRST)
         self.alpha = tau * np.clip(0.5 * (1.0 + self.sigma * deficit), 0.0, 1.0)
-        self._next, self._room = np.empty(points.m), np.empty(0)
+        self._next = np.empty(points.m)
         self.n_rows = self.n_newton = 0
         self._sum_afresh()
         self._settle()
@@ -105,21 +105,12 @@ class Multipliers:
         changed = np.flatnonzero(self._signed != self._before)
         if len(changed):
             change = self._signed[changed] - self._before[changed]
-            self._sum = self._sum + self._combination(self._among_all(changed), change)
+            self._sum = self._sum + self.points.combination(self._among_all(changed), change)
         self._gradient = self.w - self._sum
 
     def _among_all(self, some: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return indices among the live points as indices among all."""
         return some if isinstance(self.rows, slice) else self.rows[some]
-
-    def _combination(self, rows: NDArray[np.int64], v: Vector) -> Vector:
-        """Return X[rows]'v."""
-        X = self.points.X
-        if self._readable:
-            from qpsvm.gram.passes import row_combination
-
-            return row_combination(X, rows, v)
-        return np.asarray(X[rows].T @ v)
 
     def _times(self, v: Vector) -> Vector:
         """Return the products of the live points with v."""
@@ -130,20 +121,6 @@ class Multipliers:
         from qpsvm.gram.passes import row_products_at
 
         return row_products_at(self.points.X, self.rows, v)
-
-    def _gather(self, rows: NDArray[np.int64]) -> NormalEquations:
-        """Return the points `rows`, in memory that is used again at the next step."""
-        X, n = self.points.X, self.points.n
-        if not isinstance(X, np.ndarray):
-            return self.points.take(rows)
-        if len(self._room) < len(rows) * n:
-            self._room = np.empty(len(rows) * n * 5 // 4)
-        some = self._room[: len(rows) * n].reshape(len(rows), n)
-        if X.dtype == some.dtype:
-            np.take(X, rows, axis=0, out=some, mode="clip")
-        else:
-            some[:] = X[rows]
-        return NormalEquations(some, self.points.squares[rows], self.points.bias)
 
     @property
     def finished(self) -> bool:
@@ -164,9 +141,9 @@ class Multipliers:
         active = np.flatnonzero(self._d)
         self.n_rows += len(active)
         if len(active):
-            of, d = self._gather(self._among_all(active)), self._d[active]
-            of.factor(d, np.asarray(of.X.T @ d), None, True)
-            dw, _ = of.solve(-(gradient + self._balance * of.mean))
+            of = self.points
+            of.factor_some(self._among_all(active), self._d[active])
+            dw = of.direction(-(gradient + self._balance * of.mean))
             db = self._balance / of.total - float(of.mean @ dw)
         else:
             dw, db = -gradient, 0.0
@@ -272,7 +249,7 @@ class Multipliers:
         if room > abs(excess):
             change = x[free] * (-abs(excess) / room)
             x[free] += change
-            w = w + self._combination(free, y[free] * change)
+            w = w + self.points.combination(free, y[free] * change)
         else:
             x[heavy] *= 1.0 - abs(excess) / float(np.sum(x[heavy]))
             w = self.points.transposed(y * x)

@@ -3,36 +3,36 @@
     M = I + sum over i of d_i (x_i - xbar)(x_i - xbar)',   xbar = sum d_i x_i / sum d_i,   d = 1 / omega
 
 is (3.11) of Jung, O'Leary and Tits with the rank-one term gathered into the mean, so that no digits
-cancel. M_Q, (3.17), is the same sum over a subset Q with its own mean. M - M_Q >= 0 and M_Q >= I:
-M_Q is a preconditioner of conjugate gradients on M, exact where Q holds every row that counts.
-Without a bias xbar = 0.
+cancel. M_Q, (3.17), is the same sum over a subset Q with its own mean: a preconditioner of conjugate
+gradients on M, exact where Q holds every row that counts. Without a bias xbar = 0.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import splu
 
 from qpsvm.gram.linear import times
-from qpsvm.solvers.steps import compiled
+from qpsvm.gram.passes import read_only, row_combination, summing
+from qpsvm.solvers.normal_matrix import (
+    Dense,
+    Dual,
+    Factor,
+    Identity,
+    Room,
+    Sparse,
+    add_rows,
+    assemble,
+)
+from qpsvm.solvers.rows import Rows, add, dot, in_order, rows_of
 from qpsvm.threads import spread
 
 Vector = NDArray[np.float64]
-
-BLOCK_ENTRIES = 1 << 18
-"""Entries of X gathered at a time: 2 MB in float64, which the cache holds."""
-
-SHARED = 1e8
-"""Multiplications from which the rows are shared out in two parts, to two threads if there are."""
-
-CANCELLED = 0.9
-"""Rows are centered as they are gathered where the mean holds more than this share of the squares."""
+Index = NDArray[np.int64]
 
 DENSE, HEAVY = 2000, 1000
 """Largest order of a dense factor for CSR points, and number of rows kept beyond it."""
@@ -44,15 +44,14 @@ Measured on text, 7,770 points with 44 of 8,315 features each: SuperLU filled in
 factor; a thousand rows and a diagonal take 0.1 s, and some ten steps of conjugate gradients a solve.
 """
 
+SINGLE = 1e6
+"""Trace of M_Q up to which a preconditioner is assembled in float32: its least eigenvalue is 1."""
+
+COMPILED, TWO_PARTS = 1 << 17, 1 << 22
+"""Entries from which a compiled pass does what takes BLAS two or three, and two parts of it pay."""
+
 MOST_REFINEMENTS, MOST_STEPS = 3, 200
 """Steps of conjugate gradients with an exact factor and with a reduced one."""
-
-
-class Factor(Protocol):
-    """Something that solves with M_Q."""
-
-    def solve(self, b: Vector) -> Vector:
-        """Return M_Q^-1 b."""
 
 
 class NormalEquations:
@@ -61,8 +60,7 @@ class NormalEquations:
     Parameters
     ----------
     X : ndarray or CSR matrix, shape (m, n)
-        float32 points are multiplied in float64, block by block; of CSR points a transposed copy is
-        kept.
+        float32 points are multiplied in float64.
     squares : ndarray, shape (m,)
         Squared norms of the rows.
     bias : bool
@@ -86,10 +84,11 @@ class NormalEquations:
         self.mean = np.zeros(self.n)
         self.total = 0.0
         self._d = np.zeros(self.m)
-        self._factor: Factor = _Identity()
+        self._factor: Factor = Identity()
+        self._room = Room()
         self.whole = True
 
-    def take(self, rows: NDArray[np.int64]) -> NormalEquations:
+    def take(self, rows: Index) -> NormalEquations:
         """Return the same on the rows asked for, copied."""
         return NormalEquations(self.X[rows], self.squares[rows], self.bias)
 
@@ -99,64 +98,119 @@ class NormalEquations:
 
     def transposed(self, v: Vector) -> Vector:
         """Return X'v."""
-        if sp.issparse(self.X):
-            return np.asarray(self._XT @ v)
-        if self.X.dtype == np.float64:
-            return np.asarray(self.X.T @ v)
-        size = max(1, BLOCK_ENTRIES // self.n)
-        total = np.zeros(self.n)
-        for i in range(0, self.m, size):
-            total += v[i : i + size] @ self.X[i : i + size].astype(np.float64)
-        return total
+        return np.asarray(self.transposed_all(v[None])[0])
 
     def transposed_all(self, V: Vector) -> Vector:
-        """Return V X for some rows V, shape (k, m), in one pass where that is cheaper."""
-        if isinstance(self.X, np.ndarray) and self.X.dtype == np.float64:
-            return V @ self.X
-        return np.array([self.transposed(v) for v in V])
+        """Return V X for some rows V, shape (k, m), in one pass."""
+        if self._by_blas:
+            return np.asarray(V @ self.X)
+        V = np.ascontiguousarray(V)
+
+        def add_part(first: int, last: int, out: Vector) -> float:
+            sums = out.reshape(len(V), self.n)
+            if isinstance(self.rows, Rows):
+                _add_sparse(self.rows, V, first, last, sums)
+            else:
+                _add_dense(self.rows, V, first, last, sums)
+            return 0.0
+
+        return self._in_parts(add_part, len(V) * self.n)[0].reshape(len(V), self.n)
+
+    @property
+    def _by_blas(self) -> bool:
+        """Whether the points are so few, or so stored, that products are left to BLAS."""
+        X = self.X
+        return isinstance(X, np.ndarray) and (
+            X.dtype == np.float64 and (X.size < COMPILED or not X.flags.c_contiguous)
+        )
+
+    @cached_property
+    def rows(self) -> Any:
+        """The points as compiled passes read them."""
+        return rows_of(self.X) if sp.issparse(self.X) else read_only(self.X)
+
+    def _in_parts(self, task: Any, size: int) -> tuple[Vector, float]:
+        """Return the sum of what `task` adds to an array for the rows from first to last."""
+        entries = self.X.nnz if sp.issparse(self.X) else self.X.size
+        n_parts = 2 if entries >= TWO_PARTS else 1
+        sums, totals = np.zeros((n_parts, size)), np.zeros(n_parts)
+
+        def part(k: int) -> None:
+            first, last = k * self.m // n_parts, (k + 1) * self.m // n_parts
+            totals[k] = task(first, last, sums[k])
+
+        spread(part, list(range(n_parts))) if n_parts > 1 else part(0)
+        return np.sum(sums, axis=0), float(np.sum(totals))
 
     def factor(
-        self, scaling: Vector, moment: Vector, active: NDArray[np.int64] | None, exact: bool
+        self,
+        scaling: Vector,
+        moment: Vector,
+        active: Index | None,
+        exact: bool,
+        weights: Vector | None = None,
+        single: bool = False,
     ) -> None:
         """Assemble and factor M_Q from d = `scaling`, X'd = `moment`, the rows `active` (None: all).
 
-        Of wide CSR points, unless `exact`, only the heaviest rows are kept and the others reduced to
-        their diagonal, where the factor would not be sparse.
+        The active rows have their own `weights` where some of them stand for others. With `single`
+        dense rows may be summed in float32. Of wide CSR points, unless `exact`, only the heaviest
+        rows are kept and the others reduced to their diagonal, where the factor would not be sparse.
 
         Raises
         ------
         numpy.linalg.LinAlgError
             If the matrix is not finite.
         """
-        d = self._d = scaling
-        self.total = float(np.sum(d)) if self.bias else np.inf
+        self._d = scaling
+        self.total = float(np.sum(scaling)) if self.bias else np.inf
         self.mean = moment / self.total
         self.whole = active is None
-        count = self.m if active is None else len(active)
-        if min(count, self.n) <= DENSE or not sp.issparse(self.X):
-            if count < self.n:
-                self._factor = _Dual(self.X, d, active, self.bias)
-                return
-            offset = self.bias and (
-                self.total * float(self.mean @ self.mean) > CANCELLED * float(d @ self.squares)
-            )
-            self._factor = _Dense(_assemble(self.X, d, active, self.mean, offset, self.bias))
-            return
-        if exact or self._stays_sparse:
-            self._factor = _Sparse(self.X, d, active, self.bias)
-            return
-        # the heaviest rows, and the diagonal of the others
-        self.whole = False
-        heavy = np.argpartition(-d * self.squares, HEAVY)[:HEAVY]
-        rest = d.copy()
-        rest[heavy] = 0.0
-        base = 1.0 + np.asarray(self._squared @ rest)
-        self._factor = _Dual(self.X, d, heavy, self.bias, base)
+        if weights is None:
+            weights = scaling if active is None else scaling[active]
+        self._factor_rows(active, weights, exact, single)
 
-    @cached_property
-    def _XT(self) -> Any:
-        """X' of CSR points."""
-        return _compressed(self.X.T)
+    def factor_some(self, rows: Index, d: Vector) -> None:
+        """Assemble and factor M where only some rows have a weight."""
+        self.total = float(np.sum(d)) if self.bias else np.inf
+        self.mean = self.combination(rows, d) / self.total
+        self._factor_rows(rows, d, exact=True, single=False)
+
+    def combination(self, rows: Index, v: Vector) -> Vector:
+        """Return X[rows]'v."""
+        if not isinstance(self.rows, Rows):
+            return row_combination(self.X, rows, v)
+        out = np.zeros(self.n)
+        add_rows(self.rows, rows, v, out)
+        return out
+
+    def _factor_rows(self, rows: Index | None, d: Vector, exact: bool, single: bool) -> None:
+        """Choose the factor of M_Q: by columns, by rows or sparse."""
+        sparse = sp.issparse(self.X)
+        count = len(d)
+        some = slice(None) if rows is None else rows
+        if min(count, self.n) <= DENSE or not sparse:
+            if count < self.n:
+                self._factor = Dual(self.X[some], d, self.bias)
+                return
+            if single:
+                trace = float(d @ self.squares[some])
+                trace -= float(np.sum(d)) * float(self.mean @ self.mean)
+                single = trace <= SINGLE and not sparse
+            self.whole = self.whole and not single
+            dtype = np.float32 if single else np.float64
+            rows = np.arange(self.m) if rows is None else rows
+            M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._room)
+            self._factor = Dense(M)
+        elif exact or self._stays_sparse:
+            self._factor = Sparse(self.X[some], d, self.bias)
+        else:  # the heaviest rows, and the diagonal of the others
+            self.whole = False
+            rest = self._d.copy()
+            heavy = np.argpartition(-rest * self.squares, HEAVY)[:HEAVY]
+            rest[heavy] = 0.0
+            base = 1.0 + np.asarray(self._squared @ rest)
+            self._factor = Dual(self.X[heavy], self._d[heavy], self.bias, base)
 
     @cached_property
     def _stays_sparse(self) -> bool:
@@ -167,34 +221,43 @@ class NormalEquations:
     @cached_property
     def _squared(self) -> Any:
         """X' with its entries squared."""
-        return self._XT.multiply(self._XT).tocsr()
+        return self.X.multiply(self.X).T.tocsr()
 
     def solve(self, rhs: Vector) -> tuple[Vector, Vector]:
         """Return dw with M_Q dw = rhs, (3.23), and its spread (x_i - xbar)'dw, shape (m,)."""
-        dw = self._factor.solve(rhs)
+        dw = self.direction(rhs)
         return dw, self._spread(dw)
 
-    def relative(self, residual: Vector, rhs: Vector, dw: Vector) -> float:
-        """Return the size of a residual relative to the right-hand side, in M_Q^-1's norm."""
-        size = float(residual @ self._factor.solve(residual))
-        return float(np.sqrt(max(size, 0.0) / max(abs(float(rhs @ dw)), np.finfo(float).tiny)))
+    def direction(self, rhs: Vector) -> Vector:
+        """Return dw alone."""
+        return self._factor.solve(rhs)
 
-    def refine(self, rhs: Vector, dw: Vector, spread: Vector, rtol: float) -> tuple[int, float]:
-        """Bring dw and its spread closer to M dw = rhs by preconditioned conjugate gradients.
+    def energy(self, residual: Vector) -> float:
+        """Return the square of a residual in the norm of M_Q^-1."""
+        return max(float(residual @ self._factor.solve(residual)), 0.0)
 
-        Until the residual is below `rtol` times the right-hand side in the norm of M_Q^-1. Returns
-        the number of steps, and the relative residual before the first one.
+    def refined(
+        self, rhs: Vector, goal: float, dw: Vector | None = None, spread: Vector | None = None
+    ) -> tuple[Vector, Vector, int, float]:
+        """Return dw with M dw = rhs and its spread, by preconditioned conjugate gradients.
+
+        Until the energy of the residual is below `goal`, from M_Q^-1 rhs or the `dw` and `spread`
+        given, which are changed. Returns the number of steps, too, and the energy before the first.
         """
-        r = rhs - self._product(dw, spread)
+        if dw is None or spread is None:
+            dw = self._factor.solve(rhs)
+            spread, product = self._image(dw)
+        else:
+            weighted = self._d * spread
+            product = dw + self.transposed(weighted) - self.mean * float(np.sum(weighted))
+        r = rhs - product
         z = self._factor.solve(r)
-        size = max(abs(float(rhs @ dw)), np.finfo(float).tiny)
         p, rho = z, float(r @ z)
-        bare = float(np.sqrt(max(rho, 0.0) / size))
+        before_all = max(rho, 0.0)
         limit = MOST_REFINEMENTS if self.whole else MOST_STEPS
         n_steps = 0
-        while n_steps < limit and rho > rtol * rtol * size:
-            part = self._spread(p)
-            q = self._product(p, part)
+        while n_steps < limit and rho > goal:
+            part, q = self._image(p)
             curvature = float(p @ q)
             if not curvature > 0:
                 break
@@ -206,18 +269,31 @@ class NormalEquations:
             z = self._factor.solve(r)
             rho, before = float(r @ z), rho
             p = z + (rho / before) * p
-        return n_steps, bare
+        return dw, spread, n_steps, before_all
 
     def _spread(self, v: Vector) -> Vector:
         """Return (x_i - xbar)'v."""
         out = self.times(v)
         out -= float(self.mean @ v)
+        out -= float(self._d @ out) / self.total  # rounding, which large d would bring into y'alpha
         return out
 
-    def _product(self, v: Vector, spread: Vector) -> Vector:
-        """Return M v, given its spread."""
-        weighted = self._d * spread
-        return v + self.transposed(weighted) - self.mean * float(np.sum(weighted))
+    def _image(self, v: Vector) -> tuple[Vector, Vector]:
+        """Return (x_i - xbar)'v and M v, in one pass over the points where it is compiled."""
+        if self._by_blas:
+            spread = self._spread(v)
+            weighted = self._d * spread
+            total, moved = float(np.sum(weighted)), self.transposed(weighted)
+        else:
+            spread, shift = np.empty(self.m), float(self.mean @ v)
+
+            def add_part(first: int, last: int, out: Vector) -> float:
+                of = _image_sparse if isinstance(self.rows, Rows) else _image_dense
+                return float(of(self.rows, v, shift, self._d, first, last, spread, out))
+
+            moved, total = self._in_parts(add_part, self.n)
+            spread -= total / self.total
+        return spread, v + moved - self.mean * total
 
 
 def _compressed(X: Any) -> sp.csr_matrix:
@@ -229,167 +305,57 @@ def _compressed(X: Any) -> sp.csr_matrix:
     return X
 
 
-class _Identity:
-    """M before the first factorization."""
-
-    def solve(self, b: Vector) -> Vector:
-        return b
-
-
-class _Dense:
-    """Cholesky factor of an assembled n x n matrix, of which the lower triangle is read."""
-
-    def __init__(self, M: Vector) -> None:
-        self._cholesky = _cholesky(M)
-
-    def solve(self, b: Vector) -> Vector:
-        return np.asarray(scipy.linalg.cho_solve(self._cholesky, b, check_finite=False))
-
-
-class _Dual:
-    """Inverse by Sherman, Morrison and Woodbury, for fewer rows than columns.
-
-    (E + Z'DZ)^-1 = E^-1 - E^-1 Z'(D^-1 + Z E^-1 Z')^-1 Z E^-1, Z = X_Q - 1 xbar_Q', E = diag(base).
-    """
-
-    def __init__(
-        self,
-        X: Any,
-        d: Vector,
-        rows: NDArray[np.int64] | None,
-        bias: bool,
-        base: Vector | float = 1.0,
-    ) -> None:
-        X = X if rows is None else X[rows]
-        self._X = X = X.astype(np.float64, copy=False)
-        d = d if rows is None else d[rows]
-        self._base = np.broadcast_to(base, X.shape[1])
-        self._mean = mean = np.asarray(X.T @ d) / float(np.sum(d) if bias else np.inf)
-        if sp.issparse(X):
-            K = (X @ sp.diags(1.0 / self._base) @ X.T).toarray()
-        else:
-            K = (X / self._base) @ X.T
-        k = np.asarray(X @ (mean / self._base))
-        K -= k[:, None]
-        K -= k[None, :]
-        K += float(mean @ (mean / self._base))
-        K[np.diag_indices_from(K)] += 1.0 / d
-        self._cholesky = _cholesky(K)
-
-    def solve(self, b: Vector) -> Vector:
-        b = b / self._base
-        v = self._X @ b
-        v -= float(self._mean @ b)
-        v = scipy.linalg.cho_solve(self._cholesky, v, check_finite=False)
-        return b - (self._X.T @ v - self._mean * float(np.sum(v))) / self._base
+@summing
+def _image_dense(
+    X: Any, v: Any, shift: float, d: Any, first: int, last: int, spread: Any, out: Any
+) -> float:
+    """Fill X v - shift, add X'D(X v - shift) to `out`, return the sum of D(X v - shift)."""
+    total = 0.0
+    for i in range(first, last):
+        x = X[i]
+        t = 0.0
+        for j in range(len(x)):
+            t += x[j] * v[j]
+        t -= shift
+        spread[i] = t
+        t *= d[i]
+        total += t
+        for j in range(len(x)):
+            out[j] += t * x[j]
+    return total
 
 
-class _Sparse:
-    """Sparse LU of A = I + X_Q'D_QX_Q, then the rank-one term (section 3.2 of the paper).
-
-    x = t + p (ybar't) / (c - ybar'p), t = A^-1 b, p = A^-1 ybar, ybar = X_Q'd.
-    """
-
-    def __init__(self, X: Any, d: Vector, active: NDArray[np.int64] | None, bias: bool) -> None:
-        X = X if active is None else X[active]
-        d = d if active is None else d[active]
-        A = (X.T @ (sp.diags(d) @ X) + sp.identity(X.shape[1])).tocsc()
-        self._lu = splu(A, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
-        self._ybar = np.asarray(X.T @ d)
-        self._p = self._lu.solve(self._ybar)
-        self._room = float(np.sum(d)) - float(self._ybar @ self._p) if bias else np.inf
-
-    def solve(self, b: Vector) -> Vector:
-        t = self._lu.solve(b)
-        return np.asarray(t + self._p * (float(self._ybar @ t) / self._room))
+@in_order
+def _image_sparse(
+    rows: Rows, v: Any, shift: float, d: Any, first: int, last: int, spread: Any, out: Any
+) -> float:
+    """Do the same for CSR rows."""
+    data, columns, ends = rows
+    total = 0.0
+    for i in range(first, last):
+        t = dot(data, columns, ends[i], ends[i + 1], v) - shift
+        spread[i] = t
+        t *= d[i]
+        total += t
+        add(data, columns, ends[i], ends[i + 1], t, out)
+    return total
 
 
-def _cholesky(M: Vector) -> tuple[Vector, bool]:
-    """Return the factor of M, shifted in steps of 100 where rounding has made it indefinite."""
-    if not np.isfinite(np.trace(M)):
-        raise np.linalg.LinAlgError("the normal matrix is not finite")
-    shift = 1e-15 * float(np.trace(M))
-    diagonal = np.diagonal(M).copy()
-    for _ in range(7):
-        try:
-            factor, lower = scipy.linalg.cho_factor(M, lower=True, check_finite=False)
-            return np.asarray(factor), bool(lower)
-        except np.linalg.LinAlgError:
-            M[np.diag_indices_from(M)] = diagonal + shift
-            shift *= 100.0
-    raise np.linalg.LinAlgError("the normal matrix is indefinite")
+@summing
+def _add_dense(X: Any, V: Any, first: int, last: int, out: Any) -> None:
+    """Add V X to `out`."""
+    for i in range(first, last):
+        x = X[i]
+        for k in range(len(V)):
+            t = V[k, i]
+            for j in range(len(x)):
+                out[k, j] += t * x[j]
 
 
-def _assemble(
-    X: Any, d: Vector, active: NDArray[np.int64] | None, mean: Vector, offset: bool, bias: bool
-) -> Vector:
-    """Return the lower triangle of M_Q, shape (n, n), Fortran-ordered.
-
-    Dense rows have `mean`, that of all rows, taken away where they are `offset` from zero. Without a
-    bias nothing is taken away.
-    """
-    n = X.shape[1]
-    M = np.zeros((n, n), order="F")
-    weights = d if active is None else d[active]
-    total = float(np.sum(weights))
-    if sp.issparse(X):
-        rows = np.arange(X.shape[0]) if active is None else active
-        _add_outer_products(X.data, X.indices, X.indptr, rows, d, M.T)
-        moment = total * mean if active is None else np.asarray(X[active].T @ weights)
-    else:
-        roots, count = np.sqrt(weights), len(weights)
-        n_parts = 2 if count * float(n) ** 2 >= SHARED else 1
-        sums = [(M if k == 0 else np.zeros((n, n), order="F"), np.zeros(n)) for k in range(n_parts)]
-
-        def add(k: int) -> None:
-            first, last = k * count // n_parts, (k + 1) * count // n_parts
-            _add_blocks(X, roots, active, mean if offset else None, first, last, *sums[k])
-
-        spread(add, list(range(n_parts)))
-        moment = sums[0][1]
-        for other, its_moment in sums[1:]:
-            M += other
-            moment += its_moment
-    if bias:
-        M -= np.outer(moment, moment / total)
-    M[np.diag_indices_from(M)] += 1.0
-    return M
-
-
-def _add_blocks(
-    X: Any,
-    roots: Vector,
-    active: NDArray[np.int64] | None,
-    mean: Vector | None,
-    first: int,
-    last: int,
-    M: Vector,
-    moment: Vector,
-) -> None:
-    """Add Z'DZ to M and Z'd to the moment for rows from `first` to `last`, Z moved by the mean."""
-    n = X.shape[1]
-    size = max(256, BLOCK_ENTRIES // n)
-    buffer, square = np.empty((min(size, last - first), n)), np.empty((n, n))
-    for start in range(first, last, size):
-        at = slice(start, min(start + size, last))
-        root = roots[at]
-        block = buffer[: len(root)]
-        some = X[at if active is None else active[at]]
-        if mean is None:
-            np.multiply(some, root[:, None], out=block)
-        else:
-            np.subtract(some, mean, out=block)
-            block *= root[:, None]
-        moment += root @ block
-        M += np.matmul(block.T, block, out=square).T  # BLAS sees that it is symmetric
-
-
-@compiled
-def _add_outer_products(data: Any, indices: Any, indptr: Any, rows: Any, d: Any, M: Any) -> None:
-    """Add d_i x_i x_i' to the entries M[j, k], j <= k of sorted rows."""
-    for i in rows:
-        for a in range(indptr[i], indptr[i + 1]):
-            v = d[i] * data[a]
-            row = M[indices[a]]
-            for b in range(a, indptr[i + 1]):
-                row[indices[b]] += v * data[b]
+@in_order
+def _add_sparse(rows: Rows, V: Any, first: int, last: int, out: Any) -> None:
+    """Do the same for CSR rows."""
+    data, columns, ends = rows
+    for i in range(first, last):
+        for k in range(len(V)):
+            add(data, columns, ends[i], ends[i + 1], V[k, i], out[k])
