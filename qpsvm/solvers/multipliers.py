@@ -80,19 +80,16 @@ class Multipliers:
         else:
             self.rows = np.flatnonzero(live)
             self.fixed_balance = float(np.sum(self._counted, where=~live))
-            if not self._readable or count * self.points.n <= GATHERED:
+            X = self.points.X
+            if isinstance(X, np.ndarray) and (
+                count * X.shape[1] <= GATHERED or not X.flags.c_contiguous
+            ):
                 self._copy = self.points.take(self.rows)
         self._y, self._tau = y[self.rows], tau[self.rows]
         self._alpha, self._h = self.alpha[self.rows], self.scores[self.rows].copy()
         self._signed = self._counted[self.rows].copy()
         self._x, self._before, self._d = (np.empty(len(self._y)) for _ in range(3))
         self._weigh()
-
-    @property
-    def _readable(self) -> bool:
-        """Whether some rows can be read without a copy of them."""
-        X = self.points.X
-        return isinstance(X, np.ndarray) and X.flags.c_contiguous
 
     def _weigh(self) -> None:
         """Compute the weights of the live points at (w, b), and what their change does to X'Y alpha."""
@@ -116,11 +113,7 @@ class Multipliers:
         """Return the products of the live points with v."""
         if self._copy is not None:
             return self._copy.times(v)
-        if isinstance(self.rows, slice):
-            return self.points.times(v)
-        from qpsvm.gram.passes import row_products_at
-
-        return row_products_at(self.points.X, self.rows, v)
+        return self.points.times(v, None if isinstance(self.rows, slice) else self.rows)
 
     @property
     def finished(self) -> bool:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.linear import times
-from qpsvm.gram.passes import read_only, row_combination, summing
+from qpsvm.gram.passes import read_only, row_combination, row_products_at, summing
 from qpsvm.solvers.normal_matrix import (
     Dense,
     Dual,
@@ -92,9 +92,16 @@ class NormalEquations:
         """Return the same on the rows asked for, copied."""
         return NormalEquations(self.X[rows], self.squares[rows], self.bias)
 
-    def times(self, v: Vector) -> Vector:
-        """Return X v."""
-        return times(self.X, v)
+    def times(self, v: Vector, some: Index | None = None) -> Vector:
+        """Return X v, or X[some] v."""
+        if isinstance(self.rows, Rows):
+            out = np.empty(self.m if some is None else len(some))
+            if some is None:
+                _times_sparse(self.rows, v, out)
+            else:
+                _times_some(self.rows, some, v, out)
+            return out
+        return times(self.X, v) if some is None else row_products_at(self.X, some, v)
 
     def transposed(self, v: Vector) -> Vector:
         """Return X'v."""
@@ -201,7 +208,7 @@ class NormalEquations:
             dtype = np.float32 if single else np.float64
             rows = np.arange(self.m) if rows is None else rows
             M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._room)
-            self._factor = Dense(M)
+            self._factor = Dense(M, self._room)
         elif exact or self._stays_sparse:
             self._factor = Sparse(self.X[some], d, self.bias)
         else:  # the heaviest rows, and the diagonal of the others
@@ -359,3 +366,20 @@ def _add_sparse(rows: Rows, V: Any, first: int, last: int, out: Any) -> None:
     for i in range(first, last):
         for k in range(len(V)):
             add(data, columns, ends[i], ends[i + 1], V[k, i], out[k])
+
+
+@in_order
+def _times_sparse(rows: Rows, v: Any, out: Any) -> None:
+    """Fill X v."""
+    data, columns, ends = rows
+    for i in range(len(out)):
+        out[i] = dot(data, columns, ends[i], ends[i + 1], v)
+
+
+@in_order
+def _times_some(rows: Rows, some: Any, v: Any, out: Any) -> None:
+    """Fill X[some] v."""
+    data, columns, ends = rows
+    for k in range(len(out)):
+        i = some[k]
+        out[k] = dot(data, columns, ends[i], ends[i + 1], v)

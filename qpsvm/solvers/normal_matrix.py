@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
 from scipy.sparse.linalg import splu
 
 from qpsvm.gram.passes import read_only, summing
@@ -28,6 +28,13 @@ BLOCK_ROWS, BLOCK_ENTRIES = 1024, 1 << 18
 
 SHARED = 1e8
 """Multiplications from which the rows are shared out in two parts, to two threads if there are."""
+
+
+potrf, potrs = {"d": dpotrf, "f": spotrf}, {"d": dpotrs, "f": spotrs}
+"""LAPACK's Cholesky by precision; scipy's own calls of it cost as much as a small matrix."""
+
+FACTOR = 6
+"""Where the factor lies in the memory that is used again."""
 
 
 class Factor(Protocol):
@@ -69,13 +76,13 @@ class Identity:
 class Dense:
     """Cholesky factor of an assembled n x n matrix, of which the lower triangle is read."""
 
-    def __init__(self, M: NDArray[np.floating]) -> None:
-        self._dtype, self._cholesky = M.dtype, _cholesky(M)
+    def __init__(self, M: NDArray[np.floating], room: Room) -> None:
+        self._factor = _cholesky(M, room.empty(FACTOR, M.shape, M.dtype).T)
+        self._solve = potrs[M.dtype.char]
 
     def solve(self, b: Vector) -> Vector:
         """Return M_Q^-1 b."""
-        b = b.astype(self._dtype, copy=False)
-        x = scipy.linalg.cho_solve(self._cholesky, b, check_finite=False)
+        x, _ = self._solve(self._factor, b.astype(self._factor.dtype), lower=1, overwrite_b=1)
         return np.asarray(x, np.float64)
 
 
@@ -98,14 +105,14 @@ class Dual:
         K -= k[None, :]
         K += float(mean @ (mean / self._base))
         K[np.diag_indices_from(K)] += 1.0 / d
-        self._cholesky = _cholesky(K)
+        self._factor = _cholesky(K, np.empty_like(K, order="F"))
 
     def solve(self, b: Vector) -> Vector:
         """Return M_Q^-1 b."""
         b = b / self._base
         v = self._X @ b
         v -= float(self._mean @ b)
-        v = scipy.linalg.cho_solve(self._cholesky, v, check_finite=False)
+        v = dpotrs(self._factor, v, lower=1, overwrite_b=1)[0]
         return b - (self._X.T @ v - self._mean * float(np.sum(v))) / self._base
 
 
@@ -128,19 +135,18 @@ class Sparse:
         return np.asarray(t + self._p * (float(self._ybar @ t) / self._room))
 
 
-def _cholesky(M: NDArray[np.floating]) -> tuple[NDArray[np.floating], bool]:
-    """Return the factor of M, shifted in steps of 100 where rounding has made it indefinite."""
+def _cholesky(M: NDArray[np.floating], out: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Fill the factor of M, shifted in steps of 100 where rounding has made it indefinite."""
     if not np.isfinite(np.trace(M)):
         raise np.linalg.LinAlgError("the normal matrix is not finite")
-    shift = 4.0 * np.finfo(M.dtype).eps * np.trace(M)
-    diagonal = np.diagonal(M).copy()
+    shift, step = 0.0, 4.0 * np.finfo(M.dtype).eps * np.trace(M)
     for _ in range(7):
-        try:
-            factor, lower = scipy.linalg.cho_factor(M, lower=True, check_finite=False)
-            return np.asarray(factor), bool(lower)
-        except np.linalg.LinAlgError:
-            M[np.diag_indices_from(M)] = diagonal + shift
-            shift *= 100.0
+        out[:] = M
+        out[np.diag_indices_from(out)] += shift
+        factor, info = potrf[M.dtype.char](out, lower=1, clean=0, overwrite_a=1)
+        if info == 0:
+            return np.asarray(factor)
+        shift, step = step, 100.0 * step
     raise np.linalg.LinAlgError("the normal matrix is indefinite")
 
 
