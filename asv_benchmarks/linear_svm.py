@@ -5,7 +5,9 @@ Rows for `asv_benchmarks.tables`. Every solver runs in a process of its own, wit
 
 from __future__ import annotations
 
+import bz2
 import multiprocessing as mp
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ import qpsvm
 from asv_benchmarks import real_data
 from qpsvm import HingePrimal
 from qpsvm.certificate import certify
+from qpsvm.data import VARIABLE
 
 C, LIMIT, RUNS = 1.0, 30.0, 3
 TOLERANCES = (1e-3, 1e-6, 1e-8)
@@ -48,28 +51,27 @@ def normalized(X: np.ndarray) -> np.ndarray:
     return X / np.max(np.abs(X))
 
 
-def waves(m: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Draw Breiman's waveforms: mixtures of two of three triangles of 21 points, with noise."""
-    rng = np.random.default_rng(seed)
-    at = np.arange(1, 22)
-    triangle = np.array([np.maximum(6 - np.abs(at - c), 0) for c in (11, 7, 15)])
-    of, u = rng.integers(3, size=m), rng.random((m, 1))
-    X = u * triangle[of] + (1 - u) * triangle[(of + 1) % 3]
-    return X + rng.standard_normal(X.shape), np.where(of == 0, 1.0, -1.0)
-
-
 def _dense(name: str) -> tuple[np.ndarray, np.ndarray]:
     X, y = real_data.load(name)
     return X.toarray().astype(np.float64), y
 
 
+def attributes() -> tuple[np.ndarray, np.ndarray]:
+    """Return the 22 attributes of the mushrooms, numbered, and which can be eaten."""
+    path = Path(os.environ[VARIABLE]) / "agaricus-lepiota.data.bz2"
+    table = np.array([line.split(",") for line in bz2.open(path, "rt").read().split()])
+    columns = [np.unique(column, return_inverse=True)[1] for column in table[:, 1:].T]
+    return np.column_stack(columns) + 1.0, np.where(table[:, 0] == "e", 1.0, -1.0)
+
+
 def paper_data() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    X, y = _dense("mushrooms")
-    yield "mushrooms, linear", normalized(X), np.where(y > np.mean(y), 1.0, -1.0)
-    X, y = _dense("letter.scale")
+    X, y = attributes()
+    yield "mushrooms, order 2", normalized(second_order(X)), y
+    parts = [_dense(name) for name in ("letter.scale", "letter.scale.t")]
+    X, y = np.vstack([X for X, _ in parts]), np.concatenate([y for _, y in parts])
     yield "letter, order 2", normalized(second_order(X)), np.where(y == 26, 1.0, -1.0)
-    X, y = waves(5000)
-    yield "waveform, order 2", normalized(second_order(X)), y
+    X, y = _dense("waveform40")
+    yield "waveform, order 2", normalized(second_order(X)), np.where(y == 0, 1.0, -1.0)
     X, y = _dense("isolet1560")
     yield "isolet, linear", X, np.where(y == np.max(y), 1.0, -1.0)
 
@@ -295,57 +297,77 @@ def _cell(reached: list[tuple[float, float]], tol: float, why: str) -> str:
     return f"({gap:.0e} in {seconds:.3g})"
 
 
+FORMS = {
+    "unreduced": {"reduction": None},
+    **VARIANTS,
+    "printed, omega": {"reduction": "paper"},
+    "printed, one-sided": {"reduction": "paper", "constraint_choice": "one-sided"},
+}
+
+
 def variant_rows() -> Iterator[tuple[str, ...]]:
-    """Yield data, size, variant, iterations, rows for each iteration and point, seconds."""
+    """Yield data, size, variant, iterations, rows for each iteration and point, CG steps, seconds."""
+    _compile()
     for name, X, y in paper_data():
-        problem = HingePrimal(X, y, C)
-        runs = {"unreduced": {"reduction": None}, **VARIANTS}
-        for label, options in runs.items():
+        for label, options in FORMS.items():
             seconds = []
-            for _ in range(2):
+            for _ in range(RUNS):
                 begun = time.perf_counter()
-                r = qpsvm.solve(problem, "crsvm", tol=1e-8, sift=False, **options)
+                r = qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8, sift=False, **options)
                 seconds.append(time.perf_counter() - begun)
             share = r.counters["rows"] / (r.n_iter * len(y))
             size = f"{X.shape[0]:,} x {X.shape[1]}"
             status = "" if r.converged else f" {r.status.name}"
-            yield name, size, label, f"{r.n_iter}{status}", f"{share:.2f}", f"{min(seconds):.3g}"
+            steps = str(r.counters["cg"])
+            took = f"{min(seconds):.3g}"
+            yield name, size, label, f"{r.n_iter}{status}", f"{share:.2f}", steps, took
+
+
+def _compile() -> None:
+    """Solve small problems of every form once."""
+    X, y = gaussians(9000, 20)
+    for options in FORMS.values():
+        qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8, sift=False, **options)
+    X, y = real(ADULT[0])
+    for sift in (False, True):
+        qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8, sift=sift)
 
 
 def growth_rows() -> Iterator[tuple[str, ...]]:
-    """Yield data, m, seconds to 1e-8; at the end the exponent of the fit."""
-    sizes, times = [], []
-    X, y = real(ADULT[0])
-    for sift in (False, True):  # compiles every step
-        qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8, sift=sift)
+    """Yield data, m, seconds to 1e-8 without and with the sample; at the end the exponents."""
+    _compile()
+    sizes: list[int] = []
+    times: list[list[float]] = []
     for name in ADULT:
         X, y = real(name)
         X = X / np.max(np.abs(X.data))
-        seconds = []
-        for _ in range(RUNS):
-            begun = time.perf_counter()
-            qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8)
-            seconds.append(time.perf_counter() - begun)
         sizes.append(len(y))
-        times.append(float(np.median(seconds)))
-        yield name, f"{len(y):,}", f"{times[-1]:.3g}"
-    slope = np.polyfit(np.log(sizes), np.log(times), 1)[0]
-    yield "exponent", "", f"{slope:.2f}"
+        times.append([])
+        for sift in (False, None):
+            seconds = []
+            for _ in range(RUNS):
+                begun = time.perf_counter()
+                qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8, sift=sift)
+                seconds.append(time.perf_counter() - begun)
+            times[-1].append(float(np.median(seconds)))
+        yield name, f"{len(y):,}", *(f"{t:.3g}" for t in times[-1])
+    slopes = np.polyfit(np.log(sizes), np.log(times), 1)[0]
+    yield "exponent", "", *(f"{slope:.2f}" for slope in slopes)
 
 
 def draw(rows: list[tuple[str, ...]], path: Path) -> None:
-    """Draw seconds against m, rows of `growth_rows`, and the fitted power of m."""
+    """Draw seconds against m, rows of `growth_rows`, and the fitted powers of m."""
     from matplotlib.figure import Figure
 
-    *data, (_, _, slope) = rows
-    m = np.array([float(size.replace(",", "")) for _, size, _ in data])
-    seconds = np.array([float(time) for *_, time in data])
-    exponent = float(slope)
-    middle = np.exp(np.mean(np.log(seconds) - exponent * np.log(m)))
+    *data, (_, _, *slopes) = rows
+    m = np.array([float(size.replace(",", "")) for _, size, *_ in data])
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
-    axes.loglog(m, seconds, "o", label="crsvm")
-    axes.loglog(m, middle * m**exponent, "-", label=f"m to the power {slope}")
+    for k, (name, slope) in enumerate(zip(("all points", "default"), slopes, strict=True)):
+        seconds, exponent = np.array([float(row[2 + k]) for row in data]), float(slope)
+        middle = np.exp(np.mean(np.log(seconds) - exponent * np.log(m)))
+        axes.loglog(m, seconds, "os"[k], color=f"C{k}", label=name)
+        axes.loglog(m, middle * m**exponent, "-", color=f"C{k}", label=f"m to the power {slope}")
     axes.set(xlabel="points m", ylabel="seconds to a relative gap of 1e-8")
     axes.legend()
     figure.savefig(path, dpi=120)

@@ -228,9 +228,9 @@ class Interior:
 
 
 def cold(points: NormalEquations, y: Vector, tau: Vector, alpha: Vector, u: Vector) -> Interior:
-    """Return the iterate with s = xi = 2, w = X'Y alpha and gamma = 0."""
+    """Return the iterate with s = xi = 2, w = 0 and gamma = 0."""
     two = np.full(len(y), 2.0)
-    return Interior(points, y, tau, alpha, u, two, two.copy(), points.transposed(y * alpha))
+    return Interior(points, y, tau, alpha, u, two, two.copy(), np.zeros(points.n))
 
 
 @compiled
