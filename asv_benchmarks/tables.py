@@ -255,8 +255,8 @@ def linear() -> Iterator[str]:
     yield from section(
         "Growing data",
         "The adult sets, to a certified gap of 1e-8: seconds of the interior point method on all\n"
-        "points, and by default, which begins with a sample of tall data; median of three runs. Below, the\n"
-        "exponent of the power of m that fits the times (figure 5.6 of Jung, O'Leary and Tits).",
+        "points, and by default, which begins with a sample of tall data; median of three runs. Last,\n"
+        "the exponent of the power of m that fits the times (figure 5.6 of Jung, O'Leary and Tits).",
         ("data", "m", "all points", "default"),
         iter(growth),
     )

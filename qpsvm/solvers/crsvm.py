@@ -10,7 +10,8 @@ It is Mehrotra's predictor-corrector method, their Algorithm 1, on the optimalit
 Each iteration assembles the n x n normal matrix from the rows Q that matter by then, few near the
 end, and predictor and correctors share its factor. As printed, M_Q replaces the exact matrix M; for
 small Q the method then may not converge. Here M_Q is the preconditioner of conjugate gradients on M,
-which keeps the number of iterations of the unreduced method; ``reduction="paper"`` is the printed
+which keeps the number of iterations of the unreduced method; while Q is large, half of it is a sample
+that stands for the rows left out, so that a few rows resemble all. ``reduction="paper"`` is the printed
 form, with Q doubled after a step that is short or leaves the residual. Without a bias, gamma = 0 and
 there is no y'alpha = 0. Tall problems begin with a sample of the points and end with Newton steps on
 all of them (`multipliers`).
@@ -60,10 +61,15 @@ FLOOR = 1e-13
 """Complementarity is not driven below this share of the value: what is left is feasibility."""
 
 ROUGH, FINE, FINEST = 0.1, 0.01, 1e-8
-"""Relative residuals of trial directions, and of the one that is taken, early and late."""
+"""Residuals of trial directions, of the one that is taken, and the least that is asked for.
+
+Their energies are relative to the complementarity: the square sum of what they change alpha, u, s and
+xi by, relative to these, is at most their energy over mu. Relative to the right-hand side, which is
+large at first, they would not bound that.
+"""
 
 POOR, GOOD = 0.5, 0.02
-"""Relative residual of M_Q's solutions above which its rows become more, and below which fewer."""
+"""Residual of M_Q's solutions above which its rows become more, and below which fewer."""
 
 SAMPLED = 4
 """Rows for each column from which half of Q is a sample of the rows that the choice leaves out."""

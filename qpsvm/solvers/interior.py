@@ -81,10 +81,9 @@ class Interior:
         self.growth = 1.0  # factor on the number of rows
         self.residual = np.inf  # |rw| before the last step
         self.whole = True  # the last factor held every row
-        self.bare = 0.0  # relative residual of its solutions, before conjugate gradients
+        self.bare = 0.0  # residual of its solutions, before conjugate gradients
         self.compute_scores()
         self.take_stock()
-        self.mu_first = self.mu
 
     @property
     def longest(self) -> float:
@@ -126,7 +125,7 @@ class Interior:
         self.whole = whole
 
     def solve(self, rtol: float) -> None:
-        """Compute the direction of the elimination at hand, to a relative residual `rtol`."""
+        """Compute the direction of the elimination at hand, to a residual `rtol`: see `crsvm`."""
         of, delta = self.points, self.delta
         moment = self.ra - float(np.sum(self.q))
         delta.rhs = -(self.rw + self.rhs + moment * of.mean)
@@ -143,7 +142,7 @@ class Interior:
         self._expand()
 
     def refine(self, rtol: float) -> None:
-        """Bring the direction to a smaller relative residual."""
+        """Bring the direction to a smaller residual."""
         delta = self.delta
         if not np.isfinite(rtol):
             return
