@@ -13,7 +13,7 @@ import reference
 from problems import INSTANCES, select
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, HingePrimal, InputError, Linear, MethodMismatchError, Status
-from qpsvm.solvers import METHODS, Stop, normal_equations, normal_matrix
+from qpsvm.solvers import METHODS, Stop, crsvm, normal_equations, normal_matrix
 from qpsvm.solvers.crossover import crossover
 from qpsvm.solvers.interior import cold
 from qpsvm.solvers.normal_equations import NormalEquations
@@ -194,6 +194,16 @@ def test_other_forms_of_the_points_give_the_same_answer(rng, form):
     assert result.value == pytest.approx(expected, rel=1e-7)
 
 
+def test_indicators_with_many_equal_points_reach_full_accuracy(rng):
+    X = np.eye(4)[rng.integers(4, size=(1500, 5))].reshape(1500, 20)
+    problem = HingePrimal(X, np.where(X @ rng.standard_normal(20) > 0, 1.0, -1.0))
+    value = solve(problem, "pdipm").value
+    for options in VARIANTS.values():
+        result = solve(problem, max_iter=60, **options)
+        assert result.status is Status.OPTIMAL
+        assert result.value == pytest.approx(value, rel=2e-8)
+
+
 def test_a_penalty_twice_as_large_is_the_point_given_twice():
     X, y = two_clouds(60, 3, seed=4)
     C = np.where(np.arange(60) % 3 == 0, 2.0, 1.0)
@@ -238,6 +248,25 @@ def test_the_crossover_copes_with_duplicates_and_gives_up_on_a_wrong_split():
     assert abs(y @ found.x) < 1e-12 and found.x.min() >= 0 and found.x.max() <= 1
     assert crossover(points, y, tau, rough, high, low, result.value) is None
     assert crossover(points, y, tau, rough, ~high, high, result.value) is None  # none is free
+
+
+def test_a_sample_stands_for_the_rows_left_out(rng):
+    X, d = rng.standard_normal((5000, 4)), 10.0 ** rng.uniform(-3, 2, 5000)
+    some, weights = crsvm._sample(d, 1000, rng)
+    assert len(np.unique(some)) == len(some) <= 1000
+    assert np.sum(weights) == pytest.approx(np.sum(d), rel=1e-12)
+    assert set(np.flatnonzero(d > 2 * np.sum(d) / 1000)) <= set(some)
+    whole, drawn = X.T @ (d[:, None] * X), X[some].T @ (weights[:, None] * X[some])
+    assert np.max(np.abs(np.linalg.eigvals(np.linalg.solve(whole, drawn)) - 1)) < 0.2
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_large_weights_bring_no_rounding_into_the_balance(rng, form):
+    X, d = 1e3 + rng.standard_normal((40_000, 4)), 10.0 ** rng.uniform(0, 12, 40_000)
+    points = NormalEquations(form(X), np.sum(X**2, axis=1))
+    points.factor(d, points.transposed(d), None, exact=True)
+    for spread in (points.solve(np.ones(4))[1], points.refined(np.ones(4), np.inf)[1]):
+        assert abs(d @ spread) <= 1e-14 * (d @ np.abs(spread))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -327,7 +327,7 @@ class ConstraintReduced(HingeOnFactor):
 def _sample(d: Vector, count: int, rng: np.random.Generator) -> tuple[Rows, Vector]:
     """Draw rows in proportion to their weights, with new weights that stand for all of them.
 
-    One draw from each of `count` pieces of equal weight: a row heavier than a piece is surely there.
+    One draw from each of `count` pieces of equal weight: a row heavier than two is surely there.
     """
     ends = np.cumsum(d)
     piece = ends[-1] / count
