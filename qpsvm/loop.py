@@ -132,7 +132,7 @@ def _iterate(
         trace.record(bounds, state.x)
         if trace.wants_stop(state):
             return Status.CALLBACK_STOP, None
-        near = trace.near(bounds)
+        near = trace.near(bounds, solver.sure)
         if near and not problem.convex:
             return Status.NONCONVEX, None
         looks_done = near or trace.idle() or stop not in (Stop.BUDGET, Stop.NEWS)
@@ -225,11 +225,10 @@ class _Trace:
         """Return whether a number of checks passed without progress."""
         return self._quiet > 0 and self._quiet % IDLE_CHECKS == 0
 
-    def near(self, bounds: Bounds) -> bool:
-        """Return whether the running gap is below half of the tolerance."""
-        half = 0.5 * self.limits.tol
-        floor = 0.5 * self.problem.floor(self.limits.tol)
-        return passed_test(bounds.gap, bounds.upper, bounds.lower, half, floor) != "none"
+    def near(self, bounds: Bounds, share: float) -> bool:
+        """Return whether the running gap is below this share of the tolerance."""
+        tol, floor = share * self.limits.tol, share * self.problem.floor(self.limits.tol)
+        return passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor) != "none"
 
     def certify(self, x: NDArray[np.float64]) -> Certified:
         """Look afresh; count a strike where the fresh bounds are no better than the last ones."""

@@ -42,6 +42,10 @@ class Linear(PointGram):
             from qpsvm.gram.passes import row_squares
 
             norms = row_squares(X)
+        elif sp.issparse(X) and X.nnz >= FUSED:
+            from qpsvm.gram.passes import csr_row_squares
+
+            norms = csr_row_squares(X)
         elif sp.issparse(X):
             squares = np.square(X.data, dtype=np.float64)
             norms = sp.csr_matrix((squares, X.indices, X.indptr), X.shape) @ np.ones(X.shape[1])

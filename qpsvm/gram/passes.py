@@ -32,6 +32,13 @@ def row_squares(X: NDArray[np.floating]) -> NDArray[np.float64]:
     return out
 
 
+def csr_row_squares(X: Any) -> NDArray[np.float64]:
+    """Return the squared norms of the rows of a CSR matrix."""
+    out = np.empty(X.shape[0])
+    _csr_squares(read_only(X.data), read_only(X.indptr), out)
+    return out
+
+
 def row_products_at(
     X: NDArray[np.floating], rows: NDArray[np.int64], v: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -74,6 +81,15 @@ def _squares(X: Any, out: Any) -> None:
         total = 0.0
         for k in range(row.shape[0]):
             total += float(row[k]) * float(row[k])
+        out[i] = total
+
+
+@summing
+def _csr_squares(data: Any, indptr: Any, out: Any) -> None:
+    for i in range(len(out)):
+        total = 0.0
+        for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            total += float(data[p]) * float(data[p])
         out[i] = total
 
 

@@ -50,6 +50,9 @@ class Solver(ABC):
     on_columns: ClassVar[bool] = True
     """Whether it reads columns of the Gram, which a least-squares problem does not have."""
 
+    sure: ClassVar[float] = 0.5
+    """Share of the tolerance at which its gap is worth a certificate; less than 1, as products drift."""
+
     confirms: bool = True
     """Whether all points are looked at before it ends; else `state.bounds` are a sample's."""
 

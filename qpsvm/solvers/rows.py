@@ -34,16 +34,24 @@ class Rows(NamedTuple):
         return int(self.ends[-1])
 
 
-def rows_of(X: Any) -> Rows:
-    """Return the rows of a dense array or CSR matrix; the data are copied only into order."""
-    if sp.issparse(X):
-        # Random rows are read at the speed of the cache: what is smaller is faster.
-        narrow = X.indices.astype(np.uint16 if X.shape[1] <= 1 << 16 else np.uint32)
-        data = X.data[:1] if len(X.data) and bool(np.all(X.data == X.data[0])) else X.data
-        return Rows(*map(read_only, (data, narrow, X.indptr.astype(np.uint64))))
-    ends = np.arange(X.shape[0] + 1, dtype=np.uint64) * np.uint64(X.shape[1])
-    flat = np.ascontiguousarray(X).reshape(-1)
-    return Rows(*map(read_only, (flat, np.empty(0, np.uint32), ends)))
+def rows_of(X: Any, order: Any = None) -> Rows:
+    """Return the rows of a dense array or CSR matrix, those of CSR in the `order` given.
+
+    Dense data are copied only where they are not in C order.
+    """
+    if not sp.issparse(X):
+        ends = np.arange(X.shape[0] + 1, dtype=np.uint64) * np.uint64(X.shape[1])
+        flat = np.ascontiguousarray(X).reshape(-1)
+        return Rows(*map(read_only, (flat, np.empty(0, np.uint32), ends)))
+    equal = bool(np.all(X.data[:1000] == X.data[:1])) and bool(np.all(X.data == X.data[:1]))
+    # Random rows are read at the speed of the cache: what is smaller is faster.
+    narrow = np.empty(X.nnz, np.uint16 if X.shape[1] <= 1 << 16 else np.uint32)
+    if order is None:
+        narrow[:], data, ends = X.indices, X.data, X.indptr.astype(np.uint64)
+    else:
+        data, ends = np.empty(0 if equal else X.nnz, X.dtype), np.empty(len(order) + 1, np.uint64)
+        _rearrange(*map(read_only, (X.data, X.indices, X.indptr, order)), data, narrow, ends)
+    return Rows(*map(read_only, (X.data[:1] if equal else data, narrow, ends)))
 
 
 # CSR rows are short: vectors of entries would lose more at the ends of a row than they gain. A call
@@ -94,6 +102,26 @@ def _dense_dot(data: Any, start: Any, stop: Any, w: Any) -> float:
 def _dense_add(data: Any, start: Any, stop: Any, t: float, w: Any) -> None:
     for k in range(stop - start):
         w[k] += t * data[start + k]
+
+
+@in_order
+def _rearrange(
+    data: Any, indices: Any, indptr: Any, order: Any, new_data: Any, columns: Any, ends: Any
+) -> None:
+    """Write the rows in the order given; the data only where there is room for them."""
+    at, one = np.uint64(0), np.uint64(1)
+    for k in range(len(order)):
+        i = np.uint64(order[k])
+        ends[k] = at
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + one])
+        shift = at - start
+        for p in range(start, stop):
+            columns[p + shift] = indices[p]
+        if len(new_data) > 0:
+            for p in range(start, stop):
+                new_data[p + shift] = data[p]
+        at += stop - start
+    ends[len(order)] = at
 
 
 @in_order
