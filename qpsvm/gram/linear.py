@@ -111,6 +111,10 @@ def times(X: Points, v: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def transposed_times(X: Points, v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X'v with float64 sums whatever the precision of X; rows of weight 0 are not read."""
+    if sp.issparse(X) and X.nnz >= FUSED:
+        from qpsvm.gram.passes import csr_combination
+
+        return csr_combination(X, v)
     some = np.flatnonzero(v != 0)  # several times faster than of the floats themselves
     if 4 * len(some) < len(v):
         X, v = X[some], v[some]

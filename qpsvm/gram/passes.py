@@ -39,6 +39,13 @@ def csr_row_squares(X: Any) -> NDArray[np.float64]:
     return out
 
 
+def csr_combination(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return X'v for a CSR matrix; rows of weight 0 are not read."""
+    out = np.zeros(X.shape[1])
+    _csr_combination(*map(read_only, (X.data, X.indices, X.indptr, np.asarray(v))), out)
+    return out
+
+
 def row_products_at(
     X: NDArray[np.floating], rows: NDArray[np.int64], v: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -91,6 +98,14 @@ def _csr_squares(data: Any, indptr: Any, out: Any) -> None:
         for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             total += float(data[p]) * float(data[p])
         out[i] = total
+
+
+@summing
+def _csr_combination(data: Any, indices: Any, indptr: Any, v: Any, out: Any) -> None:
+    for i in range(len(v)):
+        if v[i] != 0.0:
+            for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                out[indices[p]] += v[i] * data[p]
 
 
 @summing

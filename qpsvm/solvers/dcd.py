@@ -50,7 +50,7 @@ LIKELY = 0.9
 """A round ends where the gap as met by its last sweep is below this share of the tolerance: a look at
 all points, half as dear as a sweep, then mostly passes. Each look that does not halves the share."""
 
-STEPS = 5.0, 10.0
+STEPS = 5.0, 8.0
 """Newton steps until their gap falls, and for every factor of ten from there on."""
 
 SLOWEST = 0.01
@@ -314,18 +314,18 @@ def sweeps(
         n_out = 0
         for at in blocks:  # runs of neighbours
             for k in range(int(at) * block, min(int(at) * block + block, n_active)):
-                i = order[k]
-                g = y[i] * (dot(data, columns, ends[i], ends[i + 1], w) + b) - 1.0
+                i = np.uint64(order[k])
+                g = y[i] * (dot(data, columns, ends[i], ends[i + np.uint64(1)], w) + b) - 1.0
                 curvature = squares[i] + lift * lift
                 if a[i] <= 0.0:
                     if shrinking and g > leave_high:
-                        order[k] = -1 - i
+                        order[k] = -1 - order[k]
                         n_out += 1
                         continue
                     g = min(g, 0.0)
                 elif a[i] >= upper[i]:
                     if shrinking and g < leave_low:
-                        order[k] = -1 - i
+                        order[k] = -1 - order[k]
                         n_out += 1
                         continue
                     g = max(g, 0.0)
@@ -342,7 +342,7 @@ def sweeps(
                         t = (new - a[i]) * y[i]
                         total += new - a[i]
                         a[i] = new
-                        add(data, columns, ends[i], ends[i + 1], t, w)
+                        add(data, columns, ends[i], ends[i + np.uint64(1)], t, w)
                         b += t * lift * lift
         done += n_active
         if n_out:

@@ -51,6 +51,9 @@ INEXACT = 0.1
 BLAS = 20.0
 """Multiplications of a matrix product in the time in which a sweep reads one entry."""
 
+FEW = 4
+"""Points between the bounds for each feature after the first Newton steps, at most; about 1 at the end."""
+
 MOST_STEPS = 30
 """Newton steps between two looks at the gap; a stage that needs more goes on with a smaller s."""
 
@@ -73,8 +76,8 @@ class Stage:
 
 def cost(state: State) -> float:
     """Return the cost of a Newton step at the present weights, in entries that a sweep reads."""
-    free = int(np.count_nonzero((state.a > 0) & (state.a < state.upper)))
     d, m = state.d, len(state.y)
+    free = min(int(np.count_nonzero((state.a > 0) & (state.a < state.upper))), FEW * d)
     width = state.rows.entries / m
     if free < d:
         return free * d + free * free * (d + free / 3.0) / BLAS
