@@ -38,6 +38,9 @@ HINGE = [
     if family == "hinge_primal" or instance.data()["kernel"][0] != "linear"
 ]
 OUT_OF_REACH = ("hinge/random-rbf-C1e6",)
+"""Its curvature, sum C_i k_ii / mu, is 1e9 times that of the penalty at the smoothing that leaves 1e-4 of
+the value: an accelerated method takes the square root of that for every digit of each problem. The
+homotopy stalls at a gap of 0.06 after 77,000 steps, at its second smaller smoothing."""
 each = pytest.mark.parametrize("instance", HINGE, ids=str)
 
 
@@ -125,22 +128,28 @@ def test_the_error_falls_with_the_square_of_the_steps(bias):
 def test_homotopy_needs_fewer_products_than_the_last_problem_alone(instance):
     """From w = 0 to a gap of 1e-4, at the smoothing with which the homotopy ended.
 
-    Where the first look after one step closes the gap, both have made the same products.
+    Where the last problem alone needs one step, there is nothing to save: then as many.
     """
-    problem, mu0 = in_the_primal(instance), 1.0
+    problem = in_the_primal(instance)
     budget = 20_000 if instance.name in OUT_OF_REACH else 100_000
-    path = solve(problem, "homotopy-nesvm", tol=1e-4, mu0=mu0, max_iter=budget)
-    last = mu0 * 0.25 ** path.counters["stage"]
+    path = solve(problem, "homotopy-nesvm", tol=1e-4, max_iter=budget)
+    last = first_smoothing(problem) * 0.25 ** path.counters["stage"]
     alone = solve(problem, "nesvm", tol=1e-4, mu=last, max_iter=budget)
     if instance.name in OUT_OF_REACH:
         assert path.status is alone.status is Status.MAX_ITER
         assert path.certificate.gap < alone.certificate.gap
         return
     assert path.status is Status.OPTIMAL
-    if alone.n_iter <= 2:
-        assert path.n_iter <= 8
+    if alone.n_iter <= 1:
+        assert path.counters["product"] == alone.counters["product"]
     else:
         assert path.counters["product"] < alone.counters["product"]
+
+
+def first_smoothing(problem):
+    """Return the mu with which the homotopy begins at w = 0."""
+    rng = np.random.default_rng(0)
+    return HomotopyNESVM().aim(1e-4).init(problem.as_margin(), None, rng).mu
 
 
 def test_the_harmonic_schedule_of_the_paper():

@@ -42,7 +42,8 @@ def csr_row_squares(X: Any) -> NDArray[np.float64]:
 def csr_combination(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X'v for a CSR matrix; rows of weight 0 are not read."""
     out = np.zeros(X.shape[1])
-    _csr_combination(*map(read_only, (X.data, X.indices, X.indptr, np.asarray(v))), out)
+    parts = read_only(X.data), read_only(X.indices), read_only(X.indptr)
+    _csr_combination(*parts, read_only(v), out)
     return out
 
 

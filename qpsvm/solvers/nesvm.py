@@ -61,6 +61,9 @@ ASSESS = 16
 SOLVED = 1.1
 """A smoothed problem is solved when the gap is within this factor of what its smoothing leaves."""
 
+WIDEST = 0.7
+"""Largest width of the middle zone in the first problem of a homotopy."""
+
 LEAST_MU = 1e-12
 """Smoothing beyond which nothing is left of the middle zone but rounding."""
 
@@ -207,7 +210,9 @@ class HomotopyNESVM(NESVM):
     Attributes
     ----------
     mu0 : float, optional
-        First smoothing; by default a middle zone of mean width 1, or less at a warm start.
+        First smoothing; by default the middle zone is nowhere wider than 0.7, and less at a warm
+        start. The margins of w = 0 lie beyond it: where C is so small that they do so at the
+        optimum too, the first smoothed problem has the answer.
     mu_star : float, optional
         Last smoothing; by default it falls until the gap is closed, or to 1e-12.
     schedule : str
@@ -235,7 +240,7 @@ class HomotopyNESVM(NESVM):
         if self.mu0 is not None:
             return self.mu0
         left = 4.0 * gap / float(problem.C @ d)
-        return max(min(1.0 / float(np.mean(d)), left), LEAST_MU)
+        return max(min(WIDEST / float(np.max(d)), left), LEAST_MU)
 
     def next_mu(self, mu: float, stage: int) -> float:
         """Return the smoothing of the next stage, not below mu_star."""

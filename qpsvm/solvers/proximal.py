@@ -52,7 +52,7 @@ BLAS = 20.0
 """Multiplications of a matrix product in the time in which a sweep reads one entry."""
 
 FEW = 4
-"""Points between the bounds for each feature after the first Newton steps, at most; about 1 at the end."""
+"""Points between the bounds after the first Newton steps, for each feature, at most."""
 
 MOST_STEPS = 30
 """Newton steps between two looks at the gap; a stage that needs more goes on with a smaller s."""

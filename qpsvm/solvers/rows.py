@@ -50,7 +50,8 @@ def rows_of(X: Any, order: Any = None) -> Rows:
         narrow[:], data, ends = X.indices, X.data, X.indptr.astype(np.uint64)
     else:
         data, ends = np.empty(0 if equal else X.nnz, X.dtype), np.empty(len(order) + 1, np.uint64)
-        _rearrange(*map(read_only, (X.data, X.indices, X.indptr, order)), data, narrow, ends)
+        parts = read_only(X.data), read_only(X.indices), read_only(X.indptr)
+        _rearrange(*parts, read_only(order), data, narrow, ends)
     return Rows(*map(read_only, (X.data[:1] if equal else data, narrow, ends)))
 
 
