@@ -227,11 +227,12 @@ def linear_penalty() -> Iterator[str]:
         yield from ("", f"![Seconds against {axis}](linear_dual_{axis}.png)")
     yield from section(
         "Beside LIBLINEAR",
-        "Seconds of `dcd` and of LIBLINEAR at the same certified gap and on the same problem, medians of\n"
-        "up to 15 runs made in turn, as many as fit into two seconds, and LIBLINEAR's over ours: above 1\n"
-        "ours is faster. LIBLINEAR's dual weights, which it does not give, are those of an untimed run on\n"
-        "points with a tiny feature of their own each, which takes the same steps; both are judged by the\n"
-        "same certificate, and LIBLINEAR's tolerance is the loosest of three in each power of ten.",
+        "Seconds of `dcd` and of LIBLINEAR at the same certified gap and on the same problem, medians\n"
+        "of up to 15 runs made in turn, as many as fit into two seconds, and LIBLINEAR's over ours:\n"
+        "above 1 ours is faster. LIBLINEAR's dual weights, which it does not give, are those of an\n"
+        "untimed run on points with a tiny feature of their own each, which takes the same steps. Both\n"
+        "are judged by the same certificate; LIBLINEAR's tolerance is the loosest of two in each power\n"
+        "of ten.",
         ("data", "C", "gap", "`dcd`", "LIBLINEAR", "ratio"),
         linear_dual.against_liblinear(),
     )

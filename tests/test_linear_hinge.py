@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import qpsvm
 from problems.clouds import cloud, sparse_clouds, two_clouds, weights
 from qpsvm import HingePrimal, Status
+from qpsvm.choice import find
 from qpsvm.solvers.rows import rows_of
 
 X, Y = two_clouds(400, 12, seed=31)
@@ -66,6 +67,43 @@ def test_equal_entries_are_held_once_and_change_nothing(n_features, bias):
     assert binary.value == pytest.approx(plain.value, rel=1e-8)
 
 
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("width", [np.int32, np.int64])
+def test_the_order_of_the_points_comes_back(bias, width):
+    """CSR rows are rearranged inside; start, margins and answer keep the order given."""
+    points, y = sparse_clouds(203, 20, seed=37)
+    points = sp.csr_matrix(points)
+    points.indices, points.indptr = points.indices.astype(width), points.indptr.astype(width)
+    order = np.argsort(y, kind="stable")
+    plain = solved(HingePrimal(points, y, C[:203], bias=bias), tol=1e-9)
+    other = solved(HingePrimal(points[order], y[order], C[:203][order], bias=bias), tol=1e-9)
+    np.testing.assert_allclose(other.dual, plain.dual[order], atol=1e-3 * np.max(plain.dual))
+    again = qpsvm.solve(HingePrimal(points, y, C[:203], bias=bias), "dcd", tol=1e-8, x0=plain)
+    assert again.n_iter == 0 and again.converged
+
+
+def test_a_rearranged_matrix_has_the_same_rows():
+    points, order = sp.random(40, 30, 0.2, format="csr", random_state=38), np.arange(40)[::-1]
+    data, columns, ends = rows_of(points, order)
+    ends = ends.astype(np.int64)
+    np.testing.assert_array_equal(
+        sp.csr_matrix((data, columns.astype(int), ends), (40, 30)).toarray(),
+        points.toarray()[order],
+    )
+
+
+def test_sweeps_end_where_their_own_gap_says_so():
+    """A round ends at the tolerance: a tight one goes on within the round, a loose one does not."""
+    points, y = sparse_clouds(400, 20, seed=39)
+    problem = HingePrimal(points, y, 0.01, bias=False)
+    loose, tight = (
+        solved(problem, tol=tol, newton=False, max_iter=20).counters["visits"]
+        for tol in (1e-2, 1e-6)
+    )
+    fixed = solved(problem, tol=1e-2, newton=False, target=0.0).counters["visits"]
+    assert loose < tight and loose < fixed
+
+
 @pytest.mark.parametrize("method", ["dcd", "pegasos"])
 def test_a_seed_repeats_bit_for_bit_and_another_differs(method):
     problem = HingePrimal(X, Y, 1.0, bias=False)
@@ -112,6 +150,21 @@ def test_pegasos_closes_its_gap_like_one_over_the_epochs(batch):
 def test_an_infinite_penalty_does_not_fit(method):
     with pytest.raises(qpsvm.MethodMismatchError, match=method):
         qpsvm.solve(HingePrimal(X, Y, np.inf, bias=False), method)
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_auto_weighs_penalties_by_the_points(scale):
+    """With a bias: `dcd` below a mean of C_i |x_i|^2 of 0.3, from 1,000 points on."""
+    points, y = two_clouds(1000, 5, seed=36)
+    points = scale * points
+    mean = np.mean(HingePrimal(points, y).as_qp().gram.diag())
+
+    def picked(penalty, m=1000):
+        return find(HingePrimal(points[:m], y[:m], penalty), "auto", {})[1]
+
+    assert picked(0.299 / mean) == "dcd"
+    assert picked(0.301 / mean) == "crsvm"
+    assert picked(0.01 / mean, 999) == "crsvm"
 
 
 def test_auto_takes_coordinate_descent_without_bias():
