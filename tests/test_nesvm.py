@@ -38,8 +38,8 @@ HINGE = [
     if family == "hinge_primal" or instance.data()["kernel"][0] != "linear"
 ]
 OUT_OF_REACH = ("hinge/random-rbf-C1e6",)
-"""At the smoothing that leaves 1e-4 of its value, 3e-8, the loss may be 7e14 times as curved as the penalty:
-the steps of an accelerated method grow with the square root of that."""
+"""At the smoothing that leaves 1e-4 of its value, 3e-8, the loss may be 7e14 times as curved as the
+penalty: the steps of an accelerated method grow with the square root of that."""
 each = pytest.mark.parametrize("instance", HINGE, ids=str)
 
 

@@ -116,7 +116,7 @@ class DualCoordinateDescent(HingeOnFactor):
         x = np.zeros(problem.m) if x0 is None else domain.repair(x0)
         random = np.array([rng.integers(1, 2**62)], np.uint64)
         at: Any = slice(None)
-        if sp.issparse(X):
+        if sp.issparse(X):  # each run takes points from RUN places, equally far apart
             apart = -(-problem.m // RUN)
             at = np.arange(RUN * apart).reshape(RUN, apart).T.ravel()
             at = at[at < problem.m]
