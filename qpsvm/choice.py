@@ -8,7 +8,7 @@ import numpy as np
 
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, MethodMismatchError
-from qpsvm.forms import QP, Form
+from qpsvm.forms import HINGE, QP, Form
 from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
 from qpsvm.margin import MarginProblem
@@ -18,6 +18,9 @@ LARGE = 1000
 
 WEAK = 0.3
 """Mean of C_i |x_i|^2 below which most weights are at their bounds, and few Newton steps are needed."""
+
+FIRM = 5.0
+"""The same mean from which, on dense points without bias, Newton steps do most of the work."""
 
 
 def check_problem(problem: Any) -> None:
@@ -88,11 +91,14 @@ def auto(qp: Form | None) -> tuple[str, str]:
     X = qp.gram.kernel.factor() if isinstance(qp.gram, SignedGram) else None
     factor = X is not None and X.shape[1] <= qp.m
     few = "the Gram has a factor with no more columns than there are points"
+    force = 1.0  # of the penalties on many points: neither weak nor firm where there are few
+    if X is not None and isinstance(qp.domain, HINGE) and qp.m >= LARGE:
+        force = float(np.mean(qp.domain.upper * qp.gram.diag()))
+    weak = isinstance(qp.domain, BoxHyperplane) and force < WEAK
     free = X is not None and isinstance(qp.domain, PenaltyBox)
-    weak = (X is not None and isinstance(qp.domain, BoxHyperplane) and qp.m >= LARGE) and float(
-        np.mean(qp.domain.upper * qp.gram.diag())
-    ) < WEAK
+    firm = free and factor and isinstance(X, np.ndarray) and force > FIRM
     rules = (
+        (firm, "crsvm", "the Gram has a dense factor and the penalties are large"),
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
         (weak, "dcd", "the Gram has a factor and the penalties are small"),
         (factor, "crsvm", few),

@@ -167,6 +167,22 @@ def test_auto_weighs_penalties_by_the_points(scale):
     assert picked(0.01 / mean, 999) == "crsvm"
 
 
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_auto_weighs_them_without_bias_on_dense_points(scale):
+    """There `crsvm` above a mean of 5, from 1,000 points on; `dcd` on CSR points at any penalty."""
+    points, y = two_clouds(1000, 5, seed=36)
+    points = scale * points
+    mean = np.mean(np.sum(points**2, axis=1))
+
+    def picked(points, penalty, m=1000):
+        return find(HingePrimal(points[:m], y[:m], penalty, bias=False), "auto", {})[1]
+
+    assert picked(points, 4.99 / mean) == "dcd"
+    assert picked(points, 5.01 / mean) == "crsvm"
+    assert picked(points, 500.0 / mean, 999) == "dcd"
+    assert picked(sp.csr_matrix(points), 500.0 / mean) == "dcd"
+
+
 def test_auto_takes_coordinate_descent_without_bias():
     assert qpsvm.solve(HingePrimal(X, Y, bias=False)).method == "dcd"
     assert qpsvm.solve(HingePrimal(X, Y)).method == "crsvm"
