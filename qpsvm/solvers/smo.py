@@ -14,7 +14,7 @@ simplex it is pairwise Frank-Wolfe with a second-order away vertex).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,17 @@ from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, Simp
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.extremes import (
+    GREATEST,
+    first_of,
+    greatest_key,
+    greatest_key_of,
+    least_key_of,
+    vectorized,
+)
+from qpsvm.solvers.prefetch import Prefetch
 from qpsvm.solvers.starts import for_pairs
-from qpsvm.solvers.steps import LANES, MISSING, held, least, touch, vectorized
+from qpsvm.solvers.steps import MISSING, TILE, held, touch
 
 WHOLE = 2000
 """Points up to which the first missing column brings all of them, in one block of milliseconds."""
@@ -55,7 +64,9 @@ class SMO(Solver):
         if isinstance(problem.domain, PenaltyBox):
             done, why = singles(cols, *state.arrays()[1:], n_steps, missing)
         else:
-            done, why = pairs(cols, *state.arrays(), n_steps, 0.0, missing)
+            if state.reading is None:
+                state.reading = read(cols, state.z, state.s, state.grow, state.shrink)
+            done, why = pair_steps(cols, state.reading, *state.arrays(), n_steps, 0.0, missing)
         state.n_steps += done
         if why == MISSING:
             whole = problem.m <= min(WHOLE, problem.store.n_slots)
@@ -81,6 +92,7 @@ class PairState:
     grow: NDArray[np.float64]  # (n_groups, m): 0 where z x can grow in the group, else infinity
     shrink: NDArray[np.float64]  # (n_groups, m): 0 where z x can shrink in the group, else infinity
     n_steps: int = 0
+    reading: Reading | None = None  # what the steps read, unless s was set anew
 
     @classmethod
     def at(cls, problem: QP, x: NDArray[np.float64]) -> PairState:
@@ -104,6 +116,7 @@ class PairState:
         """Take over G x, and what x allows."""
         ridge, c = self.problem.gram.ridge, self.problem.linear
         self.s[:] = self.z * (product + ridge * self.x + c)
+        self.reading = None
         room_up = np.where(self.z > 0, self.x < self.upper, self.x > 0)
         room_down = np.where(self.z > 0, self.x > 0, self.x < self.upper)
         for g in range(len(self.grow)):
@@ -126,77 +139,115 @@ class PairState:
         return {"single" if isinstance(self.problem.domain, PenaltyBox) else "pair": self.n_steps}
 
 
+class Reading(NamedTuple):
+    """What a pass over all points reads beside their columns, and the extremes it notes by tiles."""
+
+    side: NDArray[np.int8]  # (m,), z times the sign
+    own: NDArray[np.float64]  # (m,), the diagonal of G + D
+    mark: NDArray[np.int32]  # (m,), GROWS and SHRINKS as z x can, + BITS times the group
+    low: NDArray[np.int64]  # (n_groups, n_tiles), key of the least s that can grow
+    high: NDArray[np.int64]  # (n_groups, n_tiles), key of the greatest s that can shrink
+    room: NDArray[np.float64]  # (TILE,), scratch
+
+
+GROWS, SHRINKS, BITS = 1, 2, 4
+
+
 @vectorized
-def _greatest(s: Any, barred: Any, best: Any) -> float:
-    """Return the greatest s - barred."""
-    best[:] = -np.inf
-    whole = len(s) // LANES * LANES
-    for start in range(0, whole, LANES):
-        a, bar = s[start : start + LANES], barred[start : start + LANES]
-        for l in range(LANES):
-            v = a[l] - bar[l]
-            best[l] = v if v > best[l] else best[l]
-    high = best.max()
-    for k in range(whole, len(s)):
-        high = max(high, s[k] - barred[k])
-    return high
+def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Any:
+    """Return what the steps read, for a new s."""
+    n_groups, m = grow.shape
+    n_tiles = (m + TILE - 1) // TILE
+    made = Reading(
+        np.empty(m, np.int8),
+        np.empty(m),
+        np.zeros(m, np.int32),
+        np.empty((n_groups, n_tiles), np.int64),
+        np.empty((n_groups, n_tiles), np.int64),
+        np.empty(TILE),
+    )
+    for k in range(m):
+        made.side[k] = np.int8(z[k] * cols.sign[k])
+        made.own[k] = cols.scale * (cols.diag[k] + cols.shift) + cols.ridge[k]
+    for g in range(n_groups):
+        for k in range(m):
+            can = (GROWS if grow[g, k] == 0.0 else 0) + (SHRINKS if shrink[g, k] == 0.0 else 0)
+            if can:
+                made.mark[k] = can + BITS * g
+    for tile in range(n_tiles):
+        _note(made, s, tile)
+    return made
+
+
+@vectorized
+def _note(made: Reading, s: Any, tile: int) -> None:
+    """Note the extremes of s over a tile."""
+    start = tile * TILE
+    stop = min(start + TILE, len(s))
+    for g in range(len(made.low)):
+        part, mark = s[start:stop], made.mark[start:stop]
+        made.low[g, tile] = least_key_of(part, mark, GROWS + BITS * g, ~SHRINKS)
+        made.high[g, tile] = greatest_key_of(part, mark, SHRINKS + BITS * g, ~GROWS)
+
+
+@vectorized
+def _gains(
+    row: Any,
+    side: Any,
+    own: Any,
+    mark: Any,
+    wanted: int,
+    s: Any,
+    low: float,
+    factor: float,
+    own_i: float,
+    shift: float,
+    tiny: float,
+    gain: Any,
+) -> None:
+    """Write the decrease of the value, but for 1/2, that a pair with each point of a tile brings.
+
+    It is (s_k - low)^2 / curvature.
+    """
+    for k in range(len(s)):
+        difference = (s[k] - low) * np.float64((mark[k] & ~GROWS) == wanted)
+        difference = difference if difference > 0.0 else 0.0
+        curvature = own_i + own[k] - factor * side[k] * (row[k] + shift)
+        curvature = curvature if curvature > tiny else tiny
+        gain[k] = difference * (difference / curvature)  # in this order nothing overflows
 
 
 @vectorized
 def _partner(
-    row: Any,
-    side: Any,
-    own: Any,
-    s: Any,
-    barred: Any,
-    i: int,
-    low: float,
-    fixed: Any,
-    best: Any,
-    at: Any,
+    row: Any, made: Reading, s: Any, g: int, i: int, low: float, low_key: int, fixed: Any
 ) -> int:
     """Return the coordinate with which moving weight to i decreases the value most, or -1.
 
-    The decrease is (s_k - low)^2 / curvature / 2. `row` is column i of K, `side` = z sign, `own`
-    the diagonal of G + D.
+    `row` is column i of K.
     """
     scale, shift, tiny = fixed
-    factor, own_i = 2.0 * scale * side[i], own[i]
-    for l in range(LANES):
-        best[l], at[l] = 0.0, -1
-    whole = len(s) // LANES * LANES
-    for start in range(0, whole, LANES):
-        stop = start + LANES
-        a, bar, k_i = s[start:stop], barred[start:stop], row[start:stop]
-        way, d = side[start:stop], own[start:stop]
-        for l in range(LANES):
-            difference = a[l] - low - bar[l]
-            difference = difference if difference > 0.0 else 0.0
-            curvature = own_i + d[l] - factor * way[l] * (k_i[l] + shift)
-            curvature = curvature if curvature > tiny else tiny
-            v = difference * (difference / curvature)  # in this order nothing overflows
-            better = v > best[l]
-            best[l] = v if better else best[l]
-            at[l] = start + l if better else at[l]
-    most, where = 0.0, -1
-    for l in range(LANES):
-        if at[l] >= 0 and (best[l] > most or (best[l] == most and at[l] < where)):
-            most, where = best[l], at[l]
-    for k in range(whole, len(s)):
-        difference = max(s[k] - low - barred[k], 0.0)
-        curvature = max(own_i + own[k] - factor * side[k] * (row[k] + shift), tiny)
-        v = difference * (difference / curvature)
-        if v > most:
-            most, where = v, k
+    most, where = np.int64(0), -1  # the key of 0
+    for tile in range(made.high.shape[1]):
+        if made.high[g, tile] <= low_key:  # nothing to gain here
+            continue
+        start = tile * TILE
+        stop = min(start + TILE, len(s))
+        gain = made.room[: stop - start]
+        side, own, mark = made.side[start:stop], made.own[start:stop], made.mark[start:stop]
+        wanted, factor = SHRINKS + BITS * g, 2.0 * scale * made.side[i]
+        part = s[start:stop]
+        _gains(
+            row[start:stop], side, own, mark, wanted, part, low, factor, made.own[i], shift, tiny, gain
+        )
+        key = greatest_key(gain)
+        if key > most:
+            most, where = key, start + first_of(gain, key, mark, 0, 0)
     return where
 
 
 @vectorized
-def _shift_pair(
-    row_i: Any, row_j: Any, side: Any, a: float, b: float, shift: float, s: Any
-) -> None:
-    """Add side (a (k_i + shift) + b (k_j + shift)) to s."""
-    rest = (a + b) * shift
+def _shift_pair(row_i: Any, row_j: Any, side: Any, a: float, b: float, rest: float, s: Any) -> None:
+    """Add side (a k_i + b k_j + rest) to s."""
     for k in range(len(s)):
         s[k] += side[k] * (a * row_i[k] + b * row_j[k] + rest)
 
@@ -218,26 +269,56 @@ def pairs(
 
     It is stalled once no pair's gradients differ by more than `spread`.
     """
-    n_groups = len(grow)
-    side = z * cols.sign
-    own = cols.scale * (cols.diag + cols.shift) + cols.ridge
-    fixed = (cols.scale, cols.shift, 1e-12 * np.max(own))
-    tiny = fixed[2]
-    best, at = np.empty(LANES), np.empty(LANES, np.int64)
+    made = read(cols, z, s, grow, shrink)
+    return pair_steps(cols, made, z, upper, x, s, grow, shrink, n_steps, spread, missing)
+
+
+@vectorized
+def pair_steps(
+    cols: Columns,
+    made: Reading,
+    z: Any,
+    upper: Any,
+    x: Any,
+    s: Any,
+    grow: Any,
+    shrink: Any,
+    n_steps: int,
+    spread: float,
+    missing: Any,
+) -> Any:
+    """Do what `pairs` does, given what it reads."""
+    n_groups, n_tiles = made.low.shape
+    side, own = made.side, made.own
+    tiny = 1e-12 * np.max(own)
+    fixed = (cols.scale, cols.shift, tiny)
+    cell = np.empty(1, np.int64)
     for step in range(n_steps):
-        g, i, low, violation = 0, -1, 0.0, 0.0
+        g, i, low, low_key, violation = 0, -1, 0.0, GREATEST, 0.0
         for h in range(n_groups):
-            lowest, candidate = least(s, grow[h], best, at)
-            most = _greatest(s, shrink[h], best)
-            if most - lowest > violation:
-                g, i, low, violation = h, candidate, lowest, most - lowest
+            tile, least, most = 0, GREATEST, -GREATEST
+            for t in range(n_tiles):
+                if made.low[h, t] < least:
+                    tile, least = t, made.low[h, t]
+                if made.high[h, t] > most:
+                    most = made.high[h, t]
+            if least == GREATEST or most == -GREATEST:
+                continue
+            start = tile * TILE
+            stop = min(start + TILE, len(s))
+            mark = made.mark[start:stop]
+            k = start + first_of(s[start:stop], least, mark, GROWS + BITS * h, ~SHRINKS)
+            cell[0] = most ^ ((most >> 63) & GREATEST)
+            apart = cell.view(np.float64)[0] - s[k]
+            if apart > violation:
+                g, i, low, low_key, violation = h, k, s[k], least, apart
         if i < 0 or violation <= spread:
             return step, 1
         if not held(cols, i):
             missing[:] = i
             return step, MISSING
         row_i = cols.store[cols.slot[i]]
-        j = _partner(row_i, side, own, s, shrink[g], i, low, fixed, best, at)
+        j = _partner(row_i, made, s, g, i, low, low_key, fixed)
         if j < 0 or j == i:
             return step, 1
         if not held(cols, j):
@@ -258,44 +339,36 @@ def pairs(
             x[i] = upper[i] if z[i] > 0.0 else 0.0
         if t >= room_j:
             x[j] = 0.0 if z[j] > 0.0 else upper[j]
-        change = cols.scale * t
-        _shift_pair(row_i, row_j, side, change * side[i], -change * side[j], cols.shift, s)
-        s[i] += cols.ridge[i] * t
-        s[j] -= cols.ridge[j] * t
         for k in (i, j):
             full, empty = x[k] >= upper[k], x[k] <= 0.0
-            grow[g, k] = np.inf if (full if z[k] > 0.0 else empty) else 0.0
-            shrink[g, k] = np.inf if (empty if z[k] > 0.0 else full) else 0.0
+            stuck, fixed_down = (full, empty) if z[k] > 0.0 else (empty, full)
+            grow[g, k] = np.inf if stuck else 0.0
+            shrink[g, k] = np.inf if fixed_down else 0.0
+            can = (0 if stuck else GROWS) + (0 if fixed_down else SHRINKS)
+            made.mark[k] = can + BITS * g
+        change = cols.scale * t
+        a, b = change * side[i], -change * side[j]
+        for tile in range(n_tiles):
+            start = tile * TILE
+            stop = min(start + TILE, len(s))
+            near, far, way = row_i[start:stop], row_j[start:stop], side[start:stop]
+            _shift_pair(near, far, way, a, b, (a + b) * cols.shift, s[start:stop])
+            if start <= i < stop:
+                s[i] += cols.ridge[i] * t
+            if start <= j < stop:
+                s[j] -= cols.ridge[j] * t
+            _note(made, s, tile)
     return n_steps, 0
 
 
 @vectorized
-def _steepest(own: Any, s: Any, grow: Any, shrink: Any, tiny: float, best: Any, at: Any) -> int:
-    """Return the coordinate whose best step decreases the value most, s^2 / own / 2, or -1."""
-    for l in range(LANES):
-        best[l], at[l] = 0.0, -1
-    whole = len(s) // LANES * LANES
-    for start in range(0, whole, LANES):
-        stop = start + LANES
-        a, up, down, d = s[start:stop], grow[start:stop], shrink[start:stop], own[start:stop]
-        for l in range(LANES):
-            rise, fall = -a[l] - up[l], a[l] - down[l]
-            slope = rise if rise > fall else fall
-            slope = slope if slope > 0.0 else 0.0
-            v = slope * (slope / (d[l] if d[l] > tiny else tiny))
-            better = v > best[l]
-            best[l] = v if better else best[l]
-            at[l] = start + l if better else at[l]
-    most, where = 0.0, -1
-    for l in range(LANES):
-        if at[l] >= 0 and (best[l] > most or (best[l] == most and at[l] < where)):
-            most, where = best[l], at[l]
-    for k in range(whole, len(s)):
-        slope = max(-s[k] - grow[k], s[k] - shrink[k], 0.0)
-        v = slope * (slope / max(own[k], tiny))
-        if v > most:
-            most, where = v, k
-    return where
+def _single_gains(own: Any, s: Any, grow: Any, shrink: Any, tiny: float, gain: Any) -> None:
+    """Write the decrease of the value, s^2 / own but for 1/2, that each point of a tile brings."""
+    for k in range(len(s)):
+        rise, fall = -s[k] - grow[k], s[k] - shrink[k]
+        slope = rise if rise > fall else fall
+        slope = slope if slope > 0.0 else 0.0
+        gain[k] = slope * (slope / (own[k] if own[k] > tiny else tiny))
 
 
 @vectorized
@@ -305,11 +378,30 @@ def singles(
     """Make steps of one coordinate in place; return the number done and why it came back."""
     own = cols.scale * (cols.diag + cols.shift) + cols.ridge
     tiny = 1e-12 * np.max(own)
-    best, at = np.empty(LANES), np.empty(LANES, np.int64)
-    for step in range(n_steps):
-        i = _steepest(own, s, grow[0], shrink[0], tiny, best, at)
-        if i < 0:
+    m, sign = len(s), cols.sign
+    n_tiles = (m + TILE - 1) // TILE
+    gain, keys = np.empty(m), np.empty(n_tiles, np.int64)
+    row, change, i, rise = cols.store[0], 0.0, 0, 0.0  # the first pass only looks
+    for step in range(n_steps + 1):
+        for tile in range(n_tiles):
+            start = tile * TILE
+            stop = min(start + TILE, m)
+            if step > 0:
+                for k in range(start, stop):
+                    s[k] += change * sign[k] * (row[k] + cols.shift)
+                if start <= i < stop:
+                    s[i] += rise
+            part, up, down = s[start:stop], grow[0, start:stop], shrink[0, start:stop]
+            _single_gains(own[start:stop], part, up, down, tiny, gain[start:stop])
+            keys[tile] = greatest_key(gain[start:stop])
+        if step == n_steps:
+            break
+        tile = np.argmax(keys)
+        if keys[tile] <= 0:  # the key of 0
             return step, 1
+        start = tile * TILE
+        part = gain[start : min(start + TILE, m)]
+        i = start + np.argmax(part)
         if not held(cols, i):
             missing[:] = i
             return step, MISSING
@@ -318,17 +410,14 @@ def singles(
         t = min(abs(s[i]) / max(own[i], tiny), room)
         if t > 1e300:  # the value falls without end along this coordinate
             return step, 1
-        up = s[i] < 0.0
+        up_hill = s[i] < 0.0
         before = x[i]
         if t >= room:
-            x[i] = upper[i] if up else 0.0
+            x[i] = upper[i] if up_hill else 0.0
         else:
-            x[i] += t if up else -t
-        change = cols.scale * cols.sign[i] * (x[i] - before)
-        row, sign = cols.store[cols.slot[i]], cols.sign
-        for k in range(len(s)):
-            s[k] += change * sign[k] * (row[k] + cols.shift)
-        s[i] += cols.ridge[i] * (x[i] - before)
+            x[i] += t if up_hill else -t
+        change, rise = cols.scale * cols.sign[i] * (x[i] - before), cols.ridge[i] * (x[i] - before)
+        row = cols.store[cols.slot[i]]
         grow[0, i] = np.inf if x[i] >= upper[i] else 0.0
         shrink[0, i] = np.inf if x[i] <= 0.0 else 0.0
     return n_steps, 0
