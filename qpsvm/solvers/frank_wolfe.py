@@ -48,7 +48,6 @@ from qpsvm.solvers.rules import (
     DROP,
     PAIR,
     RULES,
-    STEP_KINDS,
     TOWARD,
     TRIANGLE,
     best_of_triangle,
@@ -56,24 +55,19 @@ from qpsvm.solvers.rules import (
     decrease,
 )
 from qpsvm.solvers.starts import random_ball, two_points
-from qpsvm.solvers.prefetch import Prefetch, least_unheld
-from qpsvm.solvers.steps import (
-    MISSING,
-    TILE,
+from qpsvm.solvers.steps import MISSING, TILE, compiled, form, held, touch
+from qpsvm.solvers.support import (
+    FrankWolfeState,
     Move,
     Points,
     Support,
-    compiled,
     extreme,
-    form,
     gain_weight,
-    held,
     least,
     leave,
     scale_weights,
     slopes,
     sweep,
-    touch,
     weight_of,
 )
 
@@ -179,99 +173,6 @@ class FrankWolfe(Solver):
             sampled.refresh(state, product)
         else:
             state.look(problem, product)  # x was repaired
-
-
-@dataclass
-class FrankWolfeState:
-    """A point of the domain with its gradient.
-
-    The steps hold x as a list of the coordinates with weight; it is written out when asked for.
-    """
-
-    points: Points  # the problem as a pass over all points reads it
-    gradient: NDArray[np.float64]  # (G + D)x
-    support: Support  # the coordinates with weight
-    keys: NDArray[np.int64]  # (n_groups, n_tiles), least gradient of the points of a tile
-    point: NDArray[np.float64]  # x, unless it is stale
-    counts: NDArray[np.int64]  # steps by STEP_KINDS
-    ridge: NDArray[np.float64]  # D
-    prefetch: Prefetch  # which columns come along with missing ones
-    stale: bool = False
-
-    @classmethod
-    def at(cls, problem: QP, x: NDArray[np.float64]) -> FrankWolfeState:
-        """Return the state at x."""
-        domain, m, sign = problem.domain, problem.m, problem.gram.sign
-        assert isinstance(domain, SimplexProduct)
-        points = Points(
-            side=sign.astype(np.int8),
-            group=domain.group.astype(np.int32),
-            linear=problem.linear,
-            plain=problem.gram.plain,
-            flat=bool(np.all(problem.linear == problem.linear[0])),
-        )
-        support = Support(
-            index=np.empty(m, np.int64),
-            weight=np.empty(m),
-            mark=np.empty(m, np.int32),
-            slope=np.empty(m),
-            place=np.full(m, -1, np.int32),
-            size=np.zeros(1, np.int64),
-        )
-        keys = np.empty((domain.n_groups, -(-m // TILE)), np.int64)
-        counts = np.zeros(len(STEP_KINDS), np.int64)
-        state = cls(
-            points, np.empty(m), support, keys, x, counts, problem.gram.ridge, Prefetch(problem)
-        )
-        state.look(problem, problem.gram.product(x))
-        return state
-
-    def look(self, problem: QP, product: NDArray[np.float64]) -> None:
-        """Take over x, as it is written out, and G x."""
-        x, support = self.point, self.support
-        support.place[support.index[: support.size[0]]] = -1
-        some = np.flatnonzero(x > 0)
-        n = support.size[0] = len(some)
-        support.index[:n], support.weight[:n] = some, x[some]
-        support.mark[:n], support.place[some] = self.points.group[some], np.arange(n)
-        self.gradient[:] = product
-        self.gradient[some] += self.ridge[some] * x[some]
-        _search(problem.columns(), self.points, self.gradient, self.keys)
-
-    @property
-    def x(self) -> NDArray[np.float64]:
-        """The point, written out."""
-        if self.stale:
-            n = self.support.size[0]
-            self.point[:] = 0.0
-            self.point[self.support.index[:n]] = self.support.weight[:n]
-            self.stale = False
-        return self.point
-
-    @property
-    def product(self) -> NDArray[np.float64]:
-        """G x, without the ridge."""
-        n = self.support.size[0]
-        some, product = self.support.index[:n], self.gradient.copy()
-        product[some] -= self.ridge[some] * self.support.weight[:n]
-        return product
-
-    def wanted(self, slot: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """Return coordinates with the least gradients whose columns are not held."""
-        f = self.gradient if self.points.flat else self.gradient + self.points.linear
-        return least_unheld(f, self.points.group, len(self.keys), slot, count)
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Steps by kind."""
-        return dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
-
-
-@compiled
-def _search(cols: Columns, points: Points, q: Any, keys: Any) -> None:
-    """Find the least gradient of each tile."""
-    nothing = Move(np.empty(0, np.int64), np.empty(0), np.empty(0))
-    sweep(cols, points, 1.0, nothing, 0, q, keys, np.empty(TILE))
 
 
 @compiled

@@ -18,11 +18,20 @@ from qpsvm.forms import QP
 from qpsvm.gram.columns import ColumnStore
 from qpsvm.solvers.steps import compiled
 
-MOST = 256
-"""Columns of a block, at most: beyond that a column does not become cheaper."""
+FEWEST, MOST = 16, 256
+"""Columns that come along, if any do: BLAS takes as long for two as for sixteen of them."""
 
-ENTRIES = 1 << 24
-"""Entries of a block, at most: 64 MB in float32."""
+ENTRIES = 1 << 25
+"""Entries of what comes along, at most: 128 MB in float32."""
+
+FIXED, EACH = 2.0, 0.125
+"""What a block costs beyond the missing column, in columns evaluated alone, and each one in it."""
+
+SLACK = 0.125
+"""What may be spent on trial at each miss, in columns evaluated alone."""
+
+FADE = 63.0 / 64.0
+"""How much of what was earned and spent counts on at the next miss."""
 
 
 class Prefetch:
@@ -30,14 +39,16 @@ class Prefetch:
 
     Attributes
     ----------
-    ahead : int
-        Columns that come along now.
+    credit : float
+        Columns that came along and were read, each of which saved a column evaluated alone, less the
+        cost of all that came along, plus what may be tried.
     """
 
     def __init__(self, problem: QP) -> None:
-        self.ahead = 1
         self._most = min(MOST, ENTRIES // problem.m)
-        self._batches: list[tuple[NDArray[np.int64], int]] = []  # columns, when they came
+        self._waiting = np.empty(0, np.int64)  # columns that came along and were not read yet
+        self._since = np.empty(0, np.int64)  # when they came
+        self.credit = 0.0
 
     def serve(
         self,
@@ -53,51 +64,65 @@ class Prefetch:
         missing : ndarray of int
             What the step reads, held or not.
         candidates : callable
-            ``candidates(slot, count)`` returns at most so many coordinates whose columns are not held,
+            ``candidates(slot, count)`` returns about so many coordinates whose columns are not held,
             those that violate optimality most.
         """
-        self._judge(store)
-        room = min(self.ahead, store.n_slots // 4 - len(missing))
-        if room <= 0:
+        self._look(store)
+        most = min(self._most, store.n_slots // 4 - len(missing))
+        count = min(most, int((self.credit - FIXED) / EACH))
+        if count < FEWEST:
             store.ensure(missing)
             return
-        others = np.setdiff1d(candidates(store.slot, room + len(missing)), missing)[:room]
+        others = np.setdiff1d(candidates(store.slot, count + len(missing)), missing)
         store.ensure(np.concatenate([missing, others]))
-        self._batches.append((others, int(store.clock[0])))
+        self.credit -= FIXED + EACH * len(others)
+        self._waiting = np.concatenate([self._waiting, others])
+        self._since = np.concatenate([self._since, np.full(len(others), store.clock[0])])
 
-    def _judge(self, store: ColumnStore) -> None:
-        """Adapt to the use of the last columns that came along."""
+    def _look(self, store: ColumnStore) -> None:
+        """Count which columns were read since the last miss, forget those that were evicted."""
+        slots = store.slot[self._waiting]
+        read = (slots >= 0) & (store.stamp[slots] > self._since)
+        self.credit = FADE * self.credit + SLACK + np.count_nonzero(read)
+        wait = (slots >= 0) & ~read
+        self._waiting, self._since = self._waiting[wait], self._since[wait]
 
 
 def least_unheld(
     f: NDArray[np.float64],
-    group: NDArray[np.int32],
-    n_groups: int,
+    way: float,
+    mark: NDArray[np.integer],
+    wanted: int,
+    bits: int,
     slot: NDArray[np.int64],
     count: int,
 ) -> NDArray[np.int64]:
-    """Return coordinates of each group with the least f whose columns are not held."""
-    share = -(-count // n_groups)
-    found = np.empty((n_groups, share), np.int64)
-    for g in range(n_groups):
-        _collect(f, group, g, slot, found[g], np.empty(share))
+    """Return at most `count` coordinates whose columns are not held, those with the least way * f.
+
+    Only those with ``mark & bits == wanted`` count.
+    """
+    found, value = np.full(count, -1), np.full(count, np.inf)
+    if count:
+        _collect(f, way, mark, wanted, bits, slot, found, value)
     return found[found >= 0]
 
 
 @compiled
-def _collect(f: Any, group: Any, g: int, slot: Any, found: Any, value: Any) -> None:
-    """Collect the coordinates of a group with the least f in a heap, the greatest of them first."""
-    found[:] = -1
-    value[:] = np.inf
+def _collect(
+    f: Any, way: float, mark: Any, wanted: int, bits: int, slot: Any, found: Any, value: Any
+) -> None:
+    """Collect them in a heap, the greatest of them first."""
     for k in range(len(f)):
-        if f[k] < value[0] and slot[k] < 0 and group[k] == g:
-            at = 0
-            while 2 * at + 1 < len(value):
-                below = 2 * at + 1
-                if below + 1 < len(value) and value[below + 1] > value[below]:
-                    below += 1
-                if value[below] <= f[k]:
-                    break
-                value[at], found[at] = value[below], found[below]
-                at = below
-            value[at], found[at] = f[k], k
+        v = way * f[k]
+        if not (v < value[0] and slot[k] < 0 and (mark[k] & bits) == wanted):
+            continue
+        at = 0
+        while 2 * at + 1 < len(value):
+            below = 2 * at + 1
+            if below + 1 < len(value) and value[below + 1] > value[below]:
+                below += 1
+            if value[below] <= v:
+                break
+            value[at], found[at] = value[below], found[below]
+            at = below
+        value[at], found[at] = v, k
