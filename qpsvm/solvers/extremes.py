@@ -21,7 +21,7 @@ def vectorized(function: Any) -> Any:
 
 
 @vectorized
-def least_key(values: Any) -> int:
+def least_key(values: Any) -> Any:
     """Return the key of the least value."""
     bits = values.view(np.int64)
     low = GREATEST
@@ -32,7 +32,7 @@ def least_key(values: Any) -> int:
 
 
 @vectorized
-def greatest_key(values: Any) -> int:
+def greatest_key(values: Any) -> Any:
     """Return the key of the greatest value."""
     bits = values.view(np.int64)
     high = -GREATEST
@@ -43,7 +43,7 @@ def greatest_key(values: Any) -> int:
 
 
 @vectorized
-def least_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> int:
+def least_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
     """Return the key of the least value with ``mark & bits_of == wanted``; GREATEST if none is."""
     bits = values.view(np.int64)
     low = GREATEST
@@ -56,7 +56,7 @@ def least_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> int:
 
 
 @vectorized
-def greatest_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> int:
+def greatest_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
     """Return the key of the greatest value with ``mark & bits_of == wanted``; -GREATEST if none."""
     bits = values.view(np.int64)
     high = -GREATEST
@@ -69,7 +69,7 @@ def greatest_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> int:
 
 
 @vectorized
-def first_of(values: Any, key: int, mark: Any, wanted: int, bits_of: int) -> int:
+def first_of(values: Any, key: int, mark: Any, wanted: int, bits_of: int) -> Any:
     """Return the first position of a key, among the values that are marked as wanted; else -1."""
     bits = values.view(np.int64)
     for k in range(len(bits)):

@@ -293,7 +293,7 @@ def _advance(
                 for g in range(n_groups):
                     gain_weight(points, support, made, n_groups + g, high[g], -b * cap)
                 for j in range(2 * n_groups):
-                    weight = weight_of(support, made.index[j])
+                    weight = weight_of(support, made.at[j])
                     leave(support, made, j, full and j >= n_groups and weight < 1e-15)
                 _finish(cols, points, keep, made, 2 * n_groups, q, keys, room)
                 continue
@@ -353,5 +353,5 @@ def _finish(
 ) -> None:
     """Let the gradient follow a step of the weights."""
     for j in range(n):
-        touch(cols, made.index[j])
+        touch(cols, made.at[j])
     sweep(cols, points, keep, made, n, q, keys, room)

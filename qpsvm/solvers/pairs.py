@@ -33,10 +33,16 @@ class Reading(NamedTuple):
     low: NDArray[np.int64]  # (n_groups, n_tiles), key of the least s that can grow
     high: NDArray[np.int64]  # (n_groups, n_tiles), key of the greatest s that can shrink
     every: NDArray[np.bool_]  # (n_tiles,), whether all of it can grow, in the only group
+    able: NDArray[np.int64]  # (m,), in its first entries the coordinates that can shrink
+    n_able: NDArray[np.int64]  # (1,), how many they are
     room: NDArray[np.float64]  # (TILE,), scratch
+    plain: bool  # whether side is +1 everywhere
 
 
 GROWS, SHRINKS, BITS = 1, 2, 4
+
+FEW = 8
+"""Where one coordinate in so many can shrink, they are looked at one by one."""
 
 
 @vectorized
@@ -44,26 +50,49 @@ def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Any:
     """Return what the steps read, for a new s."""
     n_groups, m = grow.shape
     n_tiles = (m + TILE - 1) // TILE
+    side, n_plus = np.empty(m, np.int8), 0
+    for k in range(m):
+        side[k] = np.int8(z[k] * cols.sign[k])
+        n_plus += side[k] > 0
     made = Reading(
-        np.empty(m, np.int8),
+        side,
         np.empty(m),
         np.zeros(m, np.int32),
         np.empty((n_groups, n_tiles), np.int64),
         np.empty((n_groups, n_tiles), np.int64),
         np.zeros(n_tiles, np.bool_),
+        np.empty(m, np.int64),
+        np.zeros(1, np.int64),
         np.empty(TILE),
+        n_plus == m,
     )
     for k in range(m):
-        made.side[k] = np.int8(z[k] * cols.sign[k])
         made.own[k] = cols.scale * (cols.diag[k] + cols.shift) + cols.ridge[k]
     for g in range(n_groups):
         for k in range(m):
             can = (GROWS if grow[g, k] == 0.0 else 0) + (SHRINKS if shrink[g, k] == 0.0 else 0)
             if can:
-                made.mark[k] = can + BITS * g
+                _mark(made, k, can + BITS * g)
     for tile in range(n_tiles):
         _note(made, s, tile, True)
     return made
+
+
+@vectorized
+def _mark(made: Reading, k: int, mark: int) -> None:
+    """Mark a coordinate, and let it enter or leave the list of those that can shrink."""
+    before, n = made.mark[k] & SHRINKS, made.n_able[0]
+    made.mark[k] = mark
+    if before == (mark & SHRINKS):
+        return
+    made.n_able[0] = n - 1 if before else n + 1
+    if not before:
+        made.able[n] = k
+        return
+    for a in range(n):
+        if made.able[a] == k:
+            made.able[a] = made.able[n - 1]
+            return
 
 
 @vectorized
@@ -123,6 +152,8 @@ def _partner(
     `row` is column i of K.
     """
     scale, shift, tiny = fixed
+    if FEW * made.n_able[0] <= len(s):
+        return _partner_of_few(row, made, s, g, i, low, fixed)
     most, where = np.int64(0), -1  # the key of 0
     for tile in range(made.high.shape[1]):
         if made.high[g, tile] <= low_key:  # nothing to gain here
@@ -154,8 +185,33 @@ def _partner(
 
 
 @vectorized
-def _shift_pair(row_i: Any, row_j: Any, side: Any, a: float, b: float, rest: float, s: Any) -> None:
-    """Add side (a k_i + b k_j + rest) to s."""
+def _partner_of_few(row: Any, made: Reading, s: Any, g: int, i: int, low: float, fixed: Any) -> int:
+    """Do what `_partner` does where few can shrink: as on a simplex, whose points have few weights."""
+    scale, shift, tiny = fixed
+    own, factor = made.own, 2.0 * scale * made.side[i]
+    most, where = 0.0, -1
+    for a in range(made.n_able[0]):
+        k = made.able[a]
+        if (made.mark[k] & ~GROWS) != SHRINKS + BITS * g or s[k] <= low:
+            continue
+        difference = s[k] - low
+        curvature = max(own[i] + own[k] - factor * made.side[k] * (row[k] + shift), tiny)
+        gain = difference * (difference / curvature)
+        if gain > most or (gain == most and k < where):
+            most, where = gain, k
+    return where
+
+
+@vectorized
+def _add_pair(row_i: Any, row_j: Any, a: float, b: float, rest: float, s: Any) -> None:
+    for k in range(len(s)):
+        s[k] += a * row_i[k] + b * row_j[k] + rest
+
+
+@vectorized
+def _add_signed_pair(
+    row_i: Any, row_j: Any, side: Any, a: float, b: float, rest: float, s: Any
+) -> None:
     for k in range(len(s)):
         s[k] += side[k] * (a * row_i[k] + b * row_j[k] + rest)
 
@@ -253,14 +309,17 @@ def pair_steps(
             grow[g, k] = np.inf if stuck else 0.0
             shrink[g, k] = np.inf if fixed_down else 0.0
             can = (0 if stuck else GROWS) + (0 if fixed_down else SHRINKS)
-            made.mark[k] = can + BITS * g
+            _mark(made, k, can + BITS * g)
         change = cols.scale * t
         a, b = change * side[i], -change * side[j]
         for tile in range(n_tiles):
             start = tile * TILE
             stop = min(start + TILE, len(s))
-            near, far, way = row_i[start:stop], row_j[start:stop], side[start:stop]
-            _shift_pair(near, far, way, a, b, (a + b) * cols.shift, s[start:stop])
+            near, far, rest = row_i[start:stop], row_j[start:stop], (a + b) * cols.shift
+            if made.plain:
+                _add_pair(near, far, a, b, rest, s[start:stop])
+            else:
+                _add_signed_pair(near, far, side[start:stop], a, b, rest, s[start:stop])
             if start <= i < stop:
                 s[i] += cols.ridge[i] * t
             if start <= j < stop:

@@ -191,12 +191,12 @@ def singles(
             keys[tile] = greatest_key(gain[start:stop])
         if step == n_steps:
             break
-        tile = np.argmax(keys)
+        tile = int(np.argmax(keys))
         if keys[tile] <= 0:  # the key of 0
             return step, 1
         start = tile * TILE
         part = gain[start : min(start + TILE, m)]
-        i = start + np.argmax(part)
+        i = start + int(np.argmax(part))
         if not held(cols, i):
             missing[:] = i
             return step, MISSING

@@ -43,7 +43,7 @@ class Points(NamedTuple):
 class Support(NamedTuple):
     """The coordinates with positive weight, side by side in the first entries, in any order."""
 
-    index: NDArray[np.int64]  # (m,), the coordinate
+    at: NDArray[np.int64]  # (m,), the coordinate
     weight: NDArray[np.float64]  # (m,), its weight
     mark: NDArray[np.int32]  # (m,), its group
     slope: NDArray[np.float64]  # (m,), room for its gradient
@@ -57,7 +57,7 @@ class Move(NamedTuple):
     `rise` is the gain less what rounding would have left of a weight that becomes zero.
     """
 
-    index: NDArray[np.int64]
+    at: NDArray[np.int64]
     gain: NDArray[np.float64]
     rise: NDArray[np.float64]
 
@@ -98,7 +98,7 @@ class FrankWolfeState:
             flat=bool(np.all(problem.linear == problem.linear[0])),
         )
         support = Support(
-            index=np.empty(m, np.int64),
+            at=np.empty(m, np.int64),
             weight=np.empty(m),
             mark=np.empty(m, np.int32),
             slope=np.empty(m),
@@ -116,10 +116,10 @@ class FrankWolfeState:
     def look(self, problem: QP, product: NDArray[np.float64]) -> None:
         """Take over x, as it is written out, and G x."""
         x, support = self.point, self.support
-        support.place[support.index[: support.size[0]]] = -1
+        support.place[support.at[: support.size[0]]] = -1
         some = np.flatnonzero(x > 0)
         n = support.size[0] = len(some)
-        support.index[:n], support.weight[:n] = some, x[some]
+        support.at[:n], support.weight[:n] = some, x[some]
         support.mark[:n], support.place[some] = self.points.group[some], np.arange(n)
         self.gradient[:] = product
         self.gradient[some] += self.ridge[some] * x[some]
@@ -131,7 +131,7 @@ class FrankWolfeState:
         if self.stale:
             n = self.support.size[0]
             self.point[:] = 0.0
-            self.point[self.support.index[:n]] = self.support.weight[:n]
+            self.point[self.support.at[:n]] = self.support.weight[:n]
             self.stale = False
         return self.point
 
@@ -139,7 +139,7 @@ class FrankWolfeState:
     def product(self) -> NDArray[np.float64]:
         """G x, without the ridge."""
         n = self.support.size[0]
-        some = self.support.index[:n]
+        some = self.support.at[:n]
         if not self.ridge[some].any():
             return self.gradient
         product = self.gradient.copy()
@@ -204,7 +204,7 @@ def sweep(
         start = tile * TILE
         stop = min(start + TILE, m)
         for j in range(n):
-            i = move.index[j]
+            i = move.at[j]
             row = cols.store[cols.slot[i]][start:stop]
             t = move.gain[j] * cols.scale * cols.sign[i]
             old = keep if j == 0 else 1.0
@@ -213,7 +213,7 @@ def sweep(
             else:
                 _add_signed(row, points.side[start:stop], old, t, t * cols.shift, q[start:stop])
         for j in range(n):
-            i = move.index[j]
+            i = move.at[j]
             if start <= i < stop:
                 q[i] += cols.ridge[i] * move.rise[j]
         f = _gradient(points, q, start, stop, room)
@@ -242,7 +242,7 @@ def least(points: Points, q: Any, keys: Any, g: int, room: Any) -> Any:
 def slopes(points: Points, support: Support, q: Any) -> Any:
     """Note the gradient over the support; return x'f and x'(G + D)x."""
     n = support.size[0]
-    index, weight, slope = support.index[:n], support.weight[:n], support.slope[:n]
+    index, weight, slope = support.at[:n], support.weight[:n], support.slope[:n]
     stride = np.uintp(0 if points.flat else 1)
     xf = 0.0
     xqx = 0.0
@@ -273,8 +273,8 @@ def extreme(support: Support, g: int, n_groups: int, greatest: bool) -> Any:
     while True:  # of equal ones the one with the least coordinate
         more = first_of(slope[rest:], key, mark[rest:], g, -1)
         if more < 0:
-            return slope[at], support.index[at]
-        at = rest + more if support.index[rest + more] < support.index[at] else at
+            return slope[at], support.at[at]
+        at = rest + more if support.at[rest + more] < support.at[at] else at
         rest += more + 1
 
 
@@ -299,22 +299,22 @@ def gain_weight(points: Points, support: Support, move: Move, j: int, i: int, ga
     if a < 0:
         a = support.size[0]
         support.size[0] = a + 1
-        support.index[a], support.weight[a] = i, 0.0
+        support.at[a], support.weight[a] = i, 0.0
         support.mark[a], support.place[i] = points.group[i], a
     support.weight[a] += gain
-    move.index[j], move.gain[j], move.rise[j] = i, gain, gain
+    move.at[j], move.gain[j], move.rise[j] = i, gain, gain
 
 
 @compiled
 def leave(support: Support, move: Move, j: int, gone: bool) -> None:
     """Let the coordinate of the j-th part leave the support if it is `gone` or has no weight."""
-    i = move.index[j]
+    i = move.at[j]
     a = support.place[i]
     if a < 0 or (support.weight[a] > 0.0 and not gone):
         return
     move.rise[j] -= support.weight[a]
     last = support.size[0] - 1
     support.size[0] = last
-    support.index[a], support.weight[a] = support.index[last], support.weight[last]
-    support.mark[a], support.place[support.index[a]] = support.mark[last], a
+    support.at[a], support.weight[a] = support.at[last], support.weight[last]
+    support.mark[a], support.place[support.at[a]] = support.mark[last], a
     support.place[i] = -1
