@@ -17,12 +17,14 @@ import numpy as np
 import qpsvm
 from asv_benchmarks.common import compile_steps
 from asv_benchmarks.pages import head, row
-from qpsvm import RBF, Cached, MEBDual
+from qpsvm import RBF, Cached, MEBDual, PolytopeDistanceDual
 
 FIGURE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "scaling.png"
 SIZES = (10_000, 100_000, 1_000_000)
-METHODS = ("fw", "mfw")
-STEPS = {10_000: 4000, 100_000: 800, 1_000_000: 120}
+METHODS = ("fw", "mfw", "pfw", "bpfw", "smo", "gilbert", "mdm")
+TWO = ("gilbert", "mdm")
+"""Methods of the distance of two polytopes."""
+STEPS = 1000
 DIMENSION = 10
 
 
@@ -31,7 +33,8 @@ def page() -> Iterator[str]:
     yield from head(
         "scaling",
         "Time of an iteration",
-        f"The ball of normal points in {DIMENSION} dimensions, RBF, single precision.\n"
+        f"The ball of normal points in {DIMENSION} dimensions, RBF, single precision; for `gilbert` and\n"
+        "`mdm` the distance between two clouds of them.\n"
         "*miss*: microseconds of an iteration of a fresh solve, the columns that it computes and the\n"
         "checks included; *held*: the same iterations once more, every column held (`Cached`).",
         runs=1,
@@ -65,12 +68,13 @@ def page() -> Iterator[str]:
 def measure(method: str, m: int) -> tuple[int, int, float, float]:
     """Return iterations, columns, and seconds an iteration with misses and with held columns."""
     X = np.random.default_rng(0).standard_normal((m, DIMENSION)).astype(np.float32)
+    y = np.where(np.arange(m) % 2, 1.0, -1.0)
+    X[y > 0, 0] += 8.0 * (method in TWO)
     kernel = RBF(X, "mean-distance")
     kernel.block(np.arange(2))  # moves and squares the points once
-    problem = MEBDual(Cached(kernel, 3 << 30))
-    runs = [
-        qpsvm.solve(problem, method, tol=1e-12, max_iter=STEPS[m], start="two-point") for _ in "ab"
-    ]
+    held = Cached(kernel, 3 << 30)
+    problem = PolytopeDistanceDual(held, y) if method in TWO else MEBDual(held)
+    runs = [qpsvm.solve(problem, method, tol=1e-12, max_iter=STEPS) for _ in "ab"]
     assert runs[0].n_iter == runs[1].n_iter and runs[1].counters["columns"] == 0
     fresh, again = (r.timings["iterate"] / r.n_iter for r in runs)
     return runs[0].n_iter, runs[0].counters["columns"], fresh, again

@@ -61,7 +61,7 @@ def test_the_columns_are_announced_before_they_are_taken():
 
 def test_no_more_is_held_than_was_computed():
     result = solve(HingeDual(RBF(X, 0.1), Y), "smo", max_iter=50)
-    assert result.counters["bytes"] == COLUMN * result.counters["columns"] < 101 * COLUMN
+    assert result.counters["bytes"] == COLUMN * result.counters["columns"] < 250 * COLUMN
     K = RBF(X[:50]).block(np.arange(50))
     assert solve(HingeDual(K, Y[:50])).counters["bytes"] == 0  # the matrix is the user's
 

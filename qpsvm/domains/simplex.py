@@ -113,16 +113,18 @@ def simplex(m: int) -> SimplexProduct:
 def water_level(g: NDArray[np.float64], d: NDArray[np.float64]) -> float:
     """Return rho with sum_i max(rho - g_i, 0) / d_i = 1, at most min of g_i where d_i = 0.
 
-    Since no a_i exceeds 1, only g_i below min(g + d) can matter: nothing else is sorted.
+    Since no a_i exceeds 1, only g_i below min(g + d) can matter. The level over too many points is
+    too high: those above it are left out until none is (Michelot 1986), which needs no sort.
     """
     low = float(np.min(g))
     top = float(np.min(g + d)) if d.any() else low
     if top <= low:
         return low
-    below = g < top
-    rise, d = g[below] - low, d[below]
-    order = np.argsort(rise)
-    rise, d = rise[order], d[order]
-    level = (1.0 + np.cumsum(rise / d)) / np.cumsum(1.0 / d)
-    following = np.append(rise[1:], top - low)
-    return low + float(min(level[np.argmax(level <= following)], top - low))
+    below = np.flatnonzero(g < top)
+    rise, part = g[below] - low, 1.0 / d[below]
+    while True:
+        level = (1.0 + float(part @ rise)) / float(np.sum(part))
+        under = rise < level
+        if under.all():
+            return low + min(level, top - low)
+        rise, part = rise[under], part[under]

@@ -38,6 +38,9 @@ ROWS = 1024
 FILL_ENTRIES = 1 << 19
 """Entries of a block of columns that are multiplied and swept at a time: 2 MB in float32."""
 
+FILL_ROWS = 1 << 14
+"""Most points at a time: BLAS repacks them, and more would leave the cache meanwhile."""
+
 
 @dataclass(frozen=True, eq=False)
 class RBF(PointGram):
@@ -138,7 +141,8 @@ class RBF(PointGram):
         from qpsvm.gram.sweep import scatter, sweep
 
         points, norms = self._points, self._norms
-        few, a, width = points[columns], norms[columns], max(512, FILL_ENTRIES // len(columns))
+        few, a = points[columns], norms[columns]
+        width = min(FILL_ROWS, max(512, FILL_ENTRIES // len(columns)))
 
         def piece(start: int) -> None:
             at = slice(start, min(start + width, self.m))

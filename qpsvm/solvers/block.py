@@ -13,7 +13,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from qpsvm.gram.columns import Columns
-from qpsvm.solvers.smo import pairs
+from qpsvm.solvers.pairs import pairs
 
 MEMBERS, FACE = 0, 1  # entries of Block.sizes
 EPS = 2.220446049250313e-16

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
+from qpsvm.solvers.pairs import pairs
 from qpsvm.solvers.passes import accumulate, extend
-from qpsvm.solvers.smo import PairState, pairs
+from qpsvm.solvers.smo import PairState
 
 
 @dataclass

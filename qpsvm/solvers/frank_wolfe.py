@@ -31,7 +31,7 @@ differ from it:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,7 +48,6 @@ from qpsvm.solvers.rules import (
     DROP,
     PAIR,
     RULES,
-    STEP_KINDS,
     TOWARD,
     TRIANGLE,
     best_of_triangle,
@@ -56,7 +55,21 @@ from qpsvm.solvers.rules import (
     decrease,
 )
 from qpsvm.solvers.starts import random_ball, two_points
-from qpsvm.solvers.steps import LANES, MISSING, compiled, form, held, move, note, scan
+from qpsvm.solvers.steps import MISSING, TILE, compiled, form, held, touch
+from qpsvm.solvers.support import (
+    FrankWolfeState,
+    Move,
+    Points,
+    Support,
+    extreme,
+    gain_weight,
+    least,
+    leave,
+    scale_weights,
+    slopes,
+    sweep,
+    weight_of,
+)
 
 FEWEST = 100
 """Steps between two checks, at least."""
@@ -134,25 +147,23 @@ class FrankWolfe(Solver):
         """Run the compiled steps until they are done or a column is missing, then fill it."""
         if self.sampling is not None:
             return sampled.advance(state, n_steps, self.sampling, self.rule == "away")
-        domain = problem.domain
-        assert isinstance(domain, SimplexProduct) and problem.store is not None
-        missing = np.full(2 * domain.n_groups + 2, -1, np.int64)
+        assert problem.store is not None
+        missing = np.full(2 * len(state.keys) + 2, -1, np.int64)
+        cols = problem.columns()
         done, why = _advance(
             RULES[self.rule],
-            problem.columns(),
-            domain.group,
-            problem.linear,
-            state.x,
-            state.product,
+            cols,
+            state.points,
+            state.gradient,
             state.support,
-            state.n_support,
-            state.bar,
+            state.keys,
             n_steps,
             missing,
             state.counts,
         )
+        state.stale = True
         if why == MISSING:
-            problem.store.ensure(missing[missing >= 0])
+            state.prefetch.serve(problem.store, missing[missing >= 0], state.wanted)
             why = Stop.BUDGET.value
         return Reply(done, Stop(why))
 
@@ -161,69 +172,26 @@ class FrankWolfe(Solver):
         if self.sampling is not None:
             sampled.refresh(state, product)
         else:
-            state.product[:] = product
-            state.look(problem)  # x was repaired
-
-
-@dataclass
-class FrankWolfeState:
-    """A point of the domain with its product."""
-
-    x: NDArray[np.float64]  # weights, each group sums to 1
-    product: NDArray[np.float64]  # G x, without the ridge
-    support: NDArray[np.int64]  # coordinates with x > 0, in its first entries
-    n_support: NDArray[np.int64]  # (1,), how many they are
-    bar: NDArray[np.float64]  # (n_groups, m), c where x = 0 in the group, elsewhere infinite
-    counts: NDArray[np.int64] = field(  # steps by STEP_KINDS
-        default_factory=lambda: np.zeros(len(STEP_KINDS), np.int64)
-    )
-
-    @classmethod
-    def at(cls, problem: QP, x: NDArray[np.float64]) -> FrankWolfeState:
-        """Return the state at x."""
-        domain = problem.domain
-        assert isinstance(domain, SimplexProduct)
-        support, bar = np.empty(len(x), np.int64), np.empty((domain.n_groups, len(x)))
-        state = cls(x, problem.gram.product(x), support, np.zeros(1, np.int64), bar)
-        state.look(problem)
-        return state
-
-    def look(self, problem: QP) -> None:
-        """Find the support of x."""
-        domain = problem.domain
-        assert isinstance(domain, SimplexProduct)
-        some = np.flatnonzero(self.x > 0)
-        self.n_support[0] = len(some)
-        self.support[: len(some)] = some
-        self.bar[:] = np.inf
-        for g, members in enumerate(domain.members):
-            self.bar[g, members] = problem.linear[members]
-        self.bar[:, some] = np.inf
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Steps by kind."""
-        return dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
+            state.look(problem, product)  # x was repaired
 
 
 @compiled
 def _advance(
     rule: int,
     cols: Columns,
-    group: Any,
-    c: Any,
-    x: Any,
-    p: Any,
-    support: Any,
-    n_support: Any,
-    bar: Any,
+    points: Points,
+    q: Any,
+    support: Support,
+    keys: Any,
     n_steps: int,
     missing: Any,
     counts: Any,
 ) -> Any:
     """Make steps in place; return the number done and why it came back."""
-    n_groups = bar.shape[0]
-    best, at = np.empty(LANES), np.empty(LANES, np.int64)
+    n_groups = keys.shape[0]
+    room = np.empty(TILE)
+    most = 2 * n_groups + 2
+    made = Move(np.empty(most, np.int64), np.empty(most), np.empty(most))
     low = np.empty(n_groups, np.int64)  # least gradient of each group
     high = np.empty(n_groups, np.int64)  # greatest gradient on its support
     near = np.empty(n_groups, np.int64)  # least gradient on its support
@@ -233,12 +201,14 @@ def _advance(
     dropped = np.empty(n_groups, np.bool_)
     one = np.empty(1, np.int64)
     other = np.empty(1, np.int64)
-    ridge = cols.ridge
     for step in range(n_steps):
-        weights = support[: n_support[0]]
-        xf, xqx = scan(
-            ridge, group, c, x, p, weights, bar, low, high, near, f_low, f_high, f_near, best, at
-        )
+        xf, xqx = slopes(points, support, q)
+        for g in range(n_groups):
+            f_low[g], low[g] = least(points, q, keys, g, room)
+            f_high[g], high[g] = extreme(support, g, n_groups, True)
+            f_near[g], near[g] = f_high[g], high[g]
+            if rule == 3:
+                f_near[g], near[g] = extreme(support, g, n_groups, False)
         if not np.isfinite(xf):
             return step, 3
         toward = xf - f_low.sum()
@@ -279,27 +249,28 @@ def _advance(
         if kind == TOWARD or kind == TRIANGLE:
             vqv = form(cols, low, low)
             for g in range(n_groups):
-                vqx += p[low[g]] + ridge[low[g]] * x[low[g]]
+                vqx += q[low[g]]
             to_curve = vqv - 2.0 * vqx + xqx
         aqa = 0.0
         aqx = 0.0
         from_curve = 0.0
+        room_left = 0.0
         cap = np.inf
         if kind == AWAY or kind == TRIANGLE:
             aqa = form(cols, high, high)
             for g in range(n_groups):
-                i = high[g]
-                aqx += p[i] + ridge[i] * x[i]
-                if x[i] < 1.0:
-                    cap = min(cap, x[i] / (1.0 - x[i]))
+                aqx += q[high[g]]
+                weight = weight_of(support, high[g])
+                if weight < 1.0:
+                    cap = min(cap, weight / (1.0 - weight))
             from_curve = aqa - 2.0 * aqx + xqx
         if kind == PAIR or rule == 4:
             pair_slope = inner if rule == 3 else pair
             pair_curve = form(cols, one, one) + form(cols, other, other)
             pair_curve -= 2.0 * form(cols, one, other)
-            if rule == 4 and decrease(pair_slope, pair_curve, x[other[0]]) > decrease(
-                toward, to_curve, 1.0
-            ):
+            room_left = weight_of(support, other[0])
+            by_pair = decrease(pair_slope, pair_curve, room_left) if rule == 4 else 0.0
+            if rule == 4 and by_pair > decrease(toward, to_curve, 1.0):
                 kind = PAIR
 
         if kind == TRIANGLE:
@@ -315,14 +286,16 @@ def _advance(
                     return step, 1
                 counts[TRIANGLE] += 1
                 full = b >= 1.0
-                move(cols, 1.0 - a + b * cap, low, a, weights, x, p)
-                move(cols, 1.0, high, -b * cap, weights, x, p)
+                keep = 1.0 - a + b * cap
+                scale_weights(support, keep)
                 for g in range(n_groups):
-                    i = high[g]
-                    if x[i] < 0.0 or (full and x[i] < 1e-15):
-                        x[i] = 0.0
-                    note(low[g], g, c, x, support, n_support, bar)
-                    note(i, g, c, x, support, n_support, bar)
+                    gain_weight(points, support, made, g, low[g], a)
+                for g in range(n_groups):
+                    gain_weight(points, support, made, n_groups + g, high[g], -b * cap)
+                for j in range(2 * n_groups):
+                    weight = weight_of(support, made.at[j])
+                    leave(support, made, j, full and j >= n_groups and weight < 1e-15)
+                _finish(cols, points, keep, made, 2 * n_groups, q, keys, room)
                 continue
         slope = toward
         curvature = to_curve
@@ -337,7 +310,7 @@ def _advance(
             slope = pair_slope
             curvature = pair_curve
             size = form(cols, one, one) + form(cols, other, other)
-            longest = x[other[0]]
+            longest = room_left
         if curvature < -1e-6 * size:
             return step, 2
         if curvature <= 0.0 and kind != PAIR:
@@ -346,25 +319,39 @@ def _advance(
         whole = length >= longest
         if kind == TOWARD:
             counts[TOWARD] += 1
-            move(cols, 1.0 - length, low, length, weights, x, p)
+            keep, n = 1.0 - length, n_groups
+            scale_weights(support, keep)
             for g in range(n_groups):
-                note(low[g], g, c, x, support, n_support, bar)
+                gain_weight(points, support, made, g, low[g], length)
+            for g in range(n_groups):
+                leave(support, made, g, False)
         elif kind == AWAY:
             counts[DROP if whole else AWAY] += 1
+            keep, n = 1.0 + length, n_groups
             for g in range(n_groups):  # weights that attain the cap become exactly zero
-                i = high[g]
-                dropped[g] = whole and x[i] < 1.0 and x[i] / (1.0 - x[i]) <= cap
-            move(cols, 1.0 + length, high, -length, weights, x, p)
+                weight = weight_of(support, high[g])
+                dropped[g] = whole and weight < 1.0 and weight / (1.0 - weight) <= cap
+            scale_weights(support, keep)
             for g in range(n_groups):
-                if dropped[g] or x[high[g]] < 0.0:
-                    x[high[g]] = 0.0
-                note(high[g], g, c, x, support, n_support, bar)
+                gain_weight(points, support, made, g, high[g], -length)
+            for g in range(n_groups):
+                leave(support, made, g, dropped[g])
         else:
             counts[DROP if whole else PAIR] += 1
-            move(cols, 1.0, one, length, weights, x, p)
-            move(cols, 1.0, other, -length, weights, x, p)
-            if whole:
-                x[other[0]] = 0.0
-            note(one[0], group[one[0]], c, x, support, n_support, bar)
-            note(other[0], group[other[0]], c, x, support, n_support, bar)
+            keep, n = 1.0, 2
+            gain_weight(points, support, made, 0, one[0], length)
+            gain_weight(points, support, made, 1, other[0], -length)
+            leave(support, made, 0, False)
+            leave(support, made, 1, whole)
+        _finish(cols, points, keep, made, n, q, keys, room)
     return n_steps, 0
+
+
+@compiled
+def _finish(
+    cols: Columns, points: Points, keep: float, made: Move, n: int, q: Any, keys: Any, room: Any
+) -> None:
+    """Let the gradient follow a step of the weights."""
+    for j in range(n):
+        touch(cols, made.at[j])
+    sweep(cols, points, keep, made, n, q, keys, room)

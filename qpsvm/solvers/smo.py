@@ -23,8 +23,11 @@ from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, Simp
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.extremes import greatest_key, vectorized
+from qpsvm.solvers.pairs import BITS, GROWS, SHRINKS, Reading, pair_steps, read
+from qpsvm.solvers.prefetch import Prefetch, least_unheld
 from qpsvm.solvers.starts import for_pairs
-from qpsvm.solvers.steps import LANES, MISSING, held, least, touch, vectorized
+from qpsvm.solvers.steps import MISSING, TILE, held, touch
 
 WHOLE = 2000
 """Points up to which the first missing column brings all of them, in one block of milliseconds."""
@@ -55,11 +58,16 @@ class SMO(Solver):
         if isinstance(problem.domain, PenaltyBox):
             done, why = singles(cols, *state.arrays()[1:], n_steps, missing)
         else:
-            done, why = pairs(cols, *state.arrays(), n_steps, 0.0, missing)
+            if state.reading is None:
+                state.reading = read(cols, state.z, state.s, state.grow, state.shrink)
+            done, why = pair_steps(cols, state.reading, *state.arrays(), n_steps, 0.0, missing)
         state.n_steps += done
         if why == MISSING:
             whole = problem.m <= min(WHOLE, problem.store.n_slots)
-            problem.store.ensure(np.arange(problem.m) if whole else missing)
+            if whole:
+                problem.store.ensure(np.arange(problem.m))
+            else:
+                state.prefetch.serve(problem.store, np.unique(missing), state.wanted)
             why = Stop.BUDGET.value
         return Reply(done, Stop(why))
 
@@ -80,7 +88,9 @@ class PairState:
     s: NDArray[np.float64]  # z f, f = (G + D)x + c the gradient
     grow: NDArray[np.float64]  # (n_groups, m): 0 where z x can grow in the group, else infinity
     shrink: NDArray[np.float64]  # (n_groups, m): 0 where z x can shrink in the group, else infinity
+    prefetch: Prefetch
     n_steps: int = 0
+    reading: Reading | None = None  # what the steps read, unless s was set anew
 
     @classmethod
     def at(cls, problem: QP, x: NDArray[np.float64]) -> PairState:
@@ -96,7 +106,7 @@ class PairState:
             z = domain.y if isinstance(domain, BoxHyperplane) else np.ones(m)
         shape = (int(group.max()) + 1, m)
         empty = np.empty(m), np.empty(shape), np.empty(shape)
-        state = cls(problem, group, z, upper, x, *empty)
+        state = cls(problem, group, z, upper, x, *empty, Prefetch(problem))
         state.set_product(problem.gram.product(x) if x.any() else np.zeros(m))
         return state
 
@@ -104,6 +114,7 @@ class PairState:
         """Take over G x, and what x allows."""
         ridge, c = self.problem.gram.ridge, self.problem.linear
         self.s[:] = self.z * (product + ridge * self.x + c)
+        self.reading = None
         room_up = np.where(self.z > 0, self.x < self.upper, self.x > 0)
         room_down = np.where(self.z > 0, self.x > 0, self.x < self.upper)
         for g in range(len(self.grow)):
@@ -114,11 +125,29 @@ class PairState:
     def product(self) -> NDArray[np.float64]:
         """G x, from the maintained gradient."""
         ridge, c = self.problem.gram.ridge, self.problem.linear
-        return self.z * self.s - ridge * self.x - c
+        product = self.z * self.s
+        product -= c
+        some = np.flatnonzero(self.x)
+        product[some] -= ridge[some] * self.x[some]
+        return product
 
     def arrays(self) -> tuple[NDArray[np.float64], ...]:
         """Return what the compiled steps work on."""
         return self.z, self.upper, self.x, self.s, self.grow, self.shrink
+
+    def wanted(self, slot: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """Return coordinates that violate most, in both directions, whose columns are not held."""
+        if self.reading is None:  # on a box alone: those with the steepest way into it
+            slope = np.maximum(-self.s - self.grow[0], self.s - self.shrink[0])
+            return least_unheld(slope, -1.0, self.group, 0, -1, slot, count)
+        mark, n_groups = self.reading.mark, len(self.grow)
+        share, found = -(-count // n_groups), []
+        for g in range(n_groups):
+            down = SHRINKS + BITS * g
+            found.append(least_unheld(self.s, -1.0, mark, down, ~GROWS, slot, share // 2))
+            left, up = share - len(found[-1]), GROWS + BITS * g
+            found.append(least_unheld(self.s, 1.0, mark, up, ~SHRINKS, slot, left))
+        return np.unique(np.concatenate(found))
 
     @property
     def counters(self) -> dict[str, int]:
@@ -127,175 +156,14 @@ class PairState:
 
 
 @vectorized
-def _greatest(s: Any, barred: Any, best: Any) -> float:
-    """Return the greatest s - barred."""
-    best[:] = -np.inf
-    whole = len(s) // LANES * LANES
-    for start in range(0, whole, LANES):
-        a, bar = s[start : start + LANES], barred[start : start + LANES]
-        for l in range(LANES):
-            v = a[l] - bar[l]
-            best[l] = v if v > best[l] else best[l]
-    high = best.max()
-    for k in range(whole, len(s)):
-        high = max(high, s[k] - barred[k])
-    return high
-
-
-@vectorized
-def _partner(
-    row: Any,
-    side: Any,
-    own: Any,
-    s: Any,
-    barred: Any,
-    i: int,
-    low: float,
-    fixed: Any,
-    best: Any,
-    at: Any,
-) -> int:
-    """Return the coordinate with which moving weight to i decreases the value most, or -1.
-
-    The decrease is (s_k - low)^2 / curvature / 2. `row` is column i of K, `side` = z sign, `own`
-    the diagonal of G + D.
-    """
-    scale, shift, tiny = fixed
-    factor, own_i = 2.0 * scale * side[i], own[i]
-    for l in range(LANES):
-        best[l], at[l] = 0.0, -1
-    whole = len(s) // LANES * LANES
-    for start in range(0, whole, LANES):
-        stop = start + LANES
-        a, bar, k_i = s[start:stop], barred[start:stop], row[start:stop]
-        way, d = side[start:stop], own[start:stop]
-        for l in range(LANES):
-            difference = a[l] - low - bar[l]
-            difference = difference if difference > 0.0 else 0.0
-            curvature = own_i + d[l] - factor * way[l] * (k_i[l] + shift)
-            curvature = curvature if curvature > tiny else tiny
-            v = difference * (difference / curvature)  # in this order nothing overflows
-            better = v > best[l]
-            best[l] = v if better else best[l]
-            at[l] = start + l if better else at[l]
-    most, where = 0.0, -1
-    for l in range(LANES):
-        if at[l] >= 0 and (best[l] > most or (best[l] == most and at[l] < where)):
-            most, where = best[l], at[l]
-    for k in range(whole, len(s)):
-        difference = max(s[k] - low - barred[k], 0.0)
-        curvature = max(own_i + own[k] - factor * side[k] * (row[k] + shift), tiny)
-        v = difference * (difference / curvature)
-        if v > most:
-            most, where = v, k
-    return where
-
-
-@vectorized
-def _shift_pair(
-    row_i: Any, row_j: Any, side: Any, a: float, b: float, shift: float, s: Any
-) -> None:
-    """Add side (a (k_i + shift) + b (k_j + shift)) to s."""
-    rest = (a + b) * shift
+def _single_gains(own: Any, s: Any, grow: Any, shrink: Any, tiny: float, gain: Any) -> None:
+    """Write the decrease of the value, s^2 / own but for 1/2, that each point of a tile brings."""
     for k in range(len(s)):
-        s[k] += side[k] * (a * row_i[k] + b * row_j[k] + rest)
-
-
-@vectorized
-def pairs(
-    cols: Columns,
-    z: Any,
-    upper: Any,
-    x: Any,
-    s: Any,
-    grow: Any,
-    shrink: Any,
-    n_steps: int,
-    spread: float,
-    missing: Any,
-) -> Any:
-    """Make steps in place; return the number done and why it came back.
-
-    It is stalled once no pair's gradients differ by more than `spread`.
-    """
-    n_groups = len(grow)
-    side = z * cols.sign
-    own = cols.scale * (cols.diag + cols.shift) + cols.ridge
-    fixed = (cols.scale, cols.shift, 1e-12 * np.max(own))
-    tiny = fixed[2]
-    best, at = np.empty(LANES), np.empty(LANES, np.int64)
-    for step in range(n_steps):
-        g, i, low, violation = 0, -1, 0.0, 0.0
-        for h in range(n_groups):
-            lowest, candidate = least(s, grow[h], best, at)
-            most = _greatest(s, shrink[h], best)
-            if most - lowest > violation:
-                g, i, low, violation = h, candidate, lowest, most - lowest
-        if i < 0 or violation <= spread:
-            return step, 1
-        if not held(cols, i):
-            missing[:] = i
-            return step, MISSING
-        row_i = cols.store[cols.slot[i]]
-        j = _partner(row_i, side, own, s, shrink[g], i, low, fixed, best, at)
-        if j < 0 or j == i:
-            return step, 1
-        if not held(cols, j):
-            missing[0], missing[1] = i, j
-            return step, MISSING
-        touch(cols, i)
-        touch(cols, j)
-        row_j = cols.store[cols.slot[j]]
-        curvature = own[i] + own[j] - 2.0 * cols.scale * side[i] * side[j] * (row_i[j] + cols.shift)
-        room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
-        room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
-        t = min((s[j] - low) / max(curvature, tiny), room_i, room_j)
-        if t > 1e300:  # the value falls without end along this pair
-            return step, 1
-        x[i] += z[i] * t
-        x[j] -= z[j] * t
-        if t >= room_i:
-            x[i] = upper[i] if z[i] > 0.0 else 0.0
-        if t >= room_j:
-            x[j] = 0.0 if z[j] > 0.0 else upper[j]
-        change = cols.scale * t
-        _shift_pair(row_i, row_j, side, change * side[i], -change * side[j], cols.shift, s)
-        s[i] += cols.ridge[i] * t
-        s[j] -= cols.ridge[j] * t
-        for k in (i, j):
-            full, empty = x[k] >= upper[k], x[k] <= 0.0
-            grow[g, k] = np.inf if (full if z[k] > 0.0 else empty) else 0.0
-            shrink[g, k] = np.inf if (empty if z[k] > 0.0 else full) else 0.0
-    return n_steps, 0
-
-
-@vectorized
-def _steepest(own: Any, s: Any, grow: Any, shrink: Any, tiny: float, best: Any, at: Any) -> int:
-    """Return the coordinate whose best step decreases the value most, s^2 / own / 2, or -1."""
-    for l in range(LANES):
-        best[l], at[l] = 0.0, -1
-    whole = len(s) // LANES * LANES
-    for start in range(0, whole, LANES):
-        stop = start + LANES
-        a, up, down, d = s[start:stop], grow[start:stop], shrink[start:stop], own[start:stop]
-        for l in range(LANES):
-            rise, fall = -a[l] - up[l], a[l] - down[l]
-            slope = rise if rise > fall else fall
-            slope = slope if slope > 0.0 else 0.0
-            v = slope * (slope / (d[l] if d[l] > tiny else tiny))
-            better = v > best[l]
-            best[l] = v if better else best[l]
-            at[l] = start + l if better else at[l]
-    most, where = 0.0, -1
-    for l in range(LANES):
-        if at[l] >= 0 and (best[l] > most or (best[l] == most and at[l] < where)):
-            most, where = best[l], at[l]
-    for k in range(whole, len(s)):
-        slope = max(-s[k] - grow[k], s[k] - shrink[k], 0.0)
-        v = slope * (slope / max(own[k], tiny))
-        if v > most:
-            most, where = v, k
-    return where
+        rise, fall = -s[k] - grow[k], s[k] - shrink[k]
+        slope = rise if rise > fall else fall
+        slope = slope if slope > 0.0 else 0.0
+        value = slope * (slope / (own[k] if own[k] > tiny else tiny))
+        gain[k] = value if slope > 0.0 else 0.0
 
 
 @vectorized
@@ -305,11 +173,30 @@ def singles(
     """Make steps of one coordinate in place; return the number done and why it came back."""
     own = cols.scale * (cols.diag + cols.shift) + cols.ridge
     tiny = 1e-12 * np.max(own)
-    best, at = np.empty(LANES), np.empty(LANES, np.int64)
-    for step in range(n_steps):
-        i = _steepest(own, s, grow[0], shrink[0], tiny, best, at)
-        if i < 0:
+    m, sign = len(s), cols.sign
+    n_tiles = (m + TILE - 1) // TILE
+    gain, keys = np.empty(m), np.empty(n_tiles, np.int64)
+    row, change, i, rise = cols.store[0], 0.0, 0, 0.0  # the first pass only looks
+    for step in range(n_steps + 1):
+        for tile in range(n_tiles):
+            start = tile * TILE
+            stop = min(start + TILE, m)
+            if step > 0:
+                for k in range(start, stop):
+                    s[k] += change * sign[k] * (row[k] + cols.shift)
+                if start <= i < stop:
+                    s[i] += rise
+            part, up, down = s[start:stop], grow[0, start:stop], shrink[0, start:stop]
+            _single_gains(own[start:stop], part, up, down, tiny, gain[start:stop])
+            keys[tile] = greatest_key(gain[start:stop])
+        if step == n_steps:
+            break
+        tile = int(np.argmax(keys))
+        if keys[tile] <= 0:  # the key of 0
             return step, 1
+        start = tile * TILE
+        part = gain[start : min(start + TILE, m)]
+        i = start + int(np.argmax(part))
         if not held(cols, i):
             missing[:] = i
             return step, MISSING
@@ -318,17 +205,14 @@ def singles(
         t = min(abs(s[i]) / max(own[i], tiny), room)
         if t > 1e300:  # the value falls without end along this coordinate
             return step, 1
-        up = s[i] < 0.0
+        up_hill = s[i] < 0.0
         before = x[i]
         if t >= room:
-            x[i] = upper[i] if up else 0.0
+            x[i] = upper[i] if up_hill else 0.0
         else:
-            x[i] += t if up else -t
-        change = cols.scale * cols.sign[i] * (x[i] - before)
-        row, sign = cols.store[cols.slot[i]], cols.sign
-        for k in range(len(s)):
-            s[k] += change * sign[k] * (row[k] + cols.shift)
-        s[i] += cols.ridge[i] * (x[i] - before)
+            x[i] += t if up_hill else -t
+        change, rise = cols.scale * cols.sign[i] * (x[i] - before), cols.ridge[i] * (x[i] - before)
+        row = cols.store[cols.slot[i]]
         grow[0, i] = np.inf if x[i] >= upper[i] else 0.0
         shrink[0, i] = np.inf if x[i] <= 0.0 else 0.0
     return n_steps, 0

@@ -1,0 +1,79 @@
+"""Least and greatest values by their bits.
+
+The bits of a float, as an integer, are ordered as the float is, once those of negative numbers are
+turned around: its key. Extremes of integers become vector code; those of floats do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+GREATEST = np.int64(np.iinfo(np.int64).max)
+
+
+def vectorized(function: Any) -> Any:
+    """Compile for the disk cache, free of the interpreter lock; no NaN may decide anything."""
+    flags = {"contract", "nnan", "nsz"}
+    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
+
+
+@vectorized
+def least_key(values: Any) -> Any:
+    """Return the key of the least value."""
+    bits = values.view(np.int64)
+    low = GREATEST
+    for k in range(len(bits)):
+        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+        low = key if key < low else low
+    return low
+
+
+@vectorized
+def greatest_key(values: Any) -> Any:
+    """Return the key of the greatest value."""
+    bits = values.view(np.int64)
+    high = -GREATEST
+    for k in range(len(bits)):
+        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+        high = key if key > high else high
+    return high
+
+
+@vectorized
+def least_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
+    """Return the key of the least value with ``mark & bits_of == wanted``; GREATEST if none is."""
+    bits = values.view(np.int64)
+    low = GREATEST
+    for k in range(len(bits)):
+        out = -np.int64((mark[k] & bits_of) != wanted)  # all bits, or none: a branch is slower
+        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+        key = (key & ~out) | (GREATEST & out)
+        low = key if key < low else low
+    return low
+
+
+@vectorized
+def greatest_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
+    """Return the key of the greatest value with ``mark & bits_of == wanted``; -GREATEST if none."""
+    bits = values.view(np.int64)
+    high = -GREATEST
+    for k in range(len(bits)):
+        out = -np.int64((mark[k] & bits_of) != wanted)
+        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+        key = (key & ~out) | (-GREATEST & out)
+        high = key if key > high else high
+    return high
+
+
+@vectorized
+def first_of(values: Any, key: int, mark: Any, wanted: int, bits_of: int) -> Any:
+    """Return the first position of a key, among the values that are marked as wanted; else -1."""
+    bits = values.view(np.int64)
+    for k in range(len(bits)):
+        same = (bits[k] ^ ((bits[k] >> 63) & GREATEST)) == key
+        if same and (mark[k] & bits_of) == wanted:
+            return k
+    return -1

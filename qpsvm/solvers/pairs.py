@@ -1,0 +1,328 @@
+"""Steps of pairs of coordinates, the second one by second-order information: `smo` at work.
+
+One step is one pass over the points of tiles that hold a partner and one over all points, which
+updates the signed gradient and notes its extremes. Sources and problem: `qpsvm.solvers.smo`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.gram.columns import Columns
+from qpsvm.solvers.extremes import (
+    GREATEST,
+    first_of,
+    greatest_key,
+    greatest_key_of,
+    least_key,
+    least_key_of,
+    vectorized,
+)
+from qpsvm.solvers.steps import MISSING, TILE, held, touch
+
+
+class Reading(NamedTuple):
+    """What a pass over all points reads beside their columns, and the extremes it notes by tiles."""
+
+    side: NDArray[np.int8]  # (m,), z times the sign
+    own: NDArray[np.float64]  # (m,), the diagonal of G + D
+    mark: NDArray[np.int32]  # (m,), GROWS and SHRINKS as z x can, + BITS times the group
+    low: NDArray[np.int64]  # (n_groups, n_tiles), key of the least s that can grow
+    high: NDArray[np.int64]  # (n_groups, n_tiles), key of the greatest s that can shrink
+    every: NDArray[np.bool_]  # (n_tiles,), whether all of it can grow, in the only group
+    able: NDArray[np.int64]  # (m,), in its first entries the coordinates that can shrink
+    n_able: NDArray[np.int64]  # (1,), how many they are
+    room: NDArray[np.float64]  # (TILE,), scratch
+    plain: bool  # whether side is +1 everywhere
+
+
+GROWS, SHRINKS, BITS = 1, 2, 4
+
+FEW = 8
+"""Where one coordinate in so many can shrink, they are looked at one by one."""
+
+
+@vectorized
+def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Any:
+    """Return what the steps read, for a new s."""
+    n_groups, m = grow.shape
+    n_tiles = (m + TILE - 1) // TILE
+    side, n_plus = np.empty(m, np.int8), 0
+    for k in range(m):
+        side[k] = np.int8(z[k] * cols.sign[k])
+        n_plus += side[k] > 0
+    made = Reading(
+        side,
+        np.empty(m),
+        np.zeros(m, np.int32),
+        np.empty((n_groups, n_tiles), np.int64),
+        np.empty((n_groups, n_tiles), np.int64),
+        np.zeros(n_tiles, np.bool_),
+        np.empty(m, np.int64),
+        np.zeros(1, np.int64),
+        np.empty(TILE),
+        n_plus == m,
+    )
+    for k in range(m):
+        made.own[k] = cols.scale * (cols.diag[k] + cols.shift) + cols.ridge[k]
+    for g in range(n_groups):
+        for k in range(m):
+            can = (GROWS if grow[g, k] == 0.0 else 0) + (SHRINKS if shrink[g, k] == 0.0 else 0)
+            if can:
+                _mark(made, k, can + BITS * g)
+    for tile in range(n_tiles):
+        _note(made, s, tile, True)
+    return made
+
+
+@vectorized
+def _mark(made: Reading, k: int, mark: int) -> None:
+    """Mark a coordinate, and let it enter or leave the list of those that can shrink."""
+    before, n = made.mark[k] & SHRINKS, made.n_able[0]
+    made.mark[k] = mark
+    if before == (mark & SHRINKS):
+        return
+    made.n_able[0] = n - 1 if before else n + 1
+    if not before:
+        made.able[n] = k
+        return
+    for a in range(n):
+        if made.able[a] == k:
+            made.able[a] = made.able[n - 1]
+            return
+
+
+@vectorized
+def _note(made: Reading, s: Any, tile: int, anew: bool) -> None:
+    """Note the extremes of s over a tile, `anew` where a mark in it was changed."""
+    start = tile * TILE
+    stop = min(start + TILE, len(s))
+    part, mark = s[start:stop], made.mark[start:stop]
+    if anew and len(made.low) == 1:
+        n_grow = 0
+        for k in range(len(mark)):
+            n_grow += mark[k] & GROWS
+        made.every[tile] = n_grow == len(mark)
+    for g in range(len(made.low)):
+        if made.every[tile]:
+            made.low[g, tile] = least_key(part)
+        else:
+            made.low[g, tile] = least_key_of(part, mark, GROWS + BITS * g, ~SHRINKS)
+        if anew or made.high[g, tile] != -GREATEST:  # nothing can shrink before a mark changes
+            made.high[g, tile] = greatest_key_of(part, mark, SHRINKS + BITS * g, ~GROWS)
+
+
+@vectorized
+def _gains(
+    row: Any,
+    side: Any,
+    own: Any,
+    mark: Any,
+    wanted: int,
+    s: Any,
+    low: float,
+    factor: float,
+    own_i: float,
+    shift: float,
+    tiny: float,
+    gain: Any,
+) -> None:
+    """Write the decrease of the value, but for 1/2, that a pair with each point of a tile brings.
+
+    It is (s_k - low)^2 / curvature.
+    """
+    for k in range(len(s)):
+        difference = (s[k] - low) * np.float64((mark[k] & ~GROWS) == wanted)
+        difference = difference if difference > 0.0 else 0.0
+        curvature = own_i + own[k] - factor * side[k] * (row[k] + shift)
+        curvature = curvature if curvature > tiny else tiny
+        value = difference * (difference / curvature)  # in this order nothing overflows
+        gain[k] = value if difference > 0.0 else 0.0
+
+
+@vectorized
+def _partner(
+    row: Any, made: Reading, s: Any, g: int, i: int, low: float, low_key: int, fixed: Any
+) -> int:
+    """Return the coordinate with which moving weight to i decreases the value most, or -1.
+
+    `row` is column i of K.
+    """
+    scale, shift, tiny = fixed
+    if FEW * made.n_able[0] <= len(s):
+        return _partner_of_few(row, made, s, g, i, low, fixed)
+    most, where = np.int64(0), -1  # the key of 0
+    for tile in range(made.high.shape[1]):
+        if made.high[g, tile] <= low_key:  # nothing to gain here
+            continue
+        start = tile * TILE
+        stop = min(start + TILE, len(s))
+        gain = made.room[: stop - start]
+        side, own, mark = made.side[start:stop], made.own[start:stop], made.mark[start:stop]
+        wanted, factor = SHRINKS + BITS * g, 2.0 * scale * made.side[i]
+        part = s[start:stop]
+        _gains(
+            row[start:stop],
+            side,
+            own,
+            mark,
+            wanted,
+            part,
+            low,
+            factor,
+            made.own[i],
+            shift,
+            tiny,
+            gain,
+        )
+        key = greatest_key(gain)
+        if key > most:
+            most, where = key, start + first_of(gain, key, mark, 0, 0)
+    return where
+
+
+@vectorized
+def _partner_of_few(row: Any, made: Reading, s: Any, g: int, i: int, low: float, fixed: Any) -> int:
+    """Do what `_partner` does where few can shrink: as on a simplex, whose points have few weights."""
+    scale, shift, tiny = fixed
+    own, factor = made.own, 2.0 * scale * made.side[i]
+    most, where = 0.0, -1
+    for a in range(made.n_able[0]):
+        k = made.able[a]
+        if (made.mark[k] & ~GROWS) != SHRINKS + BITS * g or s[k] <= low:
+            continue
+        difference = s[k] - low
+        curvature = max(own[i] + own[k] - factor * made.side[k] * (row[k] + shift), tiny)
+        gain = difference * (difference / curvature)
+        if gain > most or (gain == most and k < where):
+            most, where = gain, k
+    return where
+
+
+@vectorized
+def _add_pair(row_i: Any, row_j: Any, a: float, b: float, rest: float, s: Any) -> None:
+    for k in range(len(s)):
+        s[k] += a * row_i[k] + b * row_j[k] + rest
+
+
+@vectorized
+def _add_signed_pair(
+    row_i: Any, row_j: Any, side: Any, a: float, b: float, rest: float, s: Any
+) -> None:
+    for k in range(len(s)):
+        s[k] += side[k] * (a * row_i[k] + b * row_j[k] + rest)
+
+
+@vectorized
+def pairs(
+    cols: Columns,
+    z: Any,
+    upper: Any,
+    x: Any,
+    s: Any,
+    grow: Any,
+    shrink: Any,
+    n_steps: int,
+    spread: float,
+    missing: Any,
+) -> Any:
+    """Make steps in place; return the number done and why it came back.
+
+    It is stalled once no pair's gradients differ by more than `spread`.
+    """
+    made = read(cols, z, s, grow, shrink)
+    return pair_steps(cols, made, z, upper, x, s, grow, shrink, n_steps, spread, missing)
+
+
+@vectorized
+def pair_steps(
+    cols: Columns,
+    made: Reading,
+    z: Any,
+    upper: Any,
+    x: Any,
+    s: Any,
+    grow: Any,
+    shrink: Any,
+    n_steps: int,
+    spread: float,
+    missing: Any,
+) -> Any:
+    """Do what `pairs` does, given what it reads."""
+    n_groups, n_tiles = made.low.shape
+    side, own = made.side, made.own
+    tiny = 1e-12 * np.max(own)
+    fixed = (cols.scale, cols.shift, tiny)
+    cell = np.empty(1, np.int64)
+    for step in range(n_steps):
+        g, i, low, low_key, violation = 0, -1, 0.0, GREATEST, 0.0
+        for h in range(n_groups):
+            tile, least, most = 0, GREATEST, -GREATEST
+            for t in range(n_tiles):
+                if made.low[h, t] < least:
+                    tile, least = t, made.low[h, t]
+                if made.high[h, t] > most:
+                    most = made.high[h, t]
+            if least == GREATEST or most == -GREATEST:
+                continue
+            start = tile * TILE
+            stop = min(start + TILE, len(s))
+            mark = made.mark[start:stop]
+            k = start + first_of(s[start:stop], least, mark, GROWS + BITS * h, ~SHRINKS)
+            cell[0] = most ^ ((most >> 63) & GREATEST)
+            apart = cell.view(np.float64)[0] - s[k]
+            if apart > violation:
+                g, i, low, low_key, violation = h, k, s[k], least, apart
+        if i < 0 or violation <= spread:
+            return step, 1
+        if not held(cols, i):
+            missing[:] = i
+            return step, MISSING
+        row_i = cols.store[cols.slot[i]]
+        j = _partner(row_i, made, s, g, i, low, low_key, fixed)
+        if j < 0 or j == i:
+            return step, 1
+        if not held(cols, j):
+            missing[0], missing[1] = i, j
+            return step, MISSING
+        touch(cols, i)
+        touch(cols, j)
+        row_j = cols.store[cols.slot[j]]
+        curvature = own[i] + own[j] - 2.0 * cols.scale * side[i] * side[j] * (row_i[j] + cols.shift)
+        room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
+        room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
+        t = min((s[j] - low) / max(curvature, tiny), room_i, room_j)
+        if t > 1e300:  # the value falls without end along this pair
+            return step, 1
+        x[i] += z[i] * t
+        x[j] -= z[j] * t
+        if t >= room_i:
+            x[i] = upper[i] if z[i] > 0.0 else 0.0
+        if t >= room_j:
+            x[j] = 0.0 if z[j] > 0.0 else upper[j]
+        for k in (i, j):
+            full, empty = x[k] >= upper[k], x[k] <= 0.0
+            stuck, fixed_down = (full, empty) if z[k] > 0.0 else (empty, full)
+            grow[g, k] = np.inf if stuck else 0.0
+            shrink[g, k] = np.inf if fixed_down else 0.0
+            can = (0 if stuck else GROWS) + (0 if fixed_down else SHRINKS)
+            _mark(made, k, can + BITS * g)
+        change = cols.scale * t
+        a, b = change * side[i], -change * side[j]
+        for tile in range(n_tiles):
+            start = tile * TILE
+            stop = min(start + TILE, len(s))
+            near, far, rest = row_i[start:stop], row_j[start:stop], (a + b) * cols.shift
+            if made.plain:
+                _add_pair(near, far, a, b, rest, s[start:stop])
+            else:
+                _add_signed_pair(near, far, side[start:stop], a, b, rest, s[start:stop])
+            if start <= i < stop:
+                s[i] += cols.ridge[i] * t
+            if start <= j < stop:
+                s[j] -= cols.ridge[j] * t
+            _note(made, s, tile, start <= i < stop or start <= j < stop)
+    return n_steps, 0

@@ -1,0 +1,320 @@
+"""A point with few weights and its gradient, as the steps of Frank-Wolfe hold them.
+
+A step moves few weights and, in one pass over all points, their gradient; the pass notes where it is
+least. Tiles of points are updated and then searched while they are in cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.domains import SimplexProduct
+from qpsvm.forms import QP
+from qpsvm.gram.columns import Columns
+from qpsvm.solvers.extremes import (
+    GREATEST,
+    first_of,
+    greatest_key,
+    greatest_key_of,
+    least_key,
+    least_key_of,
+    vectorized,
+)
+from qpsvm.solvers.prefetch import Prefetch, least_unheld
+from qpsvm.solvers.rules import STEP_KINDS
+from qpsvm.solvers.steps import TILE, compiled
+
+
+class Points(NamedTuple):
+    """What a pass over all points reads beside their columns, in few bytes a point."""
+
+    side: NDArray[np.int8]  # (m,), the sign
+    group: NDArray[np.int32]  # (m,), the simplex that a coordinate belongs to
+    linear: NDArray[np.float64]  # (m,), c
+    plain: bool  # whether every sign is +1
+    flat: bool  # whether c is one number
+
+
+class Support(NamedTuple):
+    """The coordinates with positive weight, side by side in the first entries, in any order."""
+
+    at: NDArray[np.int64]  # (m,), the coordinate
+    weight: NDArray[np.float64]  # (m,), its weight
+    mark: NDArray[np.int32]  # (m,), its group
+    slope: NDArray[np.float64]  # (m,), room for its gradient
+    place: NDArray[np.int32]  # (m,), by coordinate: its entry here, or -1
+    size: NDArray[np.int64]  # (1,), how many they are
+
+
+class Move(NamedTuple):
+    """A step: x = keep x + sum_j gain_j e_j; for each j the coordinate, its gain, and what is left.
+
+    `rise` is the gain less what rounding would have left of a weight that becomes zero.
+    """
+
+    at: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    rise: NDArray[np.float64]
+
+
+def summing(function: Any) -> Any:
+    """Compile like `compiled`, free to reorder sums."""
+    flags = {"contract", "nnan", "nsz", "reassoc"}
+    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
+
+
+@dataclass
+class FrankWolfeState:
+    """A point of the domain with its gradient.
+
+    The steps hold x as a list of the coordinates with weight; it is written out when asked for.
+    """
+
+    points: Points  # the problem as a pass over all points reads it
+    gradient: NDArray[np.float64]  # (G + D)x
+    support: Support  # the coordinates with weight
+    keys: NDArray[np.int64]  # (n_groups, n_tiles), least gradient of the points of a tile
+    point: NDArray[np.float64]  # x, unless it is stale
+    counts: NDArray[np.int64]  # steps by STEP_KINDS
+    ridge: NDArray[np.float64]  # D
+    prefetch: Prefetch  # which columns come along with missing ones
+    stale: bool = False
+
+    @classmethod
+    def at(cls, problem: QP, x: NDArray[np.float64]) -> FrankWolfeState:
+        """Return the state at x."""
+        domain, m, sign = problem.domain, problem.m, problem.gram.sign
+        assert isinstance(domain, SimplexProduct)
+        points = Points(
+            side=sign.astype(np.int8),
+            group=domain.group.astype(np.int32),
+            linear=problem.linear,
+            plain=problem.gram.plain,
+            flat=bool(np.all(problem.linear == problem.linear[0])),
+        )
+        support = Support(
+            at=np.empty(m, np.int64),
+            weight=np.empty(m),
+            mark=np.empty(m, np.int32),
+            slope=np.empty(m),
+            place=np.full(m, -1, np.int32),
+            size=np.zeros(1, np.int64),
+        )
+        keys = np.empty((domain.n_groups, -(-m // TILE)), np.int64)
+        counts = np.zeros(len(STEP_KINDS), np.int64)
+        state = cls(
+            points, np.empty(m), support, keys, x, counts, problem.gram.ridge, Prefetch(problem)
+        )
+        state.look(problem, problem.gram.product(x))
+        return state
+
+    def look(self, problem: QP, product: NDArray[np.float64]) -> None:
+        """Take over x, as it is written out, and G x."""
+        x, support = self.point, self.support
+        support.place[support.at[: support.size[0]]] = -1
+        some = np.flatnonzero(x > 0)
+        n = support.size[0] = len(some)
+        support.at[:n], support.weight[:n] = some, x[some]
+        support.mark[:n], support.place[some] = self.points.group[some], np.arange(n)
+        self.gradient[:] = product
+        self.gradient[some] += self.ridge[some] * x[some]
+        _search(problem.columns(), self.points, self.gradient, self.keys)
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """The point, written out."""
+        if self.stale:
+            n = self.support.size[0]
+            self.point[:] = 0.0
+            self.point[self.support.at[:n]] = self.support.weight[:n]
+            self.stale = False
+        return self.point
+
+    @property
+    def product(self) -> NDArray[np.float64]:
+        """G x, without the ridge."""
+        n = self.support.size[0]
+        some = self.support.at[:n]
+        if not self.ridge[some].any():
+            return self.gradient
+        product = self.gradient.copy()
+        product[some] -= self.ridge[some] * self.support.weight[:n]
+        return product
+
+    def wanted(self, slot: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """Return coordinates with the least gradients whose columns are not held."""
+        f = self.gradient if self.points.flat else self.gradient + self.points.linear
+        n_groups, group = len(self.keys), self.points.group
+        share = -(-count // n_groups)
+        found = [least_unheld(f, 1.0, group, g, -1, slot, share) for g in range(n_groups)]
+        return np.concatenate(found)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Steps by kind."""
+        return dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
+
+
+@compiled
+def _search(cols: Columns, points: Points, q: Any, keys: Any) -> None:
+    """Find the least gradient of each tile."""
+    nothing = Move(np.empty(0, np.int64), np.empty(0), np.empty(0))
+    sweep(cols, points, 1.0, nothing, 0, q, keys, np.empty(TILE))
+
+
+@vectorized
+def _add(row: Any, keep: float, t: float, rest: float, q: Any) -> None:
+    for k in range(len(q)):
+        q[k] = keep * q[k] + (t * row[k] + rest)
+
+
+@vectorized
+def _add_signed(row: Any, side: Any, keep: float, t: float, rest: float, q: Any) -> None:
+    for k in range(len(q)):
+        q[k] = keep * q[k] + side[k] * (t * row[k] + rest)
+
+
+@vectorized
+def _gradient(points: Points, q: Any, start: int, stop: int, room: Any) -> Any:
+    """Return what is ordered as q + c over a tile: q itself where c is one number."""
+    part = q[start:stop]
+    if points.flat:
+        return part
+    f, c = room[: stop - start], points.linear[start:stop]
+    for k in range(len(f)):
+        f[k] = part[k] + c[k]
+    return f
+
+
+@vectorized
+def sweep(
+    cols: Columns, points: Points, keep: float, move: Move, n: int, q: Any, keys: Any, room: Any
+) -> None:
+    """Let q = (G + D)x follow x = keep x + the first n of a move; note the least q + c of each tile.
+
+    One pass over all points: `keys`, shape (n_groups, number of tiles), is ready for `least`.
+    """
+    m = len(q)
+    for tile in range(keys.shape[1]):
+        start = tile * TILE
+        stop = min(start + TILE, m)
+        for j in range(n):
+            i = move.at[j]
+            row = cols.store[cols.slot[i]][start:stop]
+            t = move.gain[j] * cols.scale * cols.sign[i]
+            old = keep if j == 0 else 1.0
+            if points.plain:
+                _add(row, old, t, t * cols.shift, q[start:stop])
+            else:
+                _add_signed(row, points.side[start:stop], old, t, t * cols.shift, q[start:stop])
+        for j in range(n):
+            i = move.at[j]
+            if start <= i < stop:
+                q[i] += cols.ridge[i] * move.rise[j]
+        f = _gradient(points, q, start, stop, room)
+        if len(keys) == 1:
+            keys[0, tile] = least_key(f)
+        else:
+            for g in range(len(keys)):
+                keys[g, tile] = least_key_of(f, points.group[start:stop], g, -1)
+
+
+@vectorized
+def least(points: Points, q: Any, keys: Any, g: int, room: Any) -> Any:
+    """Return the least q + c of a group and its first index, after a sweep."""
+    tile, key = 0, GREATEST
+    for t in range(keys.shape[1]):
+        if keys[g, t] < key:
+            tile, key = t, keys[g, t]
+    start = tile * TILE
+    stop = min(start + TILE, len(q))
+    f = _gradient(points, q, start, stop, room)
+    k = start + max(0, first_of(f, key, points.group[start:stop], g, -1))
+    return q[k] + points.linear[k], k
+
+
+@summing
+def slopes(points: Points, support: Support, q: Any) -> Any:
+    """Note the gradient over the support; return x'f and x'(G + D)x."""
+    n = support.size[0]
+    index, weight, slope = support.at[:n], support.weight[:n], support.slope[:n]
+    stride = np.uintp(0 if points.flat else 1)
+    xf = 0.0
+    xqx = 0.0
+    for a in range(n):
+        k = np.uintp(index[a])  # an unsigned index is not looked at for its sign
+        f = q[k] + points.linear[k * stride]
+        slope[a] = f
+        xf += weight[a] * f
+        xqx += weight[a] * q[k]
+    return xf, xqx
+
+
+@vectorized
+def extreme(support: Support, g: int, n_groups: int, greatest: bool) -> Any:
+    """Return the greatest or least gradient of a group on the support, and its coordinate."""
+    n = support.size[0]
+    slope, mark = support.slope[:n], support.mark[:n]
+    if n_groups == 1:
+        key = greatest_key(slope) if greatest else least_key(slope)
+    elif greatest:
+        key = greatest_key_of(slope, mark, g, -1)
+    else:
+        key = least_key_of(slope, mark, g, -1)
+    at = first_of(slope, key, mark, g, -1)
+    if at < 0:
+        return -np.inf if greatest else np.inf, -1
+    rest = at + 1
+    while True:  # of equal ones the one with the least coordinate
+        more = first_of(slope[rest:], key, mark[rest:], g, -1)
+        if more < 0:
+            return slope[at], support.at[at]
+        at = rest + more if support.at[rest + more] < support.at[at] else at
+        rest += more + 1
+
+
+@compiled
+def weight_of(support: Support, i: int) -> float:
+    """Return the weight of a coordinate."""
+    return support.weight[support.place[i]] if support.place[i] >= 0 else 0.0
+
+
+@compiled
+def scale_weights(support: Support, keep: float) -> None:
+    """Multiply all weights."""
+    weight = support.weight[: support.size[0]]
+    for a in range(len(weight)):
+        weight[a] *= keep
+
+
+@compiled
+def gain_weight(points: Points, support: Support, move: Move, j: int, i: int, gain: float) -> None:
+    """Note the j-th part of a move, and let the coordinate gain the weight; it may enter."""
+    a = support.place[i]
+    if a < 0:
+        a = support.size[0]
+        support.size[0] = a + 1
+        support.at[a], support.weight[a] = i, 0.0
+        support.mark[a], support.place[i] = points.group[i], a
+    support.weight[a] += gain
+    move.at[j], move.gain[j], move.rise[j] = i, gain, gain
+
+
+@compiled
+def leave(support: Support, move: Move, j: int, gone: bool) -> None:
+    """Let the coordinate of the j-th part leave the support if it is `gone` or has no weight."""
+    i = move.at[j]
+    a = support.place[i]
+    if a < 0 or (support.weight[a] > 0.0 and not gone):
+        return
+    move.rise[j] -= support.weight[a]
+    last = support.size[0] - 1
+    support.size[0] = last
+    support.at[a], support.weight[a] = support.at[last], support.weight[last]
+    support.mark[a], support.place[support.at[a]] = support.mark[last], a
+    support.place[i] = -1

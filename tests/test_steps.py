@@ -1,0 +1,124 @@
+"""What the compiled steps stand on: extremes by keys, lists of the support, columns fetched ahead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from problems.clouds import two_clouds
+from qpsvm import RBF, Cached, HingeDual, L2SVMDual, Linear, MEBDual, PolytopeDistanceDual, solve
+from qpsvm.domains.simplex import water_level
+from qpsvm.solvers import METHODS, extremes
+from qpsvm.solvers.prefetch import FEWEST, Prefetch, least_unheld
+from qpsvm.solvers.steps import TILE
+
+
+@pytest.mark.parametrize("size", [1, 7, 1024])
+def test_extremes_by_their_keys(rng, size):
+    values = rng.choice([-np.inf, -2.5, -1e-300, 0.0, 1e-300, 3.0, np.inf], size)
+    mark = rng.integers(0, 4, size).astype(np.int32)
+    at = extremes.first_of(values, extremes.least_key(values), mark, 0, 0)
+    assert at == np.argmin(values)
+    at = extremes.first_of(values, extremes.greatest_key(values), mark, 0, 0)
+    assert at == np.argmax(values)
+    for wanted in range(4):
+        some = np.flatnonzero(mark == wanted)
+        low = extremes.least_key_of(values, mark, wanted, -1)
+        high = extremes.greatest_key_of(values, mark, wanted, -1)
+        if len(some) == 0:
+            assert low == extremes.GREATEST == -high
+            continue
+        assert extremes.first_of(values, low, mark, wanted, -1) == some[np.argmin(values[some])]
+        assert extremes.first_of(values, high, mark, wanted, -1) == some[np.argmax(values[some])]
+
+
+def by_sorting(g, d):
+    """Return rho with sum_i max(rho - g_i, 0) / d_i = 1."""
+    order = np.argsort(g)
+    level = (1.0 + np.cumsum(g[order] / d[order])) / np.cumsum(1.0 / d[order])
+    return level[np.argmax(level <= np.append(g[order][1:], np.inf))]
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 1e3])
+def test_the_water_level_needs_no_sort(rng, spread):
+    g, d = spread * rng.standard_normal(500), rng.uniform(0.1, 10.0, 500)
+    assert water_level(g, d) == pytest.approx(by_sorting(g, d), rel=1e-12)
+
+
+@pytest.mark.parametrize("method", ["mfw", "pfw", "bpfw", "swap", "npa", "smo"])
+@pytest.mark.parametrize("m", [TILE - 1, 2 * TILE + 5])
+def test_the_gradient_that_steps_maintain_is_that_of_the_point(method, m):
+    X, y = two_clouds(m, 3, seed=5)
+    declare = PolytopeDistanceDual if method in ("npa", "pfw") else L2SVMDual
+    qp = declare(RBF(X, 0.5), y).as_qp()
+    solver = METHODS[method].maker(qp)()
+    with qp.gram.kernel.hold(1 << 28) as store:
+        lent = replace(qp, store=store)
+        state, n = solver.init(lent, None, np.random.default_rng(0)), 0
+        while n < 200:
+            reply = solver.advance(lent, state, 200 - n)
+            n += reply.steps
+            assert reply.stop.name == "BUDGET"
+    assert qp.domain.violation(state.x) < 1e-12
+    np.testing.assert_allclose(state.product, qp.gram.product(state.x), rtol=0, atol=1e-10)
+
+
+def test_least_unheld_are_the_least(rng):
+    f, mark = rng.standard_normal(300), rng.integers(0, 2, 300).astype(np.int32)
+    slot = np.where(rng.random(300) < 0.5, -1, 7)
+    for way in (1.0, -1.0):
+        found = least_unheld(f, way, mark, 1, -1, slot, 20)
+        some = np.flatnonzero((slot < 0) & (mark == 1))
+        assert set(found) == set(some[np.argsort(way * f[some])[:20]])
+    assert len(least_unheld(f, 1.0, mark, 5, -1, slot, 20)) == 0
+
+
+@pytest.mark.parametrize("useful", [True, False])
+def test_columns_come_along_as_long_as_they_are_used(rng, useful):
+    kernel = RBF(rng.standard_normal((3000, 2)), 1.0)
+    qp, ahead = MEBDual(kernel).as_qp(), []
+    with kernel.hold(1 << 28) as store:
+        prefetch = Prefetch(qp)
+
+        def candidates(slot, count):
+            free = np.flatnonzero(slot < 0)
+            ahead.append(min(count, len(free)))
+            return free[:count]
+
+        for _ in range(300):
+            free = np.flatnonzero(store.slot < 0)
+            if len(free) == 0:
+                break
+            prefetch.serve(store, free[:1] if useful else free[-1:], candidates)
+            if useful:  # every column that came is read
+                store.clock[0] += 1
+                store.stamp[store.slot >= 0] = store.clock[0]
+    assert min(ahead) >= FEWEST
+    if useful:
+        assert store.n_computed == 3000 and len(ahead) < 100 and max(ahead) == 257
+    else:
+        assert max(ahead) <= 2 * FEWEST and store.n_computed < 2 * 300
+
+
+@pytest.mark.parametrize("declare", [L2SVMDual, HingeDual])
+def test_fetching_ahead_saves_services(declare, monkeypatch):
+    X, y = two_clouds(2500, 4, seed=3)
+    problem, services = declare(RBF(X, 1.0), y, C=10.0), []
+    serve = Prefetch.serve
+    monkeypatch.setattr(
+        Prefetch, "serve", lambda self, *given: (services.append(1), serve(self, *given))[1]
+    )
+    result = solve(problem, "smo", tol=1e-3)
+    assert result.converged
+    assert len(services) < 0.7 * result.counters["columns"]
+
+
+def test_a_cached_factor_keeps_its_sharp_roundoff():
+    X, y = two_clouds(60, 3, seed=31)
+    bare, cached = (
+        solve(HingeDual(K, y, C=1e4), "smo", tol=1e-3, max_iter=2000).certificate.roundoff
+        for K in (Linear(X), Cached(Linear(X)))
+    )
+    assert cached == pytest.approx(bare, rel=0.1)  # the bare one moves the points to their mean
