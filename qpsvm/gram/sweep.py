@@ -62,7 +62,9 @@ def sweep(
     """Write what a row of K gives to the row of `out` in `slots`, from column `first` on."""
     kind, rate = out.dtype.type, -gamma * LOG2E
     to = _sweep32 if kind is np.float32 else _sweep64
-    to(K, out, slots, first, kind(rate), a.astype(kind, copy=False), b.astype(kind, copy=False))
+    norms = a.astype(kind, copy=False), b.astype(kind, copy=False)
+    inside = np.may_share_memory(K, out)  # lanes may not write where others still read
+    to(K, out, slots, first, kind(rate), *norms, inside)
 
 
 def gaussian_sums(
@@ -94,31 +96,39 @@ def gaussian_sums(
 
 
 @vectorised
-def _sweep32(K: Any, out: Any, slots: Any, first: int, rate: Any, a: Any, b: Any) -> None:
-    room = np.empty(CHUNK, np.float32)  # of its own: K may be `out`
+def _sweep32(
+    K: Any, out: Any, slots: Any, first: int, rate: Any, a: Any, b: Any, inside: bool
+) -> None:
+    room = np.empty(CHUNK, np.float32)
     for i in range(len(a)):
         for start in range(0, len(b), CHUNK):
             norm = b[start : start + CHUNK]
             row, own = K[i, start : start + CHUNK], a[i]
+            last = out[slots[i], first + start : first + start + len(norm)]
+            to = room[: len(norm)] if inside else last
             for j in range(len(norm)):
-                room[j] = exp2_32(rate * ((own + norm[j]) - np.float32(2.0) * row[j]))
-            to = out[slots[i], first + start : first + start + len(norm)]
-            for j in range(len(to)):
-                to[j] = room[j]
+                to[j] = exp2_32(rate * ((own + norm[j]) - np.float32(2.0) * row[j]))
+            if inside:
+                for j in range(len(norm)):
+                    last[j] = to[j]
 
 
 @vectorised
-def _sweep64(K: Any, out: Any, slots: Any, first: int, rate: Any, a: Any, b: Any) -> None:
+def _sweep64(
+    K: Any, out: Any, slots: Any, first: int, rate: Any, a: Any, b: Any, inside: bool
+) -> None:
     room = np.empty(CHUNK)
     for i in range(len(a)):
         for start in range(0, len(b), CHUNK):
             norm = b[start : start + CHUNK]
             row, own = K[i, start : start + CHUNK], a[i]
+            last = out[slots[i], first + start : first + start + len(norm)]
+            to = room[: len(norm)] if inside else last
             for j in range(len(norm)):
-                room[j] = exp2_64(rate * ((own + norm[j]) - 2.0 * row[j]))
-            to = out[slots[i], first + start : first + start + len(norm)]
-            for j in range(len(to)):
-                to[j] = room[j]
+                to[j] = exp2_64(rate * ((own + norm[j]) - 2.0 * row[j]))
+            if inside:
+                for j in range(len(norm)):
+                    last[j] = to[j]
 
 
 @summing
