@@ -3,6 +3,11 @@
 32 features are one AND, one count and one addition, for 16 points at once where the processor counts
 the bits of vectors; compiled code without that is a few times slower and as exact. A tile of rows is
 turned word by word, so that vector lanes run over points, and stays in cache for all others.
+
+Measured on two cores (AVX-512, 2026-11-21) for 512 columns of the Gaussian kernel in float32, in
+milliseconds, beside gemm: a9a (d = 123) 7 against 40, w8a (d = 300) 15 against 126. The fresh product
+with 11,536 and 3,077 support vectors takes 175 and 111 against 684 and 682. The exponential is then
+the larger part; tables instead of it were slower, gathered or multiplied together bit by bit.
 """
 
 from __future__ import annotations
