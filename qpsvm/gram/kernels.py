@@ -173,11 +173,9 @@ class RBF(PointGram):
         )
 
     def take(self, rows: NDArray[np.int64]) -> Gram:
-        """Return the Gram of the points `rows`; what is known of all points is kept."""
-        known = {k: v for k, v in self.__dict__.items() if k in ("_unit", "_mean")}
-        if known.get("_unit") is not None:
-            known["_unit"] = known["_unit"].take(rows)
-        return self._over(self.X[rows], self.gamma, known)
+        """Return the Gram of the points `rows`; their unit is that of all points."""
+        unit = None if self._unit is None else self._unit.take(rows)
+        return self._over(self.X[rows], self.gamma, {"_unit": unit})
 
     def narrow(self) -> Gram:
         """Return a Gram of columns in float32, where that keeps three digits of K.
