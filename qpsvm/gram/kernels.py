@@ -175,7 +175,8 @@ class RBF(PointGram):
     def take(self, rows: NDArray[np.int64]) -> Gram:
         """Return the Gram of the points `rows`; their unit is that of all points."""
         unit = None if self._unit is None else self._unit.take(rows)
-        return self._over(self.X[rows], self.gamma, {"_unit": unit})
+        still = {"_mean": 0.0} if isinstance(self._mean, float) else {}
+        return self._over(self.X[rows], self.gamma, {"_unit": unit, **still})
 
     def narrow(self) -> Gram:
         """Return a Gram of columns in float32, where that keeps three digits of K.
