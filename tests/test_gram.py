@@ -380,8 +380,8 @@ def test_small_integers_are_multiplied_exactly_in_single_precision(rng, form, la
     X = rng.integers(-largest, largest + 1, (1100, 130)).astype(np.float64)
     X[0] = largest  # the largest squared norm: 130 * largest^2
     kernel = RBF(form(X), 1.0 / (40 * largest**2))
-    assert kernel._whole == (largest == 3)
+    assert (kernel._unit is not None) == (largest == 3)
     x = np.where(rng.random(1100) < 0.5, rng.standard_normal(1100), 0.0)
     expected = np.exp(-kernel.gamma * cdist(X, X, "sqeuclidean")) @ x
     np.testing.assert_allclose(kernel.dot(x), expected, atol=1e-13 * np.sum(np.abs(x)))
-    assert not RBF(X + 0.5, 0.1)._whole
+    assert RBF(X + np.sqrt(2.0), 0.1)._unit is None

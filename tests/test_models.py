@@ -27,7 +27,7 @@ from qpsvm import (
     solve,
     threads,
 )
-from qpsvm.gram import expansion
+from qpsvm.gram import expansion, fresh
 from qpsvm.models import Expansion
 
 X, Y = two_clouds(80, 3, seed=21)
@@ -189,8 +189,10 @@ def test_prediction_in_blocks_is_prediction(monkeypatch, make, densified):
     indices, coef = plane.expansion.indices, plane.expansion.coef
     K = make(X).cross(NEW, indices)
     np.testing.assert_allclose(whole, K @ coef + plane.b, rtol=1e-12)
-    for name, value in (("FUSED", 0), ("STRIP", 7), ("PART", 11), ("DENSIFIED", densified)):
+    for name, value in (("FUSED", 0), ("STRIP", 7), ("DENSIFIED", densified)):
         monkeypatch.setattr(expansion, name, value)
+    monkeypatch.setattr(fresh, "PART", 11)
+    monkeypatch.setattr(fresh, "DENSIFIED", densified)
     monkeypatch.setattr(qpsvm.gram.base, "BLOCK_ENTRIES", 7 * len(indices))
     for trained in (np.asarray, sp.csr_matrix):
         model = replace(plane.expansion, gram=make(trained(X + 0.0)))

@@ -9,6 +9,7 @@ Gram was made of.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,11 @@ from qpsvm.gram.base import Gram
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.kernels import RBF
 from qpsvm.gram.linear import Linear, times, transposed_times
-from qpsvm.gram.points import FUSED, PointGram, Points, squared_norms
+from qpsvm.gram.points import FUSED, PointGram, Points
 from qpsvm.threads import spread
 
-STRIP, PART = 256, 1024
-"""New points and expansion points of a block: 1 MB in float32, 2 MB in float64."""
+STRIP = 512
+"""New points of a block."""
 
 DENSIFIED = 2048
 """Features up to which the rows of a strip are multiplied as dense ones."""
@@ -66,42 +67,39 @@ def combination(gram: Gram, indices: NDArray[np.int64], coef: Vector, points: An
 
 
 def _gaussian(gram: RBF, indices: NDArray[np.int64], coef: Vector, new: Points) -> Vector:
-    """Return the values for a Gaussian kernel, strip by strip."""
-    from qpsvm.gram.passes import row_products
-    from qpsvm.gram.sweep import sweep
+    """Return the values for a Gaussian kernel, strip by strip.
 
-    dtype, dense = gram.dtype, new.shape[1] <= DENSIFIED or not sp.issparse(new)
+    Where the points of the Gram are multiplied as multiples of a unit, so are strips of new points
+    that allow it.
+    """
+    from qpsvm.gram.fresh import PART, gaussian_expansion, prepared
+
+    unit, dense = gram._unit, new.shape[1] <= DENSIFIED or not sp.issparse(new)
     mean = gram._mean if dense else 0.0  # moved by it, both sides lose fewer digits
 
-    def moved(some: Points) -> tuple[Points, Vector]:
+    def moved(some: Points) -> Points:
         if dense and sp.issparse(some) and new.shape[1] <= DENSIFIED:
             some = some.toarray()
         if not sp.issparse(some) and np.any(mean):
             some = some - mean
-        norms = squared_norms(some.astype(np.float64, copy=False))
-        return some.astype(dtype, copy=False), np.asarray(norms)
+        return some.astype(gram.dtype, copy=False)
 
-    few = [moved(gram.X[indices[at : at + PART]]) for at in range(0, len(indices), PART)]
-    out = np.zeros(new.shape[0])
+    @cache
+    def parts(multiples: bool) -> list[Any]:
+        pieces = [indices[at : at + PART] for at in range(0, len(indices), PART)]
+        if multiples:
+            return [prepared(gram._moved(piece, None)) for piece in pieces]
+        return [prepared(moved(gram.X[piece])) for piece in pieces]
+
+    out = np.empty(new.shape[0])
 
     def strip(first: int) -> None:
-        some, norms = moved(new[first : first + STRIP])
-        buffer = np.empty(len(norms) * PART, dtype)
-        for k, (part, own) in enumerate(few):
-            K = buffer[: len(norms) * len(own)].reshape(len(norms), len(own))
-            _inner(some, part, K)
-            sweep(K, gram.gamma, norms, own)
-            out[first : first + STRIP] += row_products(K, coef[k * PART : k * PART + len(own)])
+        piece = new[first : first + STRIP]
+        some = None if unit is None else unit.multiples(piece)
+        few, rate = parts(some is not None), gram.gamma if some is None else gram._rate
+        some = moved(piece) if some is None else some
+        out[first : first + STRIP] = gaussian_expansion(few.__getitem__, coef, rate, some)
 
+    parts(unit is not None)
     spread(strip, list(range(0, new.shape[0], STRIP)))
     return out
-
-
-def _inner(A: Points, B: Points, out: NDArray[np.floating]) -> None:
-    """Write A B' to `out`, whatever is dense or sparse."""
-    if not sp.issparse(A) and not sp.issparse(B):
-        np.matmul(A, B.T, out=out)
-    elif sp.issparse(A) and sp.issparse(B):
-        out[:] = (A @ B.T).toarray()
-    else:
-        out[:] = A @ B.T if sp.issparse(A) else (B @ A.T).T

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,13 +25,11 @@ from qpsvm.gram.points import (
     settle_gamma,
     squared_norms,
 )
+from qpsvm.gram.units import Bits, Unit, unit_of
 from qpsvm.threads import scratch, spread
 
 DENSE_ENTRIES = 1 << 26
 """Most coordinates that are held twice for it: 256 MB in float32."""
-
-EXACT = 2.0**24
-"""Greatest squared norm of integer points whose sums of products float32 represents exactly."""
 
 ROWS = 1024
 """Points converted at a time, in cache."""
@@ -68,41 +67,50 @@ class RBF(PointGram):
         return np.ones(self.m)
 
     @cached_property
-    def _mean(self) -> NDArray[np.float64] | float:
-        """What dense points are moved by: distances stay, and |x|^2 + |z|^2 - 2x'z keeps digits."""
-        return 0.0 if sp.issparse(self.X) or self._whole else mean_point(self.X)
+    def _unit(self) -> Unit | None:
+        """What coordinates are whole multiples of: then these are multiplied, without rounding."""
+        return unit_of(self.X)
 
     @cached_property
-    def _whole(self) -> bool:
-        """Whether points are such small integers that float32 inner products are exact."""
-        for at in _slices(self.m, ROWS):
-            piece = self.X[at]
-            values = piece.data if sp.issparse(piece) else piece
-            if np.any(values != np.rint(values)):
-                return False
-            if np.max(squared_norms(piece.astype(np.float64)), initial=0.0) > EXACT:
-                return False
-        return True
+    def _rate(self) -> float:
+        """Gamma for the points that are multiplied."""
+        return float(self.gamma * (1.0 if self._unit is None else self._unit.size**2))
+
+    @cached_property
+    def _mean(self) -> NDArray[np.float64] | float:
+        """What dense points are moved by: distances stay, and |x|^2 + |z|^2 - 2x'z keeps digits."""
+        return 0.0 if sp.issparse(self.X) or self._unit else mean_point(self.X)
 
     @cached_property
     def _points(self) -> Points:
-        """The moved points in the precision of held columns."""
+        """The points that are multiplied for held columns."""
+        if self._unit is not None:
+            return self._unit.points
         return self._moved_by_pieces(self.dtype)
 
     @cached_property
     def _norms(self) -> NDArray[np.float64]:
-        """Squared norms of `_points`, shape (m,)."""
+        """Squared norms of the points that are multiplied, shape (m,)."""
+        if self._unit is not None:
+            return self._unit.norms
         pieces = (self._moved(at, self.dtype) for at in _slices(self.m, ROWS))
         return np.concatenate([squared_norms(p.astype(np.float64, copy=False)) for p in pieces])
 
     @property
     def error(self) -> float:
-        """A rounded squared distance, 8 eps of the largest norm, as the kernel passes it on."""
-        if self._whole:
+        """A rounded squared distance, 8 eps of the largest norm, as the kernel passes it on.
+
+        Of multiples only those that a coordinate is near count, by at most eps of it each: 16 eps.
+        """
+        if self._unit is not None and not self._unit.rounded:
             return 0.0
-        return 8.0 * float(np.finfo(np.float64).eps) * self.gamma * float(np.max(self._norms))
+        bound = (8.0 if self._unit is None else 16.0) * float(np.finfo(np.float64).eps)
+        return bound * self._rate * float(np.max(self._norms))
 
     def _moved(self, rows: Any, dtype: Any) -> Points:
+        """Return the points `rows` as they are multiplied: multiples, or moved in that precision."""
+        if self._unit is not None:
+            return self._points[rows]
         part = self.X[rows].astype(dtype, copy=False)
         if isinstance(self._mean, float):
             return part
@@ -120,36 +128,41 @@ class RBF(PointGram):
     def block(
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
     ) -> NDArray[np.floating]:
-        """Return k(columns, rows), one BLAS product and one sweep."""
+        """Return k(columns, rows), one product and one sweep."""
         rows = slice(None) if rows is None else rows
+        dtype = self.dtype if dtype is None else np.dtype(dtype)
         a: NDArray[np.floating]
-        if dtype is None or dtype == self.dtype:
+        if self._unit is not None or dtype == self.dtype:
             few, some = self._points[columns], self._points[rows]
             a, b = self._norms[columns], self._norms[rows]
         else:  # afresh from X: rounding the moved points would change the problem
             few, some = self._moved(columns, dtype), self._moved(rows, dtype)
             a, b = squared_norms(few), squared_norms(some)
         few = few.toarray() if sp.issparse(few) else few
-        return self._gaussian(products(few, some), a, b)
+        K = products(few, some).astype(dtype, copy=False)
+        return _gaussian(K, self._rate, a, b, self._fuses(K.size))
+
+    def _fuses(self, n_entries: int) -> bool:
+        """Return whether so many entries are for compiled code; for packed points it is at hand."""
+        return n_entries >= FUSED or isinstance(self._points, Bits)
 
     def fill(
         self, columns: NDArray[np.int64], out: NDArray[np.floating], slots: NDArray[np.int64]
     ) -> None:
         """Write k(columns, all rows) to rows of `out` by pieces, each swept while in cache."""
-        if sp.issparse(self.X) or len(columns) * self.m < FUSED:
-            return super().fill(columns, out, slots)
-        from qpsvm.gram.sweep import scatter, sweep
-
         points, norms = self._points, self._norms
+        if sp.issparse(points) or not self._fuses(len(columns) * self.m):
+            return super().fill(columns, out, slots)
+        from qpsvm.gram.sweep import sweep
+
         few, a = points[columns], norms[columns]
         width = min(FILL_ROWS, max(512, FILL_ENTRIES // len(columns)))
 
         def piece(start: int) -> None:
             at = slice(start, min(start + width, self.m))
-            with scratch(len(few) * (at.stop - start), few.dtype) as room:
-                K = products(few, points[at], room.reshape(len(few), -1))
-                sweep(K, self.gamma, a, norms[at])
-                scatter(K, out, slots, start)
+            with scratch(len(a) * (at.stop - start), points.dtype) as room:
+                K = products(few, points[at], room.reshape(len(a), -1))
+                sweep(K, out, slots, start, self._rate, a, norms[at])
 
         spread(piece, list(range(0, self.m, width)))
 
@@ -160,50 +173,66 @@ class RBF(PointGram):
         from qpsvm.gram.fresh import gaussian_product
 
         return gaussian_product(
-            lambda indices: self._moved(indices, np.float32 if self._whole else np.float64),
-            *(self.m, self.gamma, x, rows),
+            lambda indices: self._moved(indices, np.float64), self.m, self._rate, x, rows
         )
 
-    def narrow(self) -> Gram:
-        """Return the Gram of the points rounded to float32, where that keeps three digits of K.
+    def take(self, rows: NDArray[np.int64]) -> Gram:
+        """Return the Gram of the points `rows`; their unit is that of all points."""
+        unit = None if self._unit is None else self._unit.take(rows)
+        still = {"_mean": 0.0} if isinstance(self._mean, float) else {}
+        return self._over(self.X[rows], self.gamma, {"_unit": unit, **still})
 
-        Sparse points of few features become dense ones: BLAS is faster on them.
+    def narrow(self) -> Gram:
+        """Return a Gram of columns in float32, where that keeps three digits of K.
+
+        Its points are the multiples of the unit, if there is one, or the moved points. Sparse ones
+        of few features become dense: BLAS is faster on them.
         """
         m, d = self.X.shape
-        spread_out = sp.issparse(self.X) and d <= DENSIFIED and m * d <= DENSE_ENTRIES
+        X = self._unit.points if self._unit is not None else self.X
+        spread_out = sp.issparse(X) and d <= DENSIFIED and m * d <= DENSE_ENTRIES
         if self.dtype == np.float32 and not spread_out:
             return self
-        if spread_out:
-            other = replace(self, X=self.X.astype(np.float32).toarray())
-        else:
-            other = replace(self, X=self._moved_by_pieces(np.float32))
-            other._set(_mean=0.0)
-        error = 16.0 * float(np.finfo(np.float32).eps) * self.gamma * float(np.max(other._norms))
-        return self if error > 1e-3 and not self._whole else other
+        if self._unit is None:
+            X = self._moved_by_pieces(np.float32)
+        X = X.toarray() if spread_out else X
+        other = self._over(X, self._rate, {"_unit": None, "_mean": 0.0})
+        error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * float(np.max(other._norms))
+        return self if error > 1e-3 and self._unit is None else other
 
-    def _gaussian(
-        self, K: NDArray[np.floating], a: NDArray[np.floating], b: NDArray[np.floating]
-    ) -> NDArray[np.floating]:
-        """Turn inner products into kernel values in place, given the squared norms."""
-        if K.size >= FUSED:
-            from qpsvm.gram.sweep import gaussian_sweep
-
-            gaussian_sweep(K, self.gamma, a, b)
-            return K
-        gamma = K.dtype.type(self.gamma)
-        K *= 2 * gamma
-        K -= (gamma * a).astype(K.dtype)[:, None]
-        K -= (gamma * b).astype(K.dtype)[None, :]
-        np.minimum(K, 0.0, out=K)
-        return np.exp(K, out=K)
+    def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
+        """Return the Gram of other points, which are not checked again."""
+        other = copy(self)
+        for name in ("_unit", "_mean", "_rate", "_points", "_norms"):
+            other.__dict__.pop(name, None)
+        other._set(X=X, m=X.shape[0], dtype=np.dtype(X.dtype), gamma=gamma, **known)
+        return other
 
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
-        return self._gaussian(products(A, B), squared_norms(A), squared_norms(B))
+        K = products(A, B)
+        return _gaussian(K, self.gamma, squared_norms(A), squared_norms(B), K.size >= FUSED)
 
     def _shifted(
         self, few: NDArray[np.float64], new: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return few - self._mean, new - self._mean
+
+
+def _gaussian(
+    K: NDArray[np.floating], gamma: float, a: NDArray[Any], b: NDArray[Any], fuse: bool
+) -> NDArray[np.floating]:
+    """Turn inner products into kernel values in place, given the squared norms."""
+    if fuse:
+        from qpsvm.gram.sweep import gaussian_sweep
+
+        gaussian_sweep(K, K, gamma, a, b)
+        return K
+    rate = K.dtype.type(gamma)
+    K *= 2 * rate
+    K -= (rate * a).astype(K.dtype)[:, None]
+    K -= (rate * b).astype(K.dtype)[None, :]
+    np.minimum(K, 0.0, out=K)
+    return np.exp(K, out=K)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +287,8 @@ class Polynomial(PointGram):
     gamma: Any = "scale"
     coef0: float = 0.0
 
+    by_products = True
+
     def _settle(self) -> None:
         check_number("degree", self.degree, low=1, integer=True)
         check_number("coef0", self.coef0, finite=True)
@@ -307,6 +338,8 @@ class Sigmoid(PointGram):
     gamma: Any = "scale"
     coef0: float = 0.0
     psd: str = "check"
+
+    by_products = True
 
     def _settle(self) -> None:
         check_number("coef0", self.coef0, finite=True)

@@ -30,6 +30,7 @@ class Linear(PointGram):
     """
 
     by_factor = True
+    by_products = True
 
     def diag(self) -> NDArray[np.float64]:
         """Return the squared norms, shape (m,), read-only; they are computed once."""

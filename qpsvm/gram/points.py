@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_choice, check_number, check_points
 from qpsvm.gram.base import Gram
+from qpsvm.gram.units import Bits, pack, packs
 
 FUSED = 1 << 17
 """Entries from which a block is swept by compiled code; below, numpy needs no compilation."""
@@ -20,7 +21,7 @@ FUSED = 1 << 17
 DENSIFIED = 2048
 """Features up to which sparse points are multiplied as dense ones."""
 
-Points = Any  # ndarray of shape (m, d) or csr_matrix of that shape
+Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, or Bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,8 @@ class PointGram(Gram):
     """
 
     X: Points
+    by_products: ClassVar[bool] = False
+    """Whether the kernel is a function of the inner product."""
 
     def __post_init__(self) -> None:
         """Check the points and settle the parameters."""
@@ -52,8 +55,9 @@ class PointGram(Gram):
 
     @cached_property
     def _points(self) -> Points:
-        """The points that are multiplied: X, or X moved where the kernel does not see it."""
-        return self.X
+        """The points that are multiplied: X, or packed where that says the same."""
+        bits = pack(self.X) if self.by_products and packs(self.X) else None
+        return self.X if bits is None else bits
 
     def wide(self) -> Gram:
         """Return the Gram of the points in float64."""
@@ -106,24 +110,35 @@ class PointGram(Gram):
         return replace(self, X=points).diag()
 
 
-def products(
-    A: NDArray[np.floating], B: Points, out: NDArray[np.floating] | None = None
-) -> NDArray[np.floating]:
-    """Return A B' for dense A and dense or CSR B, in `out` if it is given."""
-    if not sp.issparse(B):
+def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
+    """Return A B' in `out` if it is given; of packed points both are packed.
+
+    Sparse A with sparse B is for points of many features.
+    """
+    if isinstance(B, Bits):
+        from qpsvm.gram.bits import common_products
+
+        return common_products(A, B, out)
+    if not sp.issparse(B) and not sp.issparse(A):
         return np.matmul(A, B.T, out=out)
-    if A.shape[0] * B.shape[0] >= FUSED and A.dtype == B.dtype:
+    if sp.issparse(A):
+        K = (A @ B.T).toarray() if sp.issparse(B) else A @ B.T
+    elif A.shape[0] * B.shape[0] >= FUSED and A.dtype == B.dtype:
         from qpsvm.gram.sparse import sparse_products
 
         return sparse_products(A, B, out)
+    else:
+        K = (B @ A.T).T
     if out is None:
-        return np.ascontiguousarray((B @ A.T).T)
-    out[:] = (B @ A.T).T
+        return np.ascontiguousarray(K)
+    out[:] = K
     return out
 
 
 def squared_norms(A: Points) -> NDArray[np.floating]:
     """Return the squared norms of the rows."""
+    if isinstance(A, Bits):
+        return A.squared_norms()
     if sp.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", A, A)

@@ -1,7 +1,7 @@
-"""The Gaussian kernel from inner products, fused into one compiled sweep.
+"""The Gaussian kernel from inner products, in one compiled sweep that also stores or sums it.
 
-numba has no vector exp of its own; a polynomial in the loop runs eight times faster than np.exp
-there, and the sweep reads and writes the block once.
+A block of products is read once while it is in cache. Its kernel values go where they are held, or
+into sums and nowhere else.
 """
 
 from __future__ import annotations
@@ -12,158 +12,153 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.gram.exponential import exp2_32, exp2_64
 from qpsvm.threads import spread
 
 CHUNK = 1024
+FEW = 16  # rows summed up before they are added to the sums of a block, and these to those of all
 PIECE = 1 << 18  # entries that a thread sweeps at a time
-
-# exp(x) = 2^n exp(r), r = x - n ln 2 in two parts (Cody and Waite), |r| <= ln(2) / 2
 LOG2E = 1.4426950408889634
-ROUND32, ROUND64 = 1.5 * 2.0**23, 1.5 * 2.0**52  # adding and subtracting them rounds to integers
+
+Vector = NDArray[np.float64]
+vectorised = numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+summing = numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 
 
 def gaussian_sweep(
-    K: NDArray[np.floating], gamma: float, a: NDArray[np.floating], b: NDArray[np.floating]
+    K: NDArray[np.floating], out: NDArray[np.floating], gamma: float, a: Vector, b: Vector
 ) -> None:
-    """Replace inner products K_ij by exp(-gamma max(a_i + b_j - 2 K_ij, 0)) in place, in parallel.
+    """Write exp(-gamma max(a_i + b_j - 2 K_ij, 0)) to `out`, which may be K, in parallel.
 
     Parameters
     ----------
     K : ndarray, shape (n, m)
+        Inner products, C-ordered, in float32 or in the precision of `out`.
+    out : ndarray, shape (n, m)
         C-ordered, float32 or float64.
     gamma : float
     a, b : ndarray, shapes (n,) and (m,)
         Squared norms.
     """
     rows = max(1, PIECE // max(1, K.shape[1]))
-    spread(
-        lambda start: sweep(K[start : start + rows], gamma, a[start : start + rows], b),
-        list(range(0, len(K), rows)),
-    )
+    slots = np.arange(len(K))
+
+    def piece(start: int) -> None:
+        at = slice(start, start + rows)
+        sweep(K[at], out, slots[at], 0, gamma, a[at], b)
+
+    spread(piece, list(range(0, len(K), rows)))
 
 
 def sweep(
-    K: NDArray[np.floating], gamma: float, a: NDArray[np.floating], b: NDArray[np.floating]
+    K: NDArray[np.floating],
+    out: NDArray[np.floating],
+    slots: NDArray[np.int64],
+    first: int,
+    gamma: float,
+    a: Vector,
+    b: Vector,
 ) -> None:
-    """Do what `gaussian_sweep` does, in this thread."""
-    kind = K.dtype.type
-    if kind is np.float32:
-        _sweep32(K, kind(gamma), a.astype(kind), b.astype(kind))
-    else:
-        _sweep64(K, K, gamma, a, b)
-
-
-def scatter(
-    K: NDArray[np.floating], out: NDArray[np.floating], slots: NDArray[np.int64], first: int
-) -> None:
-    """Copy the rows of K to the rows `slots` of `out`, from column `first` on, in this thread."""
-    _scatter(K, out, slots, first)
+    """Write what a row of K gives to the row of `out` in `slots`, from column `first` on."""
+    kind, rate = out.dtype.type, -gamma * LOG2E
+    to = _sweep32 if kind is np.float32 else _sweep64
+    norms = a.astype(kind, copy=False), b.astype(kind, copy=False)
+    inside = np.may_share_memory(K, out)  # lanes may not write where others still read
+    to(K, out, slots, first, kind(rate), *norms, inside)
 
 
 def gaussian_sums(
     K: NDArray[np.floating],
-    values: NDArray[np.float64],
     gamma: float,
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    x: NDArray[np.float64],
-    out: NDArray[np.float64],
-    z: NDArray[np.float64],
-    back: NDArray[np.float64],
+    a: Vector,
+    b: Vector,
+    x: Vector,
+    out: Vector,
+    z: Vector | None = None,
+    back: Vector | None = None,
 ) -> None:
-    """Sweep a block in this thread and sum it up: out += x'K and, unless z is empty, back += K z.
+    """Sum up the kernel values V of a block in this thread: out += x'V and, given z, back += V z.
 
     Parameters
     ----------
     K : ndarray, shape (n, m)
         Inner products, C-ordered, float32 or float64.
-    values : ndarray, shape (n, m)
-        Room for the kernel values; it may be K itself.
     gamma : float
     a, b : ndarray, shapes (n,) and (m,)
         Squared norms.
     x, back : ndarray, shape (n,)
     z, out : ndarray, shape (m,)
     """
-    _sweep64(K, values, gamma, a, b)
-    out += x @ values
-    if len(z):
-        back += values @ z
+    if z is None or back is None:
+        _sums(K, -gamma * LOG2E, a, b, x, out)
+    else:
+        _both_sums(K, -gamma * LOG2E, a, b, x, out, z, back)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
-def _sweep32(K: Any, gamma: Any, a: Any, b: Any) -> None:
-    n, m = len(a), len(b)
-    room = np.empty(CHUNK, np.int32)
-    pieces = (m + CHUNK - 1) // CHUNK
-    for job in range(n * pieces):
-        i = job // pieces
-        start = (job % pieces) * CHUNK
-        norm = b[start : min(start + CHUNK, m)]
-        row = K[i, start : start + len(norm)]
-        power = room[: len(row)]
-        own = a[i]
-        for j in range(len(row)):
-            x = gamma * (np.float32(2.0) * row[j] - own - norm[j])
-            x = x if x < np.float32(0.0) else np.float32(0.0)
-            x = x if x > np.float32(-87.0) else np.float32(-87.0)
-            whole = (x * np.float32(LOG2E) + np.float32(ROUND32)) - np.float32(ROUND32)
-            r = x - whole * np.float32(0.693359375) + whole * np.float32(2.12194440e-4)
-            p = np.float32(1.0 / 5040.0)
-            p = p * r + np.float32(1.0 / 720.0)
-            p = p * r + np.float32(1.0 / 120.0)
-            p = p * r + np.float32(1.0 / 24.0)
-            p = p * r + np.float32(1.0 / 6.0)
-            p = p * r + np.float32(0.5)
-            p = p * r + np.float32(1.0)
-            row[j] = p * r + np.float32(1.0)
-            power[j] = (np.int32(whole) + np.int32(127)) << np.int32(23)
-        scale = power.view(np.float32)
-        for j in range(len(row)):
-            row[j] *= scale[j]
+@vectorised
+def _sweep32(
+    K: Any, out: Any, slots: Any, first: int, rate: Any, a: Any, b: Any, inside: bool
+) -> None:
+    room = np.empty(CHUNK, np.float32)
+    for i in range(len(a)):
+        for start in range(0, len(b), CHUNK):
+            norm = b[start : start + CHUNK]
+            row, own = K[i, start : start + CHUNK], a[i]
+            last = out[slots[i], first + start : first + start + len(norm)]
+            to = room[: len(norm)] if inside else last
+            for j in range(len(norm)):
+                to[j] = exp2_32(rate * ((own + norm[j]) - np.float32(2.0) * row[j]))
+            if inside:
+                for j in range(len(norm)):
+                    last[j] = to[j]
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
-def _sweep64(K: Any, out: Any, gamma: Any, a: Any, b: Any) -> None:
-    n, m = len(a), len(b)
-    room, kept = np.empty(CHUNK, np.int64), np.empty(CHUNK)
-    pieces = (m + CHUNK - 1) // CHUNK
-    for job in range(n * pieces):
-        i = job // pieces
-        start = (job % pieces) * CHUNK
-        norm = b[start : min(start + CHUNK, m)]
-        row = K[i, start : start + len(norm)]
-        power, mantissa = room[: len(row)], kept[: len(row)]
-        own = a[i]
-        for j in range(len(row)):
-            x = gamma * (2.0 * row[j] - own - norm[j])
-            x = x if x < 0.0 else 0.0
-            x = x if x > -708.0 else -708.0
-            whole = (x * LOG2E + ROUND64) - ROUND64
-            r = x - whole * 6.93145751953125e-1 - whole * 1.42860682030941723212e-6
-            p = 1.0 / 6227020800.0
-            p = p * r + 1.0 / 479001600.0
-            p = p * r + 1.0 / 39916800.0
-            p = p * r + 1.0 / 3628800.0
-            p = p * r + 1.0 / 362880.0
-            p = p * r + 1.0 / 40320.0
-            p = p * r + 1.0 / 5040.0
-            p = p * r + 1.0 / 720.0
-            p = p * r + 1.0 / 120.0
-            p = p * r + 1.0 / 24.0
-            p = p * r + 1.0 / 6.0
-            p = p * r + 0.5
-            p = p * r + 1.0
-            mantissa[j] = p * r + 1.0
-            power[j] = (np.int64(whole) + 1023) << 52
-        scale, values = power.view(np.float64), out[i, start : start + len(norm)]
-        for j in range(len(row)):
-            values[j] = mantissa[j] * scale[j]
+@vectorised
+def _sweep64(
+    K: Any, out: Any, slots: Any, first: int, rate: Any, a: Any, b: Any, inside: bool
+) -> None:
+    room = np.empty(CHUNK)
+    for i in range(len(a)):
+        for start in range(0, len(b), CHUNK):
+            norm = b[start : start + CHUNK]
+            row, own = K[i, start : start + CHUNK], a[i]
+            last = out[slots[i], first + start : first + start + len(norm)]
+            to = room[: len(norm)] if inside else last
+            for j in range(len(norm)):
+                to[j] = exp2_64(rate * ((own + norm[j]) - 2.0 * row[j]))
+            if inside:
+                for j in range(len(norm)):
+                    last[j] = to[j]
 
 
-@numba.njit(cache=True, nogil=True)
-def _scatter(K: Any, out: Any, slots: Any, first: int) -> None:
-    for i in range(len(slots)):
-        row = out[slots[i]]
-        for j in range(K.shape[1]):
-            row[first + j] = K[i, j]
+@summing
+def _sums(K: Any, rate: Any, a: Any, b: Any, x: Any, out: Any) -> None:
+    few, block = np.empty(len(b)), np.zeros(len(b))
+    for start in range(0, len(a), FEW):
+        few[:] = 0.0
+        for i in range(start, min(start + FEW, len(a))):
+            row, own, weight = K[i], a[i], x[i]
+            for j in range(len(b)):
+                few[j] += weight * exp2_64(rate * ((own + b[j]) - 2.0 * row[j]))
+        for j in range(len(b)):
+            block[j] += few[j]
+    for j in range(len(b)):
+        out[j] += block[j]
+
+
+@summing
+def _both_sums(K: Any, rate: Any, a: Any, b: Any, x: Any, out: Any, z: Any, back: Any) -> None:
+    few, block = np.empty(len(b)), np.zeros(len(b))
+    for start in range(0, len(a), FEW):
+        few[:] = 0.0
+        for i in range(start, min(start + FEW, len(a))):
+            row, own, weight, total = K[i], a[i], x[i], 0.0
+            for j in range(len(b)):
+                value = exp2_64(rate * ((own + b[j]) - 2.0 * row[j]))
+                few[j] += weight * value
+                total += value * z[j]
+            back[i] += total
+        for j in range(len(b)):
+            block[j] += few[j]
+    for j in range(len(b)):
+        out[j] += block[j]

@@ -1,0 +1,210 @@
+"""Points whose coordinates are whole multiples of one unit: their inner products are exact.
+
+Counts, levels of grey divided by 255 and one-hot tables are such points. Up to a squared norm of
+2^24 units float32 adds their products without rounding, in half the time of float64. Where the
+multiples are only 0 and 1, a product is the number of bits that two packed rows have in common.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.threads import spread
+
+EXACT = 2.0**24
+"""Greatest squared norm of integer points whose sums of products float32 represents exactly."""
+
+FIRST = 1024
+"""Points that say what the unit may be."""
+
+ENTRIES = 1 << 16
+"""Coordinates looked at at a time, in cache."""
+
+PACKED = 1024
+"""Points from which they are packed: the products of fewer need no compiled code."""
+
+SPARSE = 1 / 256
+"""Share of stored entries below which products of CSR rows cost less than counts of packed ones."""
+
+WORDS = 4
+"""Rows are padded to a multiple of this many words of 32 bits, counted together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """Points with coordinates 0 and 1, or 0 and one other value, packed a bit each.
+
+    They answer as an array does: `shape`, `dtype`, rows by index or slice.
+
+    Attributes
+    ----------
+    words : ndarray of uint32, shape (m, a multiple of 4)
+    ones : ndarray, shape (m,)
+        How many coordinates are not 0.
+    d : int
+        Number of features.
+    weight : float
+        What a coordinate in common adds to an inner product: the square of the other value.
+    dtype : dtype
+        The precision of products.
+    """
+
+    words: NDArray[np.uint32]
+    ones: NDArray[np.float64]
+    d: int
+    weight: float = 1.0
+    dtype: Any = np.float32
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the points."""
+        return len(self.words), self.d
+
+    def __getitem__(self, rows: Any) -> Bits:
+        """Return the points `rows`, an index array or slice."""
+        return replace(self, words=self.words[rows], ones=self.ones[rows])
+
+    def astype(self, dtype: Any, copy: bool = False) -> Bits:
+        """Return the points with products in another precision."""
+        return replace(self, dtype=np.dtype(dtype))
+
+    def squared_norms(self) -> NDArray[np.float64]:
+        """Return the squared norms of the points, shape (m,)."""
+        return self.weight * self.ones
+
+
+class Unit(NamedTuple):
+    """What all coordinates are multiples of."""
+
+    size: float
+    rounded: bool  # whether a multiple differs from a coordinate by its rounding
+    points: Any  # the multiples: packed where all are 0 or 1, otherwise in float32 as X is stored
+    norms: NDArray[np.float64]  # their squared norms
+
+    def multiples(self, X: Any) -> Any:
+        """Return the multiples of other points, stored alike, or None where there are others."""
+        if isinstance(self.points, Bits):
+            return pack(X, self.size)
+        values = X.data if sp.issparse(X) else X
+        whole = np.empty(values.shape, np.float32)
+        if _convert(values, self.size, whole) is None:
+            return None
+        points = _like(X, whole)
+        return points if np.max(_norms(points), initial=0.0) <= EXACT else None
+
+    def take(self, rows: Any) -> Unit:
+        """Return the unit of the points `rows`."""
+        return self._replace(points=self.points[rows], norms=self.norms[rows])
+
+
+def unit_of(X: Any) -> Unit | None:
+    """Return the unit of dense or CSR points, or None where there is none of use.
+
+    It is the least size of a coordinate among the first points, or 1.
+    """
+    for size in dict.fromkeys((_least(X), 1.0)):
+        bits = pack(X, size) if packs(X) else None
+        if bits is not None:
+            return Unit(size, False, bits, bits.ones)
+        found = _unit(X, size)
+        if found is not None:
+            return found
+    return None
+
+
+def _unit(X: Any, size: float) -> Unit | None:
+    """Return the unit if it is of this size; many points are shared out among threads."""
+    values = X.data if sp.issparse(X) else X
+    if _convert(values[:FIRST], size, np.empty(values[:FIRST].shape, np.float32)) is None:
+        return None
+    whole = np.empty(values.shape, np.float32)
+    step = max(1, ENTRIES * len(values) // max(1, values.size))
+    pieces = [slice(first, first + step) for first in range(0, len(values), step)]
+    found: list[bool | None] = []
+
+    def piece(at: slice) -> None:
+        if None not in found:
+            found.append(_convert(values[at], size, whole[at]))
+
+    spread(piece, pieces)
+    if None in found:
+        return None
+    points = _like(X, whole)
+    norms = _norms(points)
+    return Unit(size, any(found), points, norms) if np.max(norms) <= EXACT else None
+
+
+def packs(X: Any) -> bool:
+    """Return whether points are many and dense enough to be packed, should they be binary."""
+    m, d = X.shape
+    return m >= PACKED and d <= EXACT and (not sp.issparse(X) or X.nnz >= SPARSE * m * d)
+
+
+def pack(X: Any, value: float | None = None) -> Bits | None:
+    """Return points with coordinates 0 and `value` packed, or None if there are others.
+
+    Without a `value` it is the least size of a coordinate among the first points, and products are
+    those of the points; with one they are those of their multiples.
+    """
+    m, d = X.shape
+    one = _least(X) if value is None else value
+    n_words = -(-d // (32 * WORDS)) * WORDS
+    octets, ones = np.zeros((m, 4 * n_words), np.uint8), np.empty(m)
+    step = max(1, ENTRIES // d)
+    for first in range(0, m, step):
+        piece = X[first : first + step]
+        values = piece.data if sp.issparse(piece) else piece
+        if not np.all((values == one) | (values == 0)):
+            return None
+        present = (piece.toarray() if sp.issparse(piece) else piece) != 0
+        octets[first : first + step, : -(-d // 8)] = np.packbits(present, axis=1)
+        ones[first : first + step] = np.count_nonzero(present, axis=1)
+    weight = one * one if value is None else 1.0
+    return Bits(octets.view(np.uint32), ones, d, weight, X.dtype if value is None else np.float32)
+
+
+def _least(X: Any) -> float:
+    """Return the least size of a coordinate other than 0 among the first points; 1 if all are 0."""
+    some = X[:FIRST]
+    values = np.abs(some.data if sp.issparse(some) else some)
+    return float(np.min(values, where=values > 0, initial=np.inf)) if np.any(values) else 1.0
+
+
+def _convert(values: NDArray[np.floating], size: float, whole: NDArray[np.float32]) -> bool | None:
+    """Write the multiples of `size` to `whole` and return whether a value differs from its own.
+
+    None if one differs by more than its rounding.
+    """
+    values = values.astype(np.float64, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        nearest = np.rint(values / size)
+        away = nearest * size
+        away -= values
+    if not np.any(away):
+        whole[:] = nearest
+        return False
+    if not np.all(np.abs(away) <= np.finfo(np.float64).eps * np.abs(values)):
+        return None
+    whole[:] = nearest
+    return True
+
+
+def _like(X: Any, values: NDArray[np.float32]) -> Any:
+    """Return points stored as X is."""
+    return sp.csr_matrix((values, X.indices, X.indptr), X.shape) if sp.issparse(X) else values
+
+
+def _norms(points: Any) -> NDArray[np.float64]:
+    """Return the squared norms of points in float32, summed in float64."""
+    if sp.issparse(points):
+        squares = np.square(points.data, dtype=np.float64)
+        square = sp.csr_matrix((squares, points.indices, points.indptr), points.shape)
+        return np.asarray(square @ np.ones(points.shape[1]))
+    step = max(1, ENTRIES // points.shape[1])
+    pieces = [points[at : at + step].astype(np.float64) for at in range(0, len(points), step)]
+    return np.concatenate([np.einsum("ij,ij->i", p, p) for p in pieces])
