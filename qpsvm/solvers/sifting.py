@@ -21,11 +21,11 @@ Vector = NDArray[np.float64]
 NEAR = 1e-3
 """Complementarity relative to the value below which the crossover is tried."""
 
-TALL, LARGE = 100, 20_000
+TALL, LARGE = 30, 8_000
 """A sample pays from this many points for each column, and from this many in all."""
 
-SHARE, FEWEST = 30, 20
-"""The sample is one point in 30, at least 20 for each column."""
+SHARE, FEWEST = 30, 5
+"""The sample is one point in 30, at least 5 for each column."""
 
 SAMPLE_GAP = 1e-2
 """Complementarity relative to the value at which the sample is left."""
