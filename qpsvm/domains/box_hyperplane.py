@@ -46,6 +46,12 @@ class BoxHyperplane(Domain):
         """Whether all upper bounds are one finite number."""
         return self.bounded and bool(np.all(self.upper == self.upper[0]))
 
+    @cached_property
+    def classes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_], bool]:
+        """Where y is +1, where it is -1, and whether both occur."""
+        plus = self.y > 0
+        return plus, ~plus, bool(plus.any() and not plus.all())
+
     def best_multiplier(self, g: NDArray[np.float64]) -> float:
         """Return b that minimises sum upper_i max(0, -(g_i + b y_i)): the exact best bias.
 
@@ -54,7 +60,7 @@ class BoxHyperplane(Domain):
         """
         breakpoints = -self.y * g
         if self._uniform:  # the n-th smallest, n the number of y = +1: no sort is needed
-            nth = max(0, int(np.count_nonzero(self.y > 0)) - 1)
+            nth = max(0, int(np.count_nonzero(self.classes[0])) - 1)
             return float(np.partition(breakpoints, nth)[nth])
         upper, below = self.upper, -float(np.sum(self.upper[self.y > 0]))
         total = below + float(np.sum(upper))
@@ -105,8 +111,8 @@ class BoxHyperplane(Domain):
 
         For both classes present: b = (min over y=-1 of h - min over y=+1 of h) / 2.
         """
-        plus, minus = self.y > 0, self.y < 0
-        if not plus.any() or not minus.any():
+        plus, minus, both = self.classes
+        if not both:
             return np.inf, np.inf if plus.any() else -np.inf
         p = float(np.min(h, where=plus, initial=np.inf))
         q = float(np.min(h, where=minus, initial=np.inf))

@@ -6,10 +6,11 @@ from typing import Any
 
 from qpsvm.gram.base import Gram
 from qpsvm.gram.cached import Cached
-from qpsvm.gram.kernels import RBF, CustomKernel, Laplacian, Polynomial, Sigmoid
+from qpsvm.gram.kernels import CustomKernel, Laplacian, Polynomial, Sigmoid
 from qpsvm.gram.linear import Linear
 from qpsvm.gram.lowrank import LowRank
 from qpsvm.gram.precomputed import Precomputed
+from qpsvm.gram.rbf import RBF
 from qpsvm.gram.signed import SignedGram
 
 __all__ = [

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError, check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.cached import Cached
-from qpsvm.gram.kernels import RBF
 from qpsvm.gram.linear import Linear, times, transposed_times
 from qpsvm.gram.points import FUSED, PointGram, Points
+from qpsvm.gram.rbf import RBF
 from qpsvm.threads import spread
 
 STRIP = 512

@@ -38,7 +38,7 @@ class SignedGram:
         """Number of points."""
         return self.kernel.m
 
-    @property
+    @cached_property
     def error(self) -> float:
         """Bound on the error of an entry of G that its kernel brings along."""
         return self.scale * self.kernel.error

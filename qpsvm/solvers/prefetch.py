@@ -2,8 +2,8 @@
 
 A block of columns costs far less than its columns one by one: the points are read once for all of
 them. But a column that no step asks for is wasted. So a miss brings the columns of those points
-along that violate optimality most, and how many these are follows from what became of earlier ones:
-twice as many where most of them were used, half as many where most were not.
+along that violate optimality most, and what earlier ones have saved, by being read, may be spent on
+further ones; a little is spent on trial.
 """
 
 from __future__ import annotations

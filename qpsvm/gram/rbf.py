@@ -1,0 +1,232 @@
+"""The Gaussian kernel, whose columns are computed, stored and summed in one compiled sweep."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.gram.base import Gram, _slices
+from qpsvm.gram.points import (
+    DENSIFIED,
+    FUSED,
+    PointGram,
+    Points,
+    mean_point,
+    products,
+    settle_gamma,
+    squared_norms,
+)
+from qpsvm.gram.units import Bits, Unit, unit_of
+from qpsvm.threads import scratch, spread
+
+DENSE_ENTRIES = 1 << 26
+"""Most coordinates that are held twice for it: 256 MB in float32."""
+
+ROWS = 1024
+"""Points converted at a time, in cache."""
+
+FILL_ENTRIES = 1 << 19
+"""Entries of a block of columns that are multiplied and swept at a time: 2 MB in float32."""
+
+FILL_ROWS = 1 << 14
+"""Most points at a time: BLAS repacks them, and more would leave the cache meanwhile."""
+
+
+@dataclass(frozen=True, eq=False)
+class RBF(PointGram):
+    """Gaussian kernel k(x, z) = exp(-gamma |x - z|^2).
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix, shape (m, d)
+        Points; kept by reference and never written.
+    gamma : float, "scale" or "mean-distance"
+        In units of 1 / distance^2. ``"scale"`` is scikit-learn's 1 / (d var(X));
+        ``"mean-distance"`` is 1 / (2 sigma^2) with sigma^2 the mean squared distance, as in
+        Frandi et al., where the kernel is written exp(-|x - z|^2 / (2 sigma^2)). The number that
+        was settled on is the attribute `gamma`.
+    """
+
+    gamma: Any = "scale"
+    spreads = True
+
+    def _settle(self) -> None:
+        self._set(gamma=settle_gamma(self.gamma, self.X))
+
+    def diag(self) -> NDArray[np.float64]:
+        """Return ones, shape (m,)."""
+        return np.ones(self.m)
+
+    @cached_property
+    def _unit(self) -> Unit | None:
+        """What coordinates are whole multiples of: then these are multiplied, without rounding."""
+        return unit_of(self.X)
+
+    @cached_property
+    def _rate(self) -> float:
+        """Gamma for the points that are multiplied."""
+        return float(self.gamma * (1.0 if self._unit is None else self._unit.size**2))
+
+    @cached_property
+    def _mean(self) -> NDArray[np.float64] | float:
+        """What dense points are moved by: distances stay, and |x|^2 + |z|^2 - 2x'z keeps digits."""
+        return 0.0 if sp.issparse(self.X) or self._unit else mean_point(self.X)
+
+    @cached_property
+    def _points(self) -> Points:
+        """The points that are multiplied for held columns."""
+        if self._unit is not None:
+            return self._unit.points
+        return self._moved_by_pieces(self.dtype)
+
+    @cached_property
+    def _norms(self) -> NDArray[np.float64]:
+        """Squared norms of the points that are multiplied, shape (m,)."""
+        if self._unit is not None:
+            return self._unit.norms
+        pieces = (self._moved(at, self.dtype) for at in _slices(self.m, ROWS))
+        return np.concatenate([squared_norms(p.astype(np.float64, copy=False)) for p in pieces])
+
+    @property
+    def error(self) -> float:
+        """A rounded squared distance, 8 eps of the largest norm, as the kernel passes it on.
+
+        Of multiples only those that a coordinate is near count, by at most eps of it each: 16 eps.
+        """
+        if self._unit is not None and not self._unit.rounded:
+            return 0.0
+        bound = (8.0 if self._unit is None else 16.0) * float(np.finfo(np.float64).eps)
+        return bound * self._rate * float(np.max(self._norms))
+
+    def _moved(self, rows: Any, dtype: Any) -> Points:
+        """Return the points `rows` as they are multiplied: multiples, or moved in that precision."""
+        if self._unit is not None:
+            return self._points[rows]
+        part = self.X[rows].astype(dtype, copy=False)
+        if isinstance(self._mean, float):
+            return part
+        return (part - self._mean).astype(dtype, copy=False)
+
+    def _moved_by_pieces(self, dtype: Any) -> Points:
+        """Return all points moved; whole arrays between would cost more time than their numbers."""
+        if isinstance(self._mean, float):
+            return self.X.astype(dtype, copy=False)
+        out = np.empty(self.X.shape, dtype)
+        for at in _slices(self.m, ROWS):
+            np.subtract(self.X[at], self._mean, out=out[at], dtype=np.float64, casting="same_kind")
+        return out
+
+    def block(
+        self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
+    ) -> NDArray[np.floating]:
+        """Return k(columns, rows), one product and one sweep."""
+        rows = slice(None) if rows is None else rows
+        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        a: NDArray[np.floating]
+        if self._unit is not None or dtype == self.dtype:
+            few, some = self._points[columns], self._points[rows]
+            a, b = self._norms[columns], self._norms[rows]
+        else:  # afresh from X: rounding the moved points would change the problem
+            few, some = self._moved(columns, dtype), self._moved(rows, dtype)
+            a, b = squared_norms(few), squared_norms(some)
+        few = few.toarray() if sp.issparse(few) else few
+        K = products(few, some).astype(dtype, copy=False)
+        return _gaussian(K, self._rate, a, b, self._fuses(K.size))
+
+    def _fuses(self, n_entries: int) -> bool:
+        """Return whether so many entries are for compiled code; for packed points it is at hand."""
+        return n_entries >= FUSED or isinstance(self._points, Bits)
+
+    def fill(
+        self, columns: NDArray[np.int64], out: NDArray[np.floating], slots: NDArray[np.int64]
+    ) -> None:
+        """Write k(columns, all rows) to rows of `out` by pieces, each swept while in cache."""
+        points, norms = self._points, self._norms
+        if sp.issparse(points) or not self._fuses(len(columns) * self.m):
+            return super().fill(columns, out, slots)
+        from qpsvm.gram.sweep import sweep
+
+        few, a = points[columns], norms[columns]
+        width = min(FILL_ROWS, max(512, FILL_ENTRIES // len(columns)))
+
+        def piece(start: int) -> None:
+            at = slice(start, min(start + width, self.m))
+            with scratch(len(a) * (at.stop - start), points.dtype) as room:
+                K = products(few, points[at], room.reshape(len(a), -1))
+                sweep(K, out, slots, start, self._rate, a, norms[at])
+
+        spread(piece, list(range(0, self.m, width)))
+
+    def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
+        """Return K x, or its entries `rows`, computed afresh in float64."""
+        if np.count_nonzero(x) * (self.m if rows is None else len(rows)) < FUSED:
+            return super().dot(x, rows)
+        from qpsvm.gram.fresh import gaussian_product
+
+        return gaussian_product(
+            lambda indices: self._moved(indices, np.float64), self.m, self._rate, x, rows
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> Gram:
+        """Return the Gram of the points `rows`; their unit is that of all points."""
+        unit = None if self._unit is None else self._unit.take(rows)
+        still = {"_mean": 0.0} if isinstance(self._mean, float) else {}
+        return self._over(self.X[rows], self.gamma, {"_unit": unit, **still})
+
+    def narrow(self) -> Gram:
+        """Return a Gram of columns in float32, where that keeps three digits of K.
+
+        Its points are the multiples of the unit, if there is one, or the moved points. Sparse ones
+        of few features become dense: BLAS is faster on them.
+        """
+        m, d = self.X.shape
+        X = self._unit.points if self._unit is not None else self.X
+        spread_out = sp.issparse(X) and d <= DENSIFIED and m * d <= DENSE_ENTRIES
+        if self.dtype == np.float32 and not spread_out:
+            return self
+        if self._unit is None:
+            X = self._moved_by_pieces(np.float32)
+        X = X.toarray() if spread_out else X
+        other = self._over(X, self._rate, {"_unit": None, "_mean": 0.0})
+        error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * float(np.max(other._norms))
+        return self if error > 1e-3 and self._unit is None else other
+
+    def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
+        """Return the Gram of other points, which are not checked again."""
+        other = copy(self)
+        for name in ("_unit", "_mean", "_rate", "_points", "_norms"):
+            other.__dict__.pop(name, None)
+        other._set(X=X, m=X.shape[0], dtype=np.dtype(X.dtype), gamma=gamma, **known)
+        return other
+
+    def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
+        K = products(A, B)
+        return _gaussian(K, self.gamma, squared_norms(A), squared_norms(B), K.size >= FUSED)
+
+    def _shifted(
+        self, few: NDArray[np.float64], new: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return few - self._mean, new - self._mean
+
+
+def _gaussian(
+    K: NDArray[np.floating], gamma: float, a: NDArray[Any], b: NDArray[Any], fuse: bool
+) -> NDArray[np.floating]:
+    """Turn inner products into kernel values in place, given the squared norms."""
+    if fuse:
+        from qpsvm.gram.sweep import gaussian_sweep
+
+        gaussian_sweep(K, K, gamma, a, b)
+        return K
+    rate = K.dtype.type(gamma)
+    K *= 2 * rate
+    K -= (rate * a).astype(K.dtype)[:, None]
+    K -= (rate * b).astype(K.dtype)[None, :]
+    np.minimum(K, 0.0, out=K)
+    return np.exp(K, out=K)
