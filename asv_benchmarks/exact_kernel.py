@@ -209,12 +209,12 @@ def page(rows: list[dict[str, Any]]) -> Iterator[str]:
     lines = head(
         "exact_kernel",
         "Exact kernel training beside the fastest peers",
-        'L1-hinge SVM, RBF, dense points in double precision, through `method="auto"`. A peer runs at\n'
-        "its default tolerance 1e-3 with 2,000 MB of cache, and its answer is judged by the\n"
-        f"certificate used here. A peer gets {LIMIT:g} s. Each run has its own process, and its seconds are\n"
-        f"the median of three calls (fifteen below 0.1 s, one from {LONG:g} s on); `peak` is its\n"
-        "greatest resident memory in MB, data included. `floor` is the time of float32 products and\n"
-        "np.exp for the support's columns alone, measured after the solve in its process.",
+        'L1-hinge SVM, RBF, dense points in double precision, through `method="auto"`. A peer runs\n'
+        "at its default tolerance 1e-3 with 2,000 MB of cache, and its answer is judged by the\n"
+        f"certificate used here. A peer gets {LIMIT:g} s. Each run has its own process; its seconds\n"
+        f"are the median of three calls (of fifteen below 0.1 s, of one from {LONG:g} s on). `peak` is\n"
+        "its greatest resident memory in MB, data included. `floor` is the time of float32 products\n"
+        "and np.exp for the support's columns alone, measured after the solve in its process.",
         runs=1,
     )
     yield from (line.replace("tables exact_kernel", "exact_kernel") for line in lines)
