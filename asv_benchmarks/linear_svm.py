@@ -260,7 +260,9 @@ def peer_rows(names: list[str]) -> Iterator[tuple[str, ...]]:
     """Yield data, solver, and for each tolerance the seconds, or the gap that was reached."""
     for name in names:
         X, y = DATA[name]()
-        qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8)  # the processes inherit what it compiles
+        qpsvm.solve(
+            HingePrimal(X, y, C), "crsvm", tol=1e-8
+        )  # the processes inherit what it compiles
         qp, least = HingePrimal(X, y, C).as_qp(), None
         for label, (solver, tolerances, most) in SOLVERS.items():
             if len(y) > most:

@@ -350,3 +350,17 @@ def test_what_the_original_needs(points, kernel):
         qpsvm.solve(low, "crsvm", polish="mnp")
     with pytest.raises(InputError, match="original"):
         qpsvm.solve(low, "crsvm", original="yes")
+
+
+def test_the_factor_makes_the_step_of_formula_4_2():
+    """Jung, O'Leary and Tits (4.2): K_BB in place of the identity, K_mB in place of the factor."""
+    rng = np.random.default_rng(42)
+    X = rng.standard_normal((60, 3))
+    low = LowRank(RBF(X, gamma=0.5), 12, method="nystrom", seed=3)
+    B, V = low.landmarks.columns, low.factor()
+    K = RBF(X, gamma=0.5).block(np.arange(60), None, np.float64)
+    d, r = rng.uniform(0.1, 10.0, 60), rng.standard_normal(60)
+    ours = V @ np.linalg.solve(np.eye(12) + V.T @ (d[:, None] * V), V.T @ r)
+    normal = K[np.ix_(B, B)] + K[B] @ (d[:, None] * K[:, B])
+    printed = K[:, B] @ np.linalg.solve(normal, K[B] @ r)
+    np.testing.assert_allclose(ours, printed, rtol=1e-7, atol=1e-9)

@@ -7,6 +7,10 @@ by ridge leverage scores (Alaoui and Mahoney, 2015), or are centers of k-means. 
 eigendecomposition is the best of its rank and the dearest: every step passes over all of K.
 
 K - V V' is positive semidefinite in all of them, so its trace is its trace norm.
+
+Jung, O'Leary and Tits write K ~ V G^2 V' and, where only G^-2 is at hand (it is K_BB), change the
+normal matrix to (4.2), G^-2 + V'Omega^-1 V. Here G is always at hand, r^3 operations after the columns,
+so that V G is the factor; a step of (4.2) is the same step in the variable G^-1 w.
 """
 
 from __future__ import annotations
