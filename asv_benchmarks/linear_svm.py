@@ -164,26 +164,39 @@ def clarabel(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
     return {"alpha": np.asarray(solution.x)[:m]}
 
 
+def _dual(X: Any, y: np.ndarray) -> tuple[Any, ...]:
+    """Return the dual in alpha and w = Z'alpha: P, q, the equalities, and which columns are bounded."""
+    Z, eye, m, d = _program(X, y)
+    P = sp.block_diag([sp.csc_matrix((m, m)), sp.identity(d)], format="csc")
+    bias = sp.hstack([sp.csc_matrix(y[None, :]), sp.csc_matrix((1, d))])
+    equal = sp.vstack([sp.hstack([Z.T, -sp.identity(d)]), bias], format="csc")
+    box = sp.hstack([eye, sp.csc_matrix((m, d))], format="csc")
+    return P, np.r_[-np.ones(m), np.zeros(d)], equal, box
+
+
 def osqp(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
     import osqp as library
 
-    Z, eye, m, d = _program(X, y)
-    P = sp.block_diag([sp.csc_matrix((m, m)), sp.identity(d)], format="csc")
-    A = sp.vstack(
-        [
-            sp.hstack([Z.T, -sp.identity(d)]),
-            sp.hstack([sp.csc_matrix(y[None, :]), sp.csc_matrix((1, d))]),
-            sp.hstack([eye, sp.csc_matrix((m, d))]),
-        ],
-        format="csc",
-    )
+    P, q, equal, box = _dual(X, y)
+    zero, m = np.zeros(equal.shape[0]), len(y)
     solver = library.OSQP()
-    zero = np.zeros(d + 1)
     solver.setup(
-        P, np.r_[-np.ones(m), np.zeros(d)], A, np.r_[zero, np.zeros(m)], np.r_[zero, np.full(m, C)],
-        eps_abs=tol, eps_rel=tol, max_iter=10**6, verbose=False, polishing=False,
+        P, q, sp.vstack([equal, box], format="csc"), np.r_[zero, np.zeros(m)],
+        np.r_[zero, np.full(m, C)], eps_abs=tol, eps_rel=tol, max_iter=10**6, verbose=False,
+        polishing=False,
     )  # fmt: skip
     return {"alpha": np.asarray(solver.solve().x)[:m]}
+
+
+def proxqp(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
+    from proxsuite import proxqp as library
+
+    P, q, equal, box = _dual(X, y)
+    zero, m = np.zeros(equal.shape[0]), len(y)
+    found = library.sparse.solve(
+        P, q, equal, zero, box, np.zeros(m), np.full(m, C), eps_abs=tol, eps_rel=0.0, max_iter=10**6
+    )
+    return {"alpha": np.asarray(found.x)[:m]}
 
 
 def svc(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
@@ -214,8 +227,9 @@ SOLVERS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[float, ...], float
     "crsvm": (crsvm, (1e-3, 1e-6, 1e-8), np.inf),
     "LinearSVC (no bias)": (linear_svc, (1e-1, 1e-2, 1e-3, 1e-4, 1e-6), np.inf),
     "PIQP": (piqp, (1e-4, 1e-9), 2e5),
-    "Clarabel": (clarabel, (1e-4, 1e-9), 1e5),
+    "Clarabel": (clarabel, (1e-4, 1e-9), 2e5),
     "OSQP": (osqp, (1e-4,), 5e4),
+    "ProxQP": (proxqp, (1e-3, 1e-6), 5e4),
     "SVC": (svc, (1e-2, 1e-5), 5e4),
 }
 """What runs, at tolerances from loose to tight, and the most points on which it is tried.

@@ -279,9 +279,9 @@ def linear() -> Iterator[str]:
         "Seconds to a relative gap of 1e-3, 1e-6 and 1e-8, by the certificate used here of what each\n"
         "returned; in brackets the best gap if none was small enough. LinearSVC (LIBLINEAR, dual\n"
         "coordinate descent) has no free bias: it solves the problem without one, and its figure is its\n"
-        "distance from the optimal value of *that* problem, which is at most its gap. ProxQP's dense\n"
-        "form would need the m x m matrix and is left out; so are OSQP and SVC beyond 50,000 points,\n"
-        "Clarabel beyond 100,000 and PIQP beyond 200,000.",
+        "distance from the optimal value of *that* problem, which is at most its gap. ProxQP is\n"
+        "its sparse form. OSQP, ProxQP and SVC are left out beyond 50,000 points, Clarabel and PIQP\n"
+        "beyond 200,000.",
         ("data", "solver", "1e-3", "1e-6", "1e-8"),
         linear_svm.peer_rows(list(linear_svm.DATA)),
     )
