@@ -50,40 +50,47 @@ def relay(
     seed: int,
 ) -> tuple[Outcome, Leg]:
     """Run the method; where it stalls or crawls, what follows; say so in the name and the reason."""
-    legs = [(form, leg.name, leg.solver, ""), *_followers(form, leg, memory_limit)]
     name, reason = leg.name, leg.reason
-    outcome = None
-    for problem, method, solver, why in legs:
-        if outcome is not None:
-            if outcome.status not in (Status.STALLED, Status.MAX_ITER):
-                break
-            gap = outcome.certified.certificate.relative_gap
-            reason += f"; at a relative gap of {gap:.1g} {why}"
-            name = name if method == leg.name else f"{name} + {method}"
-            x0 = outcome.certified.x
-            limits = replace(limits, max_iter=outcome.n_iter + solver.default_max_iter(form))
-        few, each = PATIENCE
-        patient = method == legs[-1][1]  # no other method is left
-        these = limits if patient else replace(limits, most_pairs=few + each * form.m)
-        outcome = lent(problem, solver, x0, these, memory_limit, seed, outcome)
-    assert outcome is not None
+    other = _other(form, name, memory_limit)
+    few, each = PATIENCE
+    hasty = limits if other is None else replace(limits, most_pairs=few + each * form.m)
+    outcome = lent(form, leg.solver, x0, hasty, memory_limit, seed)
+    followers = _followers(form, leg, other)
+    while outcome.status in (Status.STALLED, Status.MAX_ITER):
+        follower = next(followers, None)
+        if follower is None:
+            break
+        problem, method, solver, why = follower
+        gap = outcome.certified.certificate.relative_gap
+        reason += f"; at a relative gap of {gap:.1g} {why}"
+        name = name if method == leg.name else f"{name} + {method}"
+        patient = other in (None, method)  # no other method is left
+        most = outcome.n_iter + solver.default_max_iter(form)
+        these = replace(limits if patient else hasty, max_iter=most)
+        x = outcome.certified.x
+        outcome = lent(problem, solver, x, these, memory_limit, seed, outcome)
     return outcome, Leg(name, leg.solver, reason)
 
 
-def _followers(form: Form, leg: Leg, memory_limit: int) -> Iterator[tuple[Form, str, Solver, str]]:
+def _other(form: Form, name: str, memory_limit: int) -> str | None:
+    """Return the method that goes on, where one fits and its dense matrices have room."""
+    if not isinstance(form, QP) or DENSE * form.m**2 > memory_limit:
+        return None
+    return next((key for key in SECOND.get(name, ()) if METHODS[key].fits(form)), None)
+
+
+def _followers(form: Form, leg: Leg, other: str | None) -> Iterator[tuple[Form, str, Solver, str]]:
     """Yield what is tried after the first method: the problem, a name, the solver, and why.
 
-    The same method with columns in float64, where they had less; then another method.
+    The same method with columns in float64, where they had less; then another method. The points in
+    float64 are a copy: it is made when it is asked for.
     """
-    name, solver, _ = leg
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
         return
     wide = form.wide()
-    if wide is not form and solver.on_columns:
-        yield wide, name, solver, "columns in float64 went on"
-    fitting = [other for other in SECOND.get(name, ()) if METHODS[other].fits(form)]
-    if fitting and DENSE * form.m**2 <= memory_limit:
-        other = fitting[0]
+    if wide is not form and leg.solver.on_columns:
+        yield wide, leg.name, leg.solver, "columns in float64 went on"
+    if other is not None:
         yield wide, other, METHODS[other].solver(), f"{other} went on"
 
 

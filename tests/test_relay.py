@@ -130,3 +130,10 @@ def test_rounding_on_a_nearly_dependent_face_is_no_negative_curvature():
         result = solve(MEBDual(low), "mnp", tol=1e-9, seed=seed)
         assert result.converged
     assert solve(MEBDual(low), tol=1e-6).value == pytest.approx(result.value, rel=1e-5)
+
+
+def test_points_are_copied_to_float64_only_where_something_goes_on(monkeypatch):
+    X, y = two_clouds(80, 3, seed=4)
+    gram = RBF(X.astype(np.float32), gamma=0.5)
+    monkeypatch.setattr(RBF, "wide", lambda self: pytest.fail("the first method was enough"))
+    assert solve(HingeDual(gram, y), tol=1e-3).converged
