@@ -87,33 +87,6 @@ def spine() -> Iterator[str]:
     yield row("first solve after it, numba's cache empty", spread(cold(empty, first)))
 
 
-def kernel_svm() -> Iterator[str]:
-    """Yield the lines of the second table: training time against the size of the data."""
-    yield from head(
-        "tables kernel_svm",
-        "Kernel SVMs on growing data",
-        f"The nested adult and web sets, RBF with sigma^2 the mean squared distance, C = {peers.C:g},\n"
-        "single precision. *gap* runs end at a certified relative gap of "
-        f"{peers.TOL:g}; *paper* runs at the `tol` that\nmaps from epsilon = {peers.EPSILON:g} of "
-        "Frandi et al. for the ball of the same points. SVC is scikit-learn's\nLIBSVM at its default "
-        "tolerance, its answer judged by the certificate used here. The runs are made one\nby one by "
-        "`python -m asv_benchmarks.peers` and kept in `asv_benchmarks/kernel_svm.json`.",
-        runs=1,
-    )
-    yield ""
-    columns = ("data", "m", "problem", "stop", "tol", "method", "certified gap", "support",
-               "test accuracy", "seconds", "commit")  # fmt: skip
-    words = ("data", "problem", "stop", "method", "commit")
-    yield row(*columns)
-    yield row(*["---" if c in words else "---:" for c in columns])
-    for r in sorted(peers.known(), key=lambda r: (r.data[0], r.m, r.problem, r.stop)):
-        gap = f"{r.gap:.1e}" + ("" if r.status in ("", "OPTIMAL") else f" {r.status}")
-        yield row(
-            r.data, f"{r.m:,}", r.problem, r.stop, f"{r.tol:.1e}", r.method, gap,
-            f"{r.support:,}", f"{r.accuracy:.4f}", f"{r.seconds:.3g}", r.commit,
-        )  # fmt: skip
-
-
 def low_rank_machines() -> Iterator[str]:
     """Yield the lines of the page on low-rank Grams."""
     yield from head(
@@ -324,7 +297,7 @@ def spread(seconds: list[float]) -> str:
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "spine": spine,
-    "kernel_svm": kernel_svm,
+    "kernel_svm": peers.page,
     "low_rank": low_rank_machines,
     "prediction": prediction,
     "linear_dual": linear_penalty,
