@@ -188,6 +188,12 @@ class QP(Form):
             return self.gram.scale
         return self.gram.scale * (float(np.max(self.gram.kernel.diag())) + self.gram.shift)
 
+    @cached_property
+    def level(self) -> float | None:
+        """The one entry of c on simplices: there it moves the multipliers alone; else None."""
+        same = isinstance(self.domain, SimplexProduct) and np.all(self.linear == self.linear[0])
+        return float(self.linear[0]) if same else None
+
     def columns(self) -> Columns:
         """Return what compiled steps read."""
         assert self.store is not None, "a solve lends the store"
@@ -239,7 +245,9 @@ class QP(Form):
         if isinstance(self.domain, HINGE):
             gap, multipliers = self._hinge_gap(x, product, quadratic, upper)
         else:
-            gap, multipliers = self.domain.separable_gap(x, product + self.linear, ridge)
+            slope = product if self.level is not None else product + self.linear
+            gap, multipliers = self.domain.separable_gap(x, slope, ridge)
+            multipliers = multipliers if self.level is None else multipliers + self.level
         gap = max(gap, 0.0) + self.roundoff(xs, product[some], upper)
         if upper - gap < self.least:
             gap = max(upper - self.least, 0.0)

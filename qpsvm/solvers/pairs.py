@@ -22,6 +22,8 @@ from qpsvm.solvers.extremes import (
     vectorized,
 )
 from qpsvm.solvers.steps import MISSING, TILE, held, touch
+from qpsvm.solvers.sweep import add, add_least, add_least_signed, add_signed
+from qpsvm.solvers.team import Team, done, no_team, offer, over, take, wait
 
 
 class Reading(NamedTuple):
@@ -203,17 +205,51 @@ def _partner_of_few(row: Any, made: Reading, s: Any, g: int, i: int, low: float,
 
 
 @vectorized
-def _add_pair(row_i: Any, row_j: Any, a: float, b: float, rest: float, s: Any) -> None:
-    for k in range(len(s)):
-        s[k] += a * row_i[k] + b * row_j[k] + rest
+def _follow(cols: Columns, made: Reading, s: Any, who: Team, first: int, last: int) -> None:
+    """Let the tiles from `first` up to `last` of s follow the pair that `who` tells; note extremes."""
+    i, j, t = who.place[0], who.place[1], who.number[0]
+    a, b = cols.scale * t * made.side[i], -cols.scale * t * made.side[j]
+    rest = (a + b) * cols.shift
+    row_i, row_j = cols.store[cols.slot[i]], cols.store[cols.slot[j]]
+    for tile in range(first, last):
+        start = tile * TILE
+        stop = min(start + TILE, len(s))
+        near, far, part, side = row_i[start:stop], row_j[start:stop], s[start:stop], made.side
+        anew = start <= i < stop or start <= j < stop
+        if made.every[tile] and made.high[0, tile] == -GREATEST and not anew:
+            if made.plain:
+                made.low[0, tile] = add_least(near, far, 1.0, a, b, rest, part)
+            else:
+                low = add_least_signed(near, far, side[start:stop], 1.0, a, b, rest, part)
+                made.low[0, tile] = low
+            continue
+        if made.plain:
+            add(near, far, 1.0, a, b, rest, part)
+        else:
+            add_signed(near, far, side[start:stop], 1.0, a, b, rest, part)
+        if start <= i < stop:
+            s[i] += cols.ridge[i] * t
+        if start <= j < stop:
+            s[j] -= cols.ridge[j] * t
+        _note(made, s, tile, anew)
 
 
 @vectorized
-def _add_signed_pair(
-    row_i: Any, row_j: Any, side: Any, a: float, b: float, rest: float, s: Any
-) -> None:
-    for k in range(len(s)):
-        s[k] += side[k] * (a * row_i[k] + b * row_j[k] + rest)
+def _pieces(cols: Columns, made: Reading, s: Any, who: Team) -> None:
+    """Do pieces of what is offered."""
+    while True:
+        first, last = take(who)
+        if first == last:
+            return
+        _follow(cols, made, s, who, first, last)
+        done(who)
+
+
+@vectorized
+def assist_pairs(cols: Columns, made: Reading, s: Any, who: Team) -> None:
+    """Do pieces of whatever is offered until the steps are over."""
+    while not over(who):
+        _pieces(cols, made, s, who)
 
 
 @vectorized
@@ -234,7 +270,8 @@ def pairs(
     It is stalled once no pair's gradients differ by more than `spread`.
     """
     made = read(cols, z, s, grow, shrink)
-    return pair_steps(cols, made, z, upper, x, s, grow, shrink, n_steps, spread, missing)
+    who = no_team()
+    return pair_steps(cols, made, z, upper, x, s, grow, shrink, n_steps, spread, missing, who)
 
 
 @vectorized
@@ -250,6 +287,7 @@ def pair_steps(
     n_steps: int,
     spread: float,
     missing: Any,
+    who: Team,
 ) -> Any:
     """Do what `pairs` does, given what it reads."""
     n_groups, n_tiles = made.low.shape
@@ -290,7 +328,6 @@ def pair_steps(
             return step, MISSING
         touch(cols, i)
         touch(cols, j)
-        row_j = cols.store[cols.slot[j]]
         curvature = own[i] + own[j] - 2.0 * cols.scale * side[i] * side[j] * (row_i[j] + cols.shift)
         room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
         room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
@@ -310,19 +347,11 @@ def pair_steps(
             shrink[g, k] = np.inf if fixed_down else 0.0
             can = (0 if stuck else GROWS) + (0 if fixed_down else SHRINKS)
             _mark(made, k, can + BITS * g)
-        change = cols.scale * t
-        a, b = change * side[i], -change * side[j]
-        for tile in range(n_tiles):
-            start = tile * TILE
-            stop = min(start + TILE, len(s))
-            near, far, rest = row_i[start:stop], row_j[start:stop], (a + b) * cols.shift
-            if made.plain:
-                _add_pair(near, far, a, b, rest, s[start:stop])
-            else:
-                _add_signed_pair(near, far, side[start:stop], a, b, rest, s[start:stop])
-            if start <= i < stop:
-                s[i] += cols.ridge[i] * t
-            if start <= j < stop:
-                s[j] -= cols.ridge[j] * t
-            _note(made, s, tile, start <= i < stop or start <= j < stop)
+        who.place[0], who.place[1], who.number[0] = i, j, t
+        if who.shared:
+            offer(who)
+            _pieces(cols, made, s, who)
+            wait(who)
+        else:
+            _follow(cols, made, s, who, 0, n_tiles)
     return n_steps, 0

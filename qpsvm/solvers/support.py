@@ -63,6 +63,7 @@ class FrankWolfeState:
     prefetch: Prefetch  # which columns come along with missing ones
     made: Move  # the last step
     team: Team  # who shares the passes
+    written: NDArray[np.int64]  # where the point is not zero
     stale: bool = False
 
     @classmethod
@@ -75,7 +76,7 @@ class FrankWolfeState:
             group=domain.group.astype(np.int8 if domain.n_groups < 128 else np.int32),
             linear=problem.linear,
             plain=problem.gram.plain,
-            flat=bool(np.all(problem.linear == problem.linear[0])),
+            flat=problem.level is not None,
         )
         support = Support(
             at=np.empty(m, np.int64),
@@ -89,7 +90,19 @@ class FrankWolfeState:
         counts = np.zeros(len(STEP_KINDS), np.int64)
         ridge, made = problem.gram.ridge, move(2 * domain.n_groups + 2)
         state = cls(
-            *(points, np.empty(m), support, keys, x, counts, ridge, Prefetch(problem), made, team(m))
+            *(
+                points,
+                np.empty(m),
+                support,
+                keys,
+                x,
+                counts,
+                ridge,
+                Prefetch(problem),
+                made,
+                team(m),
+            ),
+            written=support.at[:0],
         )
         state.look(problem, problem.gram.product(x))
         return state
@@ -98,7 +111,7 @@ class FrankWolfeState:
         """Take over x, as it is written out, and G x."""
         x, support = self.point, self.support
         support.place[support.at[: support.size[0]]] = -1
-        some = np.flatnonzero(x > 0)
+        some = self.written = np.flatnonzero(x > 0)
         n = support.size[0] = len(some)
         support.at[:n], support.weight[:n] = some, x[some]
         support.mark[:n], support.place[some] = self.points.group[some], np.arange(n)
@@ -111,8 +124,9 @@ class FrankWolfeState:
         """The point, written out."""
         if self.stale:
             n = self.support.size[0]
-            self.point[:] = 0.0
-            self.point[self.support.at[:n]] = self.support.weight[:n]
+            self.point[self.written] = 0.0
+            self.written = self.support.at[:n].copy()
+            self.point[self.written] = self.support.weight[:n]
             self.stale = False
         return self.point
 

@@ -208,7 +208,7 @@ def sweep(
     if not who.shared:
         _follow(cols, points, keep, made, n, q, keys, room, 0, keys.shape[1])
         return
-    who.number[0], who.index[0] = keep, n
+    who.number[0], who.place[0] = keep, n
     offer(who)
     _pieces(cols, points, made, q, keys, room, who)
     wait(who)
@@ -223,7 +223,7 @@ def _pieces(
         first, stop = take(who)
         if first == stop:
             return
-        keep, n = who.number[0], who.index[0]
+        keep, n = who.number[0], who.place[0]
         _follow(cols, points, keep, made, n, q, keys, room, first, stop)
         done(who)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -37,7 +36,7 @@ class Team(NamedTuple):
     """Where a pass is offered: pieces are numbered on and on, from the first pass to the last."""
 
     tickets: NDArray[np.int64]  # (32,), pieces taken, offered and done so far; whether it is over
-    index: NDArray[np.int64]  # (4,), what the present pass needs to know, ...
+    place: NDArray[np.int64]  # (4,), what the present pass needs to know, ...
     number: NDArray[np.float64]  # (4,)
     n_tiles: int
     n_pieces: int
@@ -50,6 +49,12 @@ def team(m: int) -> Team:
     shared = m >= SHARED and not config.DISABLE_JIT  # type: ignore[attr-defined]
     places = np.zeros(32, np.int64), np.zeros(4, np.int64), np.zeros(4)
     return Team(*places, n_tiles, -(-n_tiles // PIECE), shared)
+
+
+@compiled
+def no_team() -> Team:
+    """Return the team of one."""
+    return Team(np.zeros(32, np.int64), np.zeros(4, np.int64), np.zeros(4), 0, 0, False)
 
 
 def together(who: Team, steps: Callable[[], Any], assist: Callable[[], Any]) -> Any:
@@ -69,7 +74,7 @@ def together(who: Team, steps: Callable[[], Any], assist: Callable[[], Any]) -> 
         try:
             found.append(steps())
         finally:
-            _store(who.tickets, CLOSED, 1)
+            _close(who)
 
     spread(task, [True] + [False] * (MOST - 1))
     return found[0]
@@ -82,18 +87,19 @@ def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 @intrinsic
-def _atomic_load(context, array, at):  # type: ignore[no-untyped-def]
+def _load_entry(context, array, at):  # type: ignore[no-untyped-def]
     """Read an entry, and see all that was written before it was."""
 
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         place = _place(context, builder, signature, arguments)
-        return builder.load_atomic(place, "seq_cst", 8, typ=ir.IntType(64))
+        word = context.get_value_type(types.int64)
+        return builder.load_atomic(place, "seq_cst", 8, typ=word)
 
     return types.int64(array, types.intp), emit
 
 
 @intrinsic
-def _atomic_store(context, array, at, value):  # type: ignore[no-untyped-def]
+def _store_entry(context, array, at, value):  # type: ignore[no-untyped-def]
     """Write an entry, after all that was written before."""
 
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -105,7 +111,7 @@ def _atomic_store(context, array, at, value):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _atomic_add(context, array, at, value):  # type: ignore[no-untyped-def]
+def _add_entry(context, array, at, value):  # type: ignore[no-untyped-def]
     """Add to an entry; return what it was."""
 
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -116,7 +122,7 @@ def _atomic_add(context, array, at, value):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _atomic_swap(context, array, at, old, new):  # type: ignore[no-untyped-def]
+def _swap_entry(context, array, at, old, new):  # type: ignore[no-untyped-def]
     """Write `new` where the entry is `old`; return whether it was."""
 
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -127,27 +133,33 @@ def _atomic_swap(context, array, at, old, new):  # type: ignore[no-untyped-def]
     return types.boolean(array, types.intp, types.int64, types.int64), emit
 
 
+_load: Any = _load_entry
+_store: Any = _store_entry
+_add: Any = _add_entry
+_swap: Any = _swap_entry
+
+
 @compiled
-def _store(tickets: Any, at: int, value: int) -> None:
-    _atomic_store(tickets, at, value)
+def _close(who: Team) -> None:
+    _store(who.tickets, CLOSED, 1)
 
 
 @compiled
 def offer(who: Team) -> None:
     """Offer the pieces of a pass, once all that it needs to know is written."""
-    _atomic_add(who.tickets, OFFERED, who.n_pieces)
+    _add(who.tickets, OFFERED, who.n_pieces)
 
 
 @compiled
 def take(who: Team) -> Any:
-    """Return the first and the last but one tile of a piece that nobody has taken; (0, 0) if none."""
+    """Return the first tile of a piece that nobody has taken and the one after its last; or 0, 0."""
     while True:
         # none is offered before all earlier ones are done: what was read first cannot be too large
-        offered = _atomic_load(who.tickets, OFFERED)
-        taken = _atomic_load(who.tickets, TAKEN)
+        offered = _load(who.tickets, OFFERED)
+        taken = _load(who.tickets, TAKEN)
         if taken >= offered:
             return 0, 0
-        if _atomic_swap(who.tickets, TAKEN, taken, taken + 1):
+        if _swap(who.tickets, TAKEN, taken, taken + 1):
             first = (taken % who.n_pieces) * PIECE
             return first, min(first + PIECE, who.n_tiles)
 
@@ -155,17 +167,17 @@ def take(who: Team) -> Any:
 @compiled
 def done(who: Team) -> None:
     """Say that a piece is done."""
-    _atomic_add(who.tickets, DONE, 1)
+    _add(who.tickets, DONE, 1)
 
 
 @compiled
 def wait(who: Team) -> None:
     """Wait until all pieces that were offered are done."""
-    while _atomic_load(who.tickets, DONE) < _atomic_load(who.tickets, OFFERED):
+    while _load(who.tickets, DONE) < _load(who.tickets, OFFERED):
         pass
 
 
 @compiled
 def over(who: Team) -> Any:
     """Return whether no further pass will be offered."""
-    return _atomic_load(who.tickets, CLOSED) != 0
+    return _load(who.tickets, CLOSED) != 0
