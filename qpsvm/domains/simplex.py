@@ -56,7 +56,11 @@ class SimplexProduct(Domain):
         return v
 
     def separable_gap(
-        self, x: NDArray[np.float64], g: NDArray[np.float64], d: NDArray[np.float64]
+        self,
+        x: NDArray[np.float64],
+        g: NDArray[np.float64],
+        d: NDArray[np.float64],
+        support: NDArray[np.int64] | None = None,
     ) -> tuple[float, NDArray[np.float64]]:
         """Return the gap by water-filling in each group, and the water levels rho, (n_groups,).
 
@@ -68,7 +72,8 @@ class SimplexProduct(Domain):
         none = np.empty(0, np.int64)
         one = self.n_groups == 1
         deep = np.flatnonzero(g < (top[0] if one else top[self.group])) if any(top > low) else none
-        some = np.flatnonzero(x > 0)  # few, as those below the water: only they are read
+        # few have weight, as few lie below the water: only these are read
+        some = np.flatnonzero(x > 0) if support is None else support
         for k in range(self.n_groups):
             below = deep if one else deep[self.group[deep] == k]
             rho = low[k] if top[k] <= low[k] else water_level(g[below], d[below], top[k])
@@ -85,14 +90,17 @@ class SimplexProduct(Domain):
         self, g: NDArray[np.float64], d: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the least g and the least g + d of each group."""
-        ridged = bool(d.any())
+        even = d.strides == (0,)  # a view of one number
+        ridged = not even and bool(d.any())
         if self.n_groups > 1 and self.m >= COMPILED:
             from qpsvm.domains.groups import least_of_groups
 
-            return least_of_groups(g, d, self.group, self.n_groups, ridged)
-        parts = [slice(None)] if self.n_groups == 1 else self.members
-        low = np.array([np.min(g[of]) for of in parts])
-        return low, np.array([np.min(g[of] + d[of]) for of in parts]) if ridged else low
+            low, top = least_of_groups(g, d if ridged else g, self.group, self.n_groups, ridged)
+        else:
+            parts = [slice(None)] if self.n_groups == 1 else self.members
+            low = np.array([np.min(g[of]) for of in parts])
+            top = np.array([np.min(g[of] + d[of]) for of in parts]) if ridged else low
+        return low, low + d[0] if even else top
 
     def violation(self, x: NDArray[np.float64]) -> float:
         """Return the largest of -x_i and |sum of a group - 1|."""

@@ -23,7 +23,7 @@ from qpsvm.solvers.extremes import (
 )
 from qpsvm.solvers.steps import MISSING, TILE, held, touch
 from qpsvm.solvers.sweep import add, add_least, add_least_signed, add_signed
-from qpsvm.solvers.team import Team, done, no_team, offer, over, take, wait
+from qpsvm.solvers.team import Team, done, join, no_team, offer, offered, over, take, wait
 
 
 class Reading(NamedTuple):
@@ -38,6 +38,7 @@ class Reading(NamedTuple):
     able: NDArray[np.int64]  # (m,), in its first entries the coordinates that can shrink
     n_able: NDArray[np.int64]  # (1,), how many they are
     room: NDArray[np.float64]  # (TILE,), scratch
+    tiny: NDArray[np.float64]  # (1,), a curvature that counts as none
     plain: bool  # whether side is +1 everywhere
 
 
@@ -66,10 +67,12 @@ def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Any:
         np.empty(m, np.int64),
         np.zeros(1, np.int64),
         np.empty(TILE),
+        np.empty(1),
         n_plus == m,
     )
     for k in range(m):
         made.own[k] = cols.scale * (cols.diag[k] + cols.shift) + cols.ridge[k]
+    made.tiny[0] = 1e-12 * np.max(made.own)
     for g in range(n_groups):
         for k in range(m):
             can = (GROWS if grow[g, k] == 0.0 else 0) + (SHRINKS if shrink[g, k] == 0.0 else 0)
@@ -235,21 +238,24 @@ def _follow(cols: Columns, made: Reading, s: Any, who: Team, first: int, last: i
 
 
 @vectorized
-def _pieces(cols: Columns, made: Reading, s: Any, who: Team) -> None:
-    """Do pieces of what is offered."""
-    while True:
-        first, last = take(who)
-        if first == last:
-            return
-        _follow(cols, made, s, who, first, last)
-        done(who)
+def _pieces(cols: Columns, made: Reading, s: Any, who: Team, number: int, mine: int) -> None:
+    """Do pieces of a pass until all are taken."""
+    for k in range(len(who.taken)):
+        first, last = take(who, number, mine, k)
+        if first < last:
+            _follow(cols, made, s, who, first, last)
+            done(who)
 
 
 @vectorized
 def assist_pairs(cols: Columns, made: Reading, s: Any, who: Team) -> None:
     """Do pieces of whatever is offered until the steps are over."""
+    mine, last = join(who), 0
     while not over(who):
-        _pieces(cols, made, s, who)
+        number = offered(who)
+        if number > last:
+            _pieces(cols, made, s, who, number, mine)
+            last = number
 
 
 @vectorized
@@ -292,7 +298,7 @@ def pair_steps(
     """Do what `pairs` does, given what it reads."""
     n_groups, n_tiles = made.low.shape
     side, own = made.side, made.own
-    tiny = 1e-12 * np.max(own)
+    tiny = made.tiny[0]
     fixed = (cols.scale, cols.shift, tiny)
     cell = np.empty(1, np.int64)
     for step in range(n_steps):
@@ -349,9 +355,9 @@ def pair_steps(
             _mark(made, k, can + BITS * g)
         who.place[0], who.place[1], who.number[0] = i, j, t
         if who.shared:
-            offer(who)
-            _pieces(cols, made, s, who)
-            wait(who)
+            number = offer(who)
+            _pieces(cols, made, s, who, number, 0)
+            wait(who, number)
         else:
             _follow(cols, made, s, who, 0, n_tiles)
     return n_steps, 0

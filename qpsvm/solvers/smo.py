@@ -139,10 +139,12 @@ class PairState:
     @property
     def product(self) -> NDArray[np.float64]:
         """G x, from the maintained gradient."""
-        ridge, c = self.problem.gram.ridge, self.problem.linear
-        product = self.room
-        np.multiply(self.z, self.s, out=product)
-        product -= c
+        ridge, level, product = self.problem.gram.ridge, self.problem.level, self.room
+        if level is not None:  # on simplices z = 1
+            np.subtract(self.s, level, out=product)
+        else:
+            np.multiply(self.z, self.s, out=product)
+            product -= self.problem.linear
         some = np.flatnonzero(self.x)
         product[some] -= ridge[some] * self.x[some]
         return product

@@ -20,7 +20,7 @@ from qpsvm.solvers.extremes import (
     vectorized,
 )
 from qpsvm.solvers.steps import TILE
-from qpsvm.solvers.team import Team, done, offer, over, take, wait
+from qpsvm.solvers.team import Team, done, join, offer, offered, over, take, wait
 
 
 class Points(NamedTuple):
@@ -209,31 +209,41 @@ def sweep(
         _follow(cols, points, keep, made, n, q, keys, room, 0, keys.shape[1])
         return
     who.number[0], who.place[0] = keep, n
-    offer(who)
-    _pieces(cols, points, made, q, keys, room, who)
-    wait(who)
+    number = offer(who)
+    _pieces(cols, points, made, q, keys, room, who, number, 0)
+    wait(who, number)
 
 
 @vectorized
 def _pieces(
-    cols: Columns, points: Points, made: Move, q: Any, keys: Any, room: Any, who: Team
+    cols: Columns,
+    points: Points,
+    made: Move,
+    q: Any,
+    keys: Any,
+    room: Any,
+    who: Team,
+    number: int,
+    mine: int,
 ) -> None:
-    """Sweep pieces of what is offered."""
-    while True:
-        first, stop = take(who)
-        if first == stop:
-            return
-        keep, n = who.number[0], who.place[0]
-        _follow(cols, points, keep, made, n, q, keys, room, first, stop)
-        done(who)
+    """Sweep pieces of a pass until all are taken."""
+    for k in range(len(who.taken)):
+        first, stop = take(who, number, mine, k)
+        if first < stop:
+            keep, n = who.number[0], who.place[0]
+            _follow(cols, points, keep, made, n, q, keys, room, first, stop)
+            done(who)
 
 
 @vectorized
 def assist(cols: Columns, points: Points, made: Move, q: Any, keys: Any, who: Team) -> None:
     """Sweep pieces of whatever is offered until the steps are over."""
-    room = np.empty(TILE)
+    room, mine, last = np.empty(TILE), join(who), 0
     while not over(who):
-        _pieces(cols, points, made, q, keys, room, who)
+        number = offered(who)
+        if number > last:
+            _pieces(cols, points, made, q, keys, room, who, number, mine)
+            last = number
 
 
 @vectorized

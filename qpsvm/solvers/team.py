@@ -2,8 +2,9 @@
 
 Beyond some 200,000 points the vectors of a step do not lie in a core's cache: two cores read them
 faster than one. One thread makes the steps; the others are in compiled code too, and take pieces of
-each pass as they come, so that a pass is handed over in less than a microsecond. Pieces are fixed and
-write to places of their own: the numbers do not depend on who takes which, nor on how many there are.
+each pass as they come, so that a pass is handed over in less than a microsecond. Each begins where it
+began the last time, where its cache may help, and goes on until all pieces are taken. Pieces are fixed
+and write to places of their own: the numbers depend neither on who takes which nor on how many there are.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ PIECE = 16
 MOST = 4
 """Threads at most: few cores read as fast as the memory gives."""
 
-TAKEN, OFFERED, DONE, CLOSED = 0, 8, 16, 24  # 64 bytes apart: each in a line of the cache
+JOINED, OFFERED, DONE, CLOSED = 0, 8, 16, 24  # 64 bytes apart: each in a line of the cache
 
 
 class Team(NamedTuple):
-    """Where a pass is offered: pieces are numbered on and on, from the first pass to the last."""
+    """Where passes are offered, one after the other."""
 
-    tickets: NDArray[np.int64]  # (32,), pieces taken, offered and done so far; whether it is over
+    state: NDArray[np.int64]  # (32,), who assists, passes offered, pieces done, whether it is over
+    taken: NDArray[np.int64]  # (n_pieces,), the last pass in which somebody took the piece
     place: NDArray[np.int64]  # (4,), what the present pass needs to know, ...
     number: NDArray[np.float64]  # (4,)
     n_tiles: int
-    n_pieces: int
     shared: bool
 
 
@@ -47,24 +48,27 @@ def team(m: int) -> Team:
     """Return the team for passes over m points."""
     n_tiles = -(-m // TILE)
     shared = m >= SHARED and not config.DISABLE_JIT  # type: ignore[attr-defined]
-    places = np.zeros(32, np.int64), np.zeros(4, np.int64), np.zeros(4)
-    return Team(*places, n_tiles, -(-n_tiles // PIECE), shared)
+    taken = np.zeros(-(-n_tiles // PIECE), np.int64)
+    return Team(np.zeros(32, np.int64), taken, np.zeros(4, np.int64), np.zeros(4), n_tiles, shared)
 
 
 @compiled
 def no_team() -> Team:
     """Return the team of one."""
-    return Team(np.zeros(32, np.int64), np.zeros(4, np.int64), np.zeros(4), 0, 0, False)
+    none = np.zeros(0, np.int64)
+    return Team(np.zeros(32, np.int64), none, np.zeros(4, np.int64), np.zeros(4), 0, False)
 
 
 def together(who: Team, steps: Callable[[], Any], assist: Callable[[], Any]) -> Any:
     """Return what `steps` returns, while other threads `assist`, if there are any.
 
-    `steps` must call `offer`, take pieces itself, and `wait`; `assist` must take pieces until `over`.
+    `steps` must `offer` each pass, take pieces itself, and `wait`; `assist` must `join`, and take pieces
+    until it is `over`.
     """
     if not who.shared:
         return steps()
-    who.tickets[:] = 0
+    who.state[:] = 0
+    who.taken[:] = 0
     found = []
 
     def task(leads: bool) -> None:
@@ -141,43 +145,56 @@ _swap: Any = _swap_entry
 
 @compiled
 def _close(who: Team) -> None:
-    _store(who.tickets, CLOSED, 1)
+    _store(who.state, CLOSED, 1)
 
 
 @compiled
-def offer(who: Team) -> None:
-    """Offer the pieces of a pass, once all that it needs to know is written."""
-    _add(who.tickets, OFFERED, who.n_pieces)
+def join(who: Team) -> Any:
+    """Return the number of the one who assists: 1, 2, ..."""
+    return _add(who.state, JOINED, 1) + 1
 
 
 @compiled
-def take(who: Team) -> Any:
-    """Return the first tile of a piece that nobody has taken and the one after its last; or 0, 0."""
-    while True:
-        # none is offered before all earlier ones are done: what was read first cannot be too large
-        offered = _load(who.tickets, OFFERED)
-        taken = _load(who.tickets, TAKEN)
-        if taken >= offered:
-            return 0, 0
-        if _swap(who.tickets, TAKEN, taken, taken + 1):
-            first = (taken % who.n_pieces) * PIECE
-            return first, min(first + PIECE, who.n_tiles)
+def offer(who: Team) -> Any:
+    """Offer the next pass, once all that it needs to know is written; return its number."""
+    return _add(who.state, OFFERED, 1) + 1
+
+
+@compiled
+def offered(who: Team) -> Any:
+    """Return the number of the present pass, 1 for the first one."""
+    return _load(who.state, OFFERED)
+
+
+@compiled
+def take(who: Team, number: int, mine: int, k: int) -> Any:
+    """Try to take the k-th piece in one's own order; return its tiles, from and up to, or 0, 0.
+
+    Who comes late to a pass finds every piece taken: the next one begins once all of them are done.
+    """
+    n = len(who.taken)
+    half = n // 2 if mine > 1 else 0
+    piece = (half + k) % n if mine % 2 == 0 else (half + n - 1 - k) % n
+    before = _load(who.taken, piece)
+    if before >= number or not _swap(who.taken, piece, before, number):
+        return 0, 0
+    return piece * PIECE, min(piece * PIECE + PIECE, who.n_tiles)
 
 
 @compiled
 def done(who: Team) -> None:
     """Say that a piece is done."""
-    _add(who.tickets, DONE, 1)
+    _add(who.state, DONE, 1)
 
 
 @compiled
-def wait(who: Team) -> None:
-    """Wait until all pieces that were offered are done."""
-    while _load(who.tickets, DONE) < _load(who.tickets, OFFERED):
+def wait(who: Team, number: int) -> None:
+    """Wait until all pieces of a pass are done."""
+    while _load(who.state, DONE) < number * len(who.taken):
         pass
 
 
 @compiled
 def over(who: Team) -> Any:
     """Return whether no further pass will be offered."""
-    return _load(who.tickets, CLOSED) != 0
+    return _load(who.state, CLOSED) != 0
