@@ -93,16 +93,16 @@ def draw(curves: dict[str, list[float]]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6, 4))
-    for name, times in curves.items():
-        if "column" in name:
-            continue
-        axes.loglog(SIZES, times, "o-" if "held" in name else "s--", label=name)
+    figure, axes = pyplot.subplots(figsize=(8, 4))
+    for k, method in enumerate(METHODS):
+        for what, style in (("held", "o-"), ("misses", "s--")):
+            name = f"{method}, {what}"
+            axes.loglog(SIZES, curves[name], style, color=f"C{k}", label=name, markersize=4)
     first = min(times[0] for times in curves.values())
     axes.loglog(SIZES, [first * m / SIZES[0] for m in SIZES], ":", color="gray", label="slope of m")
     axes.set_xlabel("points")
     axes.set_ylabel("seconds an iteration")
-    axes.legend()
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     figure.tight_layout()
     figure.savefig(FIGURE, dpi=110, metadata={"Software": None})
 
