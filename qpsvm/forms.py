@@ -188,6 +188,18 @@ class QP(Form):
             return self.gram.scale
         return self.gram.scale * (float(np.max(self.gram.kernel.diag())) + self.gram.shift)
 
+    @cached_property
+    def level(self) -> float | None:
+        """The one entry of c on simplices: there it moves the multipliers alone; else None."""
+        same = isinstance(self.domain, SimplexProduct) and np.all(self.linear == self.linear[0])
+        return float(self.linear[0]) if same else None
+
+    @cached_property
+    def ridge(self) -> NDArray[np.float64]:
+        """The diagonal of D; where it is one number, a view of that: then looks need not read it."""
+        ridge = self.gram.ridge
+        return np.broadcast_to(ridge[0], self.m) if np.all(ridge == ridge[0]) else ridge
+
     def columns(self) -> Columns:
         """Return what compiled steps read."""
         assert self.store is not None, "a solve lends the store"
@@ -239,7 +251,9 @@ class QP(Form):
         if isinstance(self.domain, HINGE):
             gap, multipliers = self._hinge_gap(x, product, quadratic, upper)
         else:
-            gap, multipliers = self.domain.separable_gap(x, product + self.linear, ridge)
+            slope = product if self.level is not None else product + self.linear
+            gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
+            multipliers = multipliers if self.level is None else multipliers + self.level
         gap = max(gap, 0.0) + self.roundoff(xs, product[some], upper)
         if upper - gap < self.least:
             gap = max(upper - self.least, 0.0)
@@ -247,6 +261,13 @@ class QP(Form):
         if self.negated:
             upper, lower = -lower, -upper
         return Bounds(upper, lower, gap, multipliers)
+
+    def _separable_gap(
+        self, x: NDArray[np.float64], slope: NDArray[np.float64], some: NDArray[np.int64]
+    ) -> tuple[float, NDArray[np.float64]]:
+        if isinstance(self.domain, SimplexProduct):
+            return self.domain.separable_gap(x, slope, self.ridge, some)
+        return self.domain.separable_gap(x, slope, self.gram.ridge)
 
     def _hinge_gap(
         self, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float, upper: float

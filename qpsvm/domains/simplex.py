@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from qpsvm.domains.base import Domain, project_simplex
 from qpsvm.errors import InputError
 
+COMPILED = 20_000
+"""Points from which several simplices are looked at by compiled code, in one pass."""
+
 
 @dataclass(frozen=True, eq=False)
 class SimplexProduct(Domain):
@@ -53,7 +56,11 @@ class SimplexProduct(Domain):
         return v
 
     def separable_gap(
-        self, x: NDArray[np.float64], g: NDArray[np.float64], d: NDArray[np.float64]
+        self,
+        x: NDArray[np.float64],
+        g: NDArray[np.float64],
+        d: NDArray[np.float64],
+        support: NDArray[np.int64] | None = None,
     ) -> tuple[float, NDArray[np.float64]]:
         """Return the gap by water-filling in each group, and the water levels rho, (n_groups,).
 
@@ -61,19 +68,39 @@ class SimplexProduct(Domain):
         a_i > 0 and x_i (g_i - rho + d_i x_i / 2) elsewhere.
         """
         gap, levels = 0.0, np.empty(self.n_groups)
-        whole = self.n_groups == 1
-        for k, of in enumerate([None] if whole else self.members):
-            xs, gs, ds = (x, g, d) if whole else (x[of], g[of], d[of])
-            rho = water_level(gs, ds)
-            wet = np.flatnonzero(gs < rho)  # few, as the support: only they are read
-            wet = wet[ds[wet] > 0]
-            a = (rho - gs[wet]) / ds[wet]
-            gap += 0.5 * float(ds[wet] @ (xs[wet] - a) ** 2)
-            dry = np.flatnonzero(xs > 0)
-            dry = dry[(gs[dry] >= rho) | (ds[dry] == 0)]
-            gap += float(xs[dry] @ (gs[dry] - rho + 0.5 * ds[dry] * xs[dry]))
+        low, top = self._least(g, d)
+        none = np.empty(0, np.int64)
+        one = self.n_groups == 1
+        deep = np.flatnonzero(g < (top[0] if one else top[self.group])) if any(top > low) else none
+        # few have weight, as few lie below the water: only these are read
+        some = np.flatnonzero(x > 0) if support is None else support
+        for k in range(self.n_groups):
+            below = deep if one else deep[self.group[deep] == k]
+            rho = low[k] if top[k] <= low[k] else water_level(g[below], d[below], top[k])
+            wet = below[(g[below] < rho) & (d[below] > 0)]
+            a = (rho - g[wet]) / d[wet]
+            gap += 0.5 * float(d[wet] @ (x[wet] - a) ** 2)
+            dry = some if one else some[self.group[some] == k]
+            dry = dry[(g[dry] >= rho) | (d[dry] == 0)]
+            gap += float(x[dry] @ (g[dry] - rho + 0.5 * d[dry] * x[dry]))
             levels[k] = rho
         return gap, levels
+
+    def _least(
+        self, g: NDArray[np.float64], d: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the least g and the least g + d of each group."""
+        even = d.strides == (0,)  # a view of one number
+        ridged = not even and bool(d.any())
+        if self.n_groups > 1 and self.m >= COMPILED:
+            from qpsvm.domains.groups import least_of_groups
+
+            low, top = least_of_groups(g, d if ridged else g, self.group, self.n_groups, ridged)
+        else:
+            parts = [slice(None)] if self.n_groups == 1 else self.members
+            low = np.array([np.min(g[of]) for of in parts])
+            top = np.array([np.min(g[of] + d[of]) for of in parts]) if ridged else low
+        return low, low + d[0] if even else top
 
     def violation(self, x: NDArray[np.float64]) -> float:
         """Return the largest of -x_i and |sum of a group - 1|."""
@@ -110,14 +137,16 @@ def simplex(m: int) -> SimplexProduct:
     return SimplexProduct(np.zeros(m, np.int64))
 
 
-def water_level(g: NDArray[np.float64], d: NDArray[np.float64]) -> float:
+def water_level(g: NDArray[np.float64], d: NDArray[np.float64], top: float | None = None) -> float:
     """Return rho with sum_i max(rho - g_i, 0) / d_i = 1, at most min of g_i where d_i = 0.
 
-    Since no a_i exceeds 1, only g_i below min(g + d) can matter. The level over too many points is
-    too high: those above it are left out until none is (Michelot 1986), which needs no sort.
+    Since no a_i exceeds 1, only g_i below min(g + d) can matter; if only such are given, `top` is that
+    minimum. The level over too many points is too high: those above it are left out until none is
+    (Michelot 1986), which needs no sort.
     """
     low = float(np.min(g))
-    top = float(np.min(g + d)) if d.any() else low
+    if top is None:
+        top = float(np.min(g + d)) if d.any() else low
     if top <= low:
         return low
     below = np.flatnonzero(g < top)

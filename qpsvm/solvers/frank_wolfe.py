@@ -58,18 +58,16 @@ from qpsvm.solvers.starts import random_ball, two_points
 from qpsvm.solvers.steps import MISSING, TILE, compiled, form, held, touch
 from qpsvm.solvers.support import (
     FrankWolfeState,
-    Move,
-    Points,
     Support,
     extreme,
     gain_weight,
-    least,
     leave,
     scale_weights,
     slopes,
-    sweep,
     weight_of,
 )
+from qpsvm.solvers.sweep import Move, Points, assist, least, sweep
+from qpsvm.solvers.team import Team, together
 
 FEWEST = 100
 """Steps between two checks, at least."""
@@ -150,16 +148,14 @@ class FrankWolfe(Solver):
         assert problem.store is not None
         missing = np.full(2 * len(state.keys) + 2, -1, np.int64)
         cols = problem.columns()
-        done, why = _advance(
-            RULES[self.rule],
-            cols,
-            state.points,
-            state.gradient,
-            state.support,
-            state.keys,
-            n_steps,
-            missing,
-            state.counts,
+        points, q, support, keys = state.points, state.gradient, state.support, state.keys
+        made, who, rule, counts = state.made, state.team, RULES[self.rule], state.counts
+        done, why = together(
+            who,
+            lambda: _advance(
+                rule, cols, points, q, support, keys, made, n_steps, missing, counts, who
+            ),
+            lambda: assist(cols, points, made, q, keys, who),
         )
         state.stale = True
         if why == MISSING:
@@ -183,15 +179,15 @@ def _advance(
     q: Any,
     support: Support,
     keys: Any,
+    made: Move,
     n_steps: int,
     missing: Any,
     counts: Any,
+    who: Team,
 ) -> Any:
     """Make steps in place; return the number done and why it came back."""
     n_groups = keys.shape[0]
     room = np.empty(TILE)
-    most = 2 * n_groups + 2
-    made = Move(np.empty(most, np.int64), np.empty(most), np.empty(most))
     low = np.empty(n_groups, np.int64)  # least gradient of each group
     high = np.empty(n_groups, np.int64)  # greatest gradient on its support
     near = np.empty(n_groups, np.int64)  # least gradient on its support
@@ -295,7 +291,7 @@ def _advance(
                 for j in range(2 * n_groups):
                     weight = weight_of(support, made.at[j])
                     leave(support, made, j, full and j >= n_groups and weight < 1e-15)
-                _finish(cols, points, keep, made, 2 * n_groups, q, keys, room)
+                _finish(cols, points, keep, made, 2 * n_groups, q, keys, room, who)
                 continue
         slope = toward
         curvature = to_curve
@@ -343,15 +339,23 @@ def _advance(
             gain_weight(points, support, made, 1, other[0], -length)
             leave(support, made, 0, False)
             leave(support, made, 1, whole)
-        _finish(cols, points, keep, made, n, q, keys, room)
+        _finish(cols, points, keep, made, n, q, keys, room, who)
     return n_steps, 0
 
 
 @compiled
 def _finish(
-    cols: Columns, points: Points, keep: float, made: Move, n: int, q: Any, keys: Any, room: Any
+    cols: Columns,
+    points: Points,
+    keep: float,
+    made: Move,
+    n: int,
+    q: Any,
+    keys: Any,
+    room: Any,
+    who: Team,
 ) -> None:
     """Let the gradient follow a step of the weights."""
     for j in range(n):
         touch(cols, made.at[j])
-    sweep(cols, points, keep, made, n, q, keys, room)
+    sweep(cols, points, keep, made, n, q, keys, room, who)

@@ -22,6 +22,8 @@ from qpsvm.solvers.extremes import (
     vectorized,
 )
 from qpsvm.solvers.steps import MISSING, TILE, held, touch
+from qpsvm.solvers.sweep import add, add_least, add_least_signed, add_signed
+from qpsvm.solvers.team import Team, done, join, no_team, offer, offered, over, take, wait
 
 
 class Reading(NamedTuple):
@@ -36,6 +38,7 @@ class Reading(NamedTuple):
     able: NDArray[np.int64]  # (m,), in its first entries the coordinates that can shrink
     n_able: NDArray[np.int64]  # (1,), how many they are
     room: NDArray[np.float64]  # (TILE,), scratch
+    tiny: NDArray[np.float64]  # (1,), a curvature that counts as none
     plain: bool  # whether side is +1 everywhere
 
 
@@ -64,10 +67,12 @@ def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Any:
         np.empty(m, np.int64),
         np.zeros(1, np.int64),
         np.empty(TILE),
+        np.empty(1),
         n_plus == m,
     )
     for k in range(m):
         made.own[k] = cols.scale * (cols.diag[k] + cols.shift) + cols.ridge[k]
+    made.tiny[0] = 1e-12 * np.max(made.own)
     for g in range(n_groups):
         for k in range(m):
             can = (GROWS if grow[g, k] == 0.0 else 0) + (SHRINKS if shrink[g, k] == 0.0 else 0)
@@ -203,17 +208,54 @@ def _partner_of_few(row: Any, made: Reading, s: Any, g: int, i: int, low: float,
 
 
 @vectorized
-def _add_pair(row_i: Any, row_j: Any, a: float, b: float, rest: float, s: Any) -> None:
-    for k in range(len(s)):
-        s[k] += a * row_i[k] + b * row_j[k] + rest
+def _follow(cols: Columns, made: Reading, s: Any, who: Team, first: int, last: int) -> None:
+    """Let the tiles from `first` up to `last` of s follow the pair that `who` tells; note extremes."""
+    i, j, t = who.place[0], who.place[1], who.number[0]
+    a, b = cols.scale * t * made.side[i], -cols.scale * t * made.side[j]
+    rest = (a + b) * cols.shift
+    row_i, row_j = cols.store[cols.slot[i]], cols.store[cols.slot[j]]
+    for tile in range(first, last):
+        start = tile * TILE
+        stop = min(start + TILE, len(s))
+        near, far, part, side = row_i[start:stop], row_j[start:stop], s[start:stop], made.side
+        anew = start <= i < stop or start <= j < stop
+        if made.every[tile] and made.high[0, tile] == -GREATEST and not anew:
+            if made.plain:
+                made.low[0, tile] = add_least(near, far, 1.0, a, b, rest, part)
+            else:
+                low = add_least_signed(near, far, side[start:stop], 1.0, a, b, rest, part)
+                made.low[0, tile] = low
+            continue
+        if made.plain:
+            add(near, far, 1.0, a, b, rest, part)
+        else:
+            add_signed(near, far, side[start:stop], 1.0, a, b, rest, part)
+        if start <= i < stop:
+            s[i] += cols.ridge[i] * t
+        if start <= j < stop:
+            s[j] -= cols.ridge[j] * t
+        _note(made, s, tile, anew)
 
 
 @vectorized
-def _add_signed_pair(
-    row_i: Any, row_j: Any, side: Any, a: float, b: float, rest: float, s: Any
-) -> None:
-    for k in range(len(s)):
-        s[k] += side[k] * (a * row_i[k] + b * row_j[k] + rest)
+def _pieces(cols: Columns, made: Reading, s: Any, who: Team, number: int, mine: int) -> None:
+    """Do pieces of a pass until all are taken."""
+    for k in range(len(who.taken)):
+        first, last = take(who, number, mine, k)
+        if first < last:
+            _follow(cols, made, s, who, first, last)
+            done(who)
+
+
+@vectorized
+def assist_pairs(cols: Columns, made: Reading, s: Any, who: Team) -> None:
+    """Do pieces of whatever is offered until the steps are over."""
+    mine, last = join(who), 0
+    while not over(who):
+        number = offered(who)
+        if number > last:
+            _pieces(cols, made, s, who, number, mine)
+            last = number
 
 
 @vectorized
@@ -234,7 +276,8 @@ def pairs(
     It is stalled once no pair's gradients differ by more than `spread`.
     """
     made = read(cols, z, s, grow, shrink)
-    return pair_steps(cols, made, z, upper, x, s, grow, shrink, n_steps, spread, missing)
+    who = no_team()
+    return pair_steps(cols, made, z, upper, x, s, grow, shrink, n_steps, spread, missing, who)
 
 
 @vectorized
@@ -250,11 +293,12 @@ def pair_steps(
     n_steps: int,
     spread: float,
     missing: Any,
+    who: Team,
 ) -> Any:
     """Do what `pairs` does, given what it reads."""
     n_groups, n_tiles = made.low.shape
     side, own = made.side, made.own
-    tiny = 1e-12 * np.max(own)
+    tiny = made.tiny[0]
     fixed = (cols.scale, cols.shift, tiny)
     cell = np.empty(1, np.int64)
     for step in range(n_steps):
@@ -290,7 +334,6 @@ def pair_steps(
             return step, MISSING
         touch(cols, i)
         touch(cols, j)
-        row_j = cols.store[cols.slot[j]]
         curvature = own[i] + own[j] - 2.0 * cols.scale * side[i] * side[j] * (row_i[j] + cols.shift)
         room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
         room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
@@ -310,19 +353,11 @@ def pair_steps(
             shrink[g, k] = np.inf if fixed_down else 0.0
             can = (0 if stuck else GROWS) + (0 if fixed_down else SHRINKS)
             _mark(made, k, can + BITS * g)
-        change = cols.scale * t
-        a, b = change * side[i], -change * side[j]
-        for tile in range(n_tiles):
-            start = tile * TILE
-            stop = min(start + TILE, len(s))
-            near, far, rest = row_i[start:stop], row_j[start:stop], (a + b) * cols.shift
-            if made.plain:
-                _add_pair(near, far, a, b, rest, s[start:stop])
-            else:
-                _add_signed_pair(near, far, side[start:stop], a, b, rest, s[start:stop])
-            if start <= i < stop:
-                s[i] += cols.ridge[i] * t
-            if start <= j < stop:
-                s[j] -= cols.ridge[j] * t
-            _note(made, s, tile, start <= i < stop or start <= j < stop)
+        who.place[0], who.place[1], who.number[0] = i, j, t
+        if who.shared:
+            number = offer(who)
+            _pieces(cols, made, s, who, number, 0)
+            wait(who, number)
+        else:
+            _follow(cols, made, s, who, 0, n_tiles)
     return n_steps, 0

@@ -24,8 +24,12 @@ FEWEST, MOST = 16, 256
 ENTRIES = 1 << 25
 """Entries of what comes along, at most: 128 MB in float32."""
 
-FIXED, EACH = 2.0, 0.125
-"""What a block costs beyond the missing column, in columns evaluated alone, and each one in it."""
+FIXED, EACH, EACH_LONG = 2.0, 0.125, 0.35
+"""What a block costs beyond the missing column, in columns evaluated alone, and each one in it; a long
+one lies in memory that was never touched, and to touch it first costs more than its numbers."""
+
+LONG = 1 << 18
+"""Points from which a column is long: 1 MB in float32."""
 
 SLACK = 0.125
 """What may be spent on trial at each miss, in columns evaluated alone."""
@@ -46,6 +50,7 @@ class Prefetch:
 
     def __init__(self, problem: QP) -> None:
         self._most = min(MOST, ENTRIES // problem.m)
+        self._each = EACH if problem.m < LONG else EACH_LONG
         self._waiting = np.empty(0, np.int64)  # columns that came along and were not read yet
         self._since = np.empty(0, np.int64)  # when they came
         self.credit = 0.0
@@ -69,13 +74,13 @@ class Prefetch:
         """
         self._look(store)
         most = min(self._most, store.n_slots // 4 - len(missing))
-        count = min(most, int((self.credit - FIXED) / EACH))
+        count = min(most, int((self.credit - FIXED) / self._each))
         if count < FEWEST:
             store.ensure(missing)
             return
         others = np.setdiff1d(candidates(store.slot, count + len(missing)), missing)
         store.ensure(np.concatenate([missing, others]))
-        self.credit -= FIXED + EACH * len(others)
+        self.credit -= FIXED + self._each * len(others)
         self._waiting = np.concatenate([self._waiting, others])
         self._since = np.concatenate([self._since, np.full(len(others), store.clock[0])])
 

@@ -24,10 +24,14 @@ from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.extremes import greatest_key, vectorized
-from qpsvm.solvers.pairs import BITS, GROWS, SHRINKS, Reading, pair_steps, read
+from qpsvm.solvers.pairs import BITS, GROWS, SHRINKS, Reading, assist_pairs, pair_steps, read
 from qpsvm.solvers.prefetch import Prefetch, least_unheld
 from qpsvm.solvers.starts import for_pairs
 from qpsvm.solvers.steps import MISSING, TILE, held, touch
+from qpsvm.solvers.team import Team, team, together
+
+FEWEST = 100
+"""Steps between two checks, at least."""
 
 WHOLE = 2000
 """Points up to which the first missing column brings all of them, in one block of milliseconds."""
@@ -50,6 +54,10 @@ class SMO(Solver):
         """Return the state at x0, or at two points of a simplex, or at a corner of a box."""
         return PairState.at(problem, for_pairs(problem, x0))
 
+    def period(self, problem: QP) -> int:
+        """Return the steps between two checks, each of which costs as much as some ten steps."""
+        return max(FEWEST, super().period(problem))
+
     def advance(self, problem: QP, state: PairState, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""
         assert problem.store is not None
@@ -60,7 +68,12 @@ class SMO(Solver):
         else:
             if state.reading is None:
                 state.reading = read(cols, state.z, state.s, state.grow, state.shrink)
-            done, why = pair_steps(cols, state.reading, *state.arrays(), n_steps, 0.0, missing)
+            made, who = state.reading, state.team
+            done, why = together(
+                who,
+                lambda: pair_steps(cols, made, *state.arrays(), n_steps, 0.0, missing, who),
+                lambda: assist_pairs(cols, made, state.s, who),
+            )
         state.n_steps += done
         if why == MISSING:
             whole = problem.m <= min(WHOLE, problem.store.n_slots)
@@ -89,6 +102,8 @@ class PairState:
     grow: NDArray[np.float64]  # (n_groups, m): 0 where z x can grow in the group, else infinity
     shrink: NDArray[np.float64]  # (n_groups, m): 0 where z x can shrink in the group, else infinity
     prefetch: Prefetch
+    team: Team  # who shares the passes
+    room: NDArray[np.float64]  # (m,), for products: fresh memory costs more than they do
     n_steps: int = 0
     reading: Reading | None = None  # what the steps read, unless s was set anew
 
@@ -106,7 +121,7 @@ class PairState:
             z = domain.y if isinstance(domain, BoxHyperplane) else np.ones(m)
         shape = (int(group.max()) + 1, m)
         empty = np.empty(m), np.empty(shape), np.empty(shape)
-        state = cls(problem, group, z, upper, x, *empty, Prefetch(problem))
+        state = cls(problem, group, z, upper, x, *empty, Prefetch(problem), team(m), np.empty(m))
         state.set_product(problem.gram.product(x) if x.any() else np.zeros(m))
         return state
 
@@ -124,9 +139,12 @@ class PairState:
     @property
     def product(self) -> NDArray[np.float64]:
         """G x, from the maintained gradient."""
-        ridge, c = self.problem.gram.ridge, self.problem.linear
-        product = self.z * self.s
-        product -= c
+        ridge, level, product = self.problem.gram.ridge, self.problem.level, self.room
+        if level is not None:  # on simplices z = 1
+            np.subtract(self.s, level, out=product)
+        else:
+            np.multiply(self.z, self.s, out=product)
+            product -= self.problem.linear
         some = np.flatnonzero(self.x)
         product[some] -= ridge[some] * self.x[some]
         return product

@@ -1,7 +1,6 @@
 """A point with few weights and its gradient, as the steps of Frank-Wolfe hold them.
 
-A step moves few weights and, in one pass over all points, their gradient; the pass notes where it is
-least. Tiles of points are updated and then searched while they are in cache.
+A step moves few weights and, in one pass over all points, their gradient: `qpsvm.solvers.sweep`.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ from numpy.typing import NDArray
 
 from qpsvm.domains import SimplexProduct
 from qpsvm.forms import QP
-from qpsvm.gram.columns import Columns
 from qpsvm.solvers.extremes import (
-    GREATEST,
     first_of,
     greatest_key,
     greatest_key_of,
@@ -28,16 +25,8 @@ from qpsvm.solvers.extremes import (
 from qpsvm.solvers.prefetch import Prefetch, least_unheld
 from qpsvm.solvers.rules import STEP_KINDS
 from qpsvm.solvers.steps import TILE, compiled
-
-
-class Points(NamedTuple):
-    """What a pass over all points reads beside their columns, in few bytes a point."""
-
-    side: NDArray[np.int8]  # (m,), the sign
-    group: NDArray[np.int32]  # (m,), the simplex that a coordinate belongs to
-    linear: NDArray[np.float64]  # (m,), c
-    plain: bool  # whether every sign is +1
-    flat: bool  # whether c is one number
+from qpsvm.solvers.sweep import Move, Points, move, search
+from qpsvm.solvers.team import Team, team
 
 
 class Support(NamedTuple):
@@ -49,17 +38,6 @@ class Support(NamedTuple):
     slope: NDArray[np.float64]  # (m,), room for its gradient
     place: NDArray[np.int32]  # (m,), by coordinate: its entry here, or -1
     size: NDArray[np.int64]  # (1,), how many they are
-
-
-class Move(NamedTuple):
-    """A step: x = keep x + sum_j gain_j e_j; for each j the coordinate, its gain, and what is left.
-
-    `rise` is the gain less what rounding would have left of a weight that becomes zero.
-    """
-
-    at: NDArray[np.int64]
-    gain: NDArray[np.float64]
-    rise: NDArray[np.float64]
 
 
 def summing(function: Any) -> Any:
@@ -83,6 +61,9 @@ class FrankWolfeState:
     counts: NDArray[np.int64]  # steps by STEP_KINDS
     ridge: NDArray[np.float64]  # D
     prefetch: Prefetch  # which columns come along with missing ones
+    made: Move  # the last step
+    team: Team  # who shares the passes
+    written: NDArray[np.int64]  # where the point is not zero
     stale: bool = False
 
     @classmethod
@@ -92,10 +73,10 @@ class FrankWolfeState:
         assert isinstance(domain, SimplexProduct)
         points = Points(
             side=sign.astype(np.int8),
-            group=domain.group.astype(np.int32),
+            group=domain.group.astype(np.int8 if domain.n_groups < 128 else np.int32),
             linear=problem.linear,
             plain=problem.gram.plain,
-            flat=bool(np.all(problem.linear == problem.linear[0])),
+            flat=problem.level is not None,
         )
         support = Support(
             at=np.empty(m, np.int64),
@@ -107,8 +88,21 @@ class FrankWolfeState:
         )
         keys = np.empty((domain.n_groups, -(-m // TILE)), np.int64)
         counts = np.zeros(len(STEP_KINDS), np.int64)
+        ridge, made = problem.gram.ridge, move(2 * domain.n_groups + 2)
         state = cls(
-            points, np.empty(m), support, keys, x, counts, problem.gram.ridge, Prefetch(problem)
+            *(
+                points,
+                np.empty(m),
+                support,
+                keys,
+                x,
+                counts,
+                ridge,
+                Prefetch(problem),
+                made,
+                team(m),
+            ),
+            written=support.at[:0],
         )
         state.look(problem, problem.gram.product(x))
         return state
@@ -117,21 +111,22 @@ class FrankWolfeState:
         """Take over x, as it is written out, and G x."""
         x, support = self.point, self.support
         support.place[support.at[: support.size[0]]] = -1
-        some = np.flatnonzero(x > 0)
+        some = self.written = np.flatnonzero(x > 0)
         n = support.size[0] = len(some)
         support.at[:n], support.weight[:n] = some, x[some]
         support.mark[:n], support.place[some] = self.points.group[some], np.arange(n)
         self.gradient[:] = product
         self.gradient[some] += self.ridge[some] * x[some]
-        _search(problem.columns(), self.points, self.gradient, self.keys)
+        search(self.points, self.gradient, self.keys)
 
     @property
     def x(self) -> NDArray[np.float64]:
         """The point, written out."""
         if self.stale:
             n = self.support.size[0]
-            self.point[:] = 0.0
-            self.point[self.support.at[:n]] = self.support.weight[:n]
+            self.point[self.written] = 0.0
+            self.written = self.support.at[:n].copy()
+            self.point[self.written] = self.support.weight[:n]
             self.stale = False
         return self.point
 
@@ -158,84 +153,6 @@ class FrankWolfeState:
     def counters(self) -> dict[str, int]:
         """Steps by kind."""
         return dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
-
-
-@compiled
-def _search(cols: Columns, points: Points, q: Any, keys: Any) -> None:
-    """Find the least gradient of each tile."""
-    nothing = Move(np.empty(0, np.int64), np.empty(0), np.empty(0))
-    sweep(cols, points, 1.0, nothing, 0, q, keys, np.empty(TILE))
-
-
-@vectorized
-def _add(row: Any, keep: float, t: float, rest: float, q: Any) -> None:
-    for k in range(len(q)):
-        q[k] = keep * q[k] + (t * row[k] + rest)
-
-
-@vectorized
-def _add_signed(row: Any, side: Any, keep: float, t: float, rest: float, q: Any) -> None:
-    for k in range(len(q)):
-        q[k] = keep * q[k] + side[k] * (t * row[k] + rest)
-
-
-@vectorized
-def _gradient(points: Points, q: Any, start: int, stop: int, room: Any) -> Any:
-    """Return what is ordered as q + c over a tile: q itself where c is one number."""
-    part = q[start:stop]
-    if points.flat:
-        return part
-    f, c = room[: stop - start], points.linear[start:stop]
-    for k in range(len(f)):
-        f[k] = part[k] + c[k]
-    return f
-
-
-@vectorized
-def sweep(
-    cols: Columns, points: Points, keep: float, move: Move, n: int, q: Any, keys: Any, room: Any
-) -> None:
-    """Let q = (G + D)x follow x = keep x + the first n of a move; note the least q + c of each tile.
-
-    One pass over all points: `keys`, shape (n_groups, number of tiles), is ready for `least`.
-    """
-    m = len(q)
-    for tile in range(keys.shape[1]):
-        start = tile * TILE
-        stop = min(start + TILE, m)
-        for j in range(n):
-            i = move.at[j]
-            row = cols.store[cols.slot[i]][start:stop]
-            t = move.gain[j] * cols.scale * cols.sign[i]
-            old = keep if j == 0 else 1.0
-            if points.plain:
-                _add(row, old, t, t * cols.shift, q[start:stop])
-            else:
-                _add_signed(row, points.side[start:stop], old, t, t * cols.shift, q[start:stop])
-        for j in range(n):
-            i = move.at[j]
-            if start <= i < stop:
-                q[i] += cols.ridge[i] * move.rise[j]
-        f = _gradient(points, q, start, stop, room)
-        if len(keys) == 1:
-            keys[0, tile] = least_key(f)
-        else:
-            for g in range(len(keys)):
-                keys[g, tile] = least_key_of(f, points.group[start:stop], g, -1)
-
-
-@vectorized
-def least(points: Points, q: Any, keys: Any, g: int, room: Any) -> Any:
-    """Return the least q + c of a group and its first index, after a sweep."""
-    tile, key = 0, GREATEST
-    for t in range(keys.shape[1]):
-        if keys[g, t] < key:
-            tile, key = t, keys[g, t]
-    start = tile * TILE
-    stop = min(start + TILE, len(q))
-    f = _gradient(points, q, start, stop, room)
-    k = start + max(0, first_of(f, key, points.group[start:stop], g, -1))
-    return q[k] + points.linear[k], k
 
 
 @summing
