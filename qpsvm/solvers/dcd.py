@@ -31,6 +31,7 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.solvers import proximal
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
+from qpsvm.solvers.extrapolation import extrapolate
 from qpsvm.solvers.rows import Rows, add, combination, dot, in_order, products, rows_of
 
 Vector = NDArray[np.float64]
@@ -43,12 +44,15 @@ alike often lie together, as those of one class in w8a, and then runs take three
 TIGHTER = 0.2
 """Factor on the spread of the projected gradient from round to round."""
 
-LONGEST = 8
-"""Most visits of one round, in passes over all points; after it Newton steps are weighed."""
+LONGEST, ROUND = 8, 3
+"""Passes over all points, in visits, after which Newton steps are weighed; and how often in a round."""
 
 LIKELY = 0.9
 """A round ends where the gap as met by its last sweep is below this share of the tolerance: a look at
 all points, half as dear as a sweep, then mostly passes. Each look that does not halves the share."""
+
+WINDOW, FEW = 5, 4
+"""Sweeps that are extrapolated, where no more than one point in `FEW` is active."""
 
 STEPS = 5.0, 8.0
 """Newton steps until their gap falls, and for every factor of ten from there on."""
@@ -133,11 +137,11 @@ class DualCoordinateDescent(HingeOnFactor):
     def advance(self, problem: QP, state: State, n_steps: int) -> Reply:
         """Make rounds of sweeps, or stages of Newton steps."""
         for step in range(n_steps):
-            state.fresh = False
+            state.fresh = state.closed = False
             if state.stage is None and self._turns(state):
                 state.stage = proximal.Stage.at(state)
             if state.stage is None:
-                moved = state.sweep(self.shrinking, self.target or 0.0)
+                moved = self._round(state)
                 state.report()
                 if (
                     not moved and state.bias
@@ -150,6 +154,8 @@ class DualCoordinateDescent(HingeOnFactor):
                 return Reply(step, Stop.NUMERICAL)
             if not moved:
                 return Reply(step + 1, Stop.STALLED)
+            if state.closed:
+                return Reply(step + 1, Stop.DONE)
         return Reply(n_steps, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
@@ -158,6 +164,14 @@ class DualCoordinateDescent(HingeOnFactor):
         combination(state.rows, state.y, state.a, state.w)
         state.set_product(product)
         state.restart()
+
+    def _round(self, state: State) -> bool:
+        """Sweep until the gap looks closed, or Newton steps are due; return whether a moved."""
+        for _ in range(ROUND):
+            moved = state.sweep(self.shrinking, self.target or 0.0)
+            if state.closed or not moved or self._turns(state):
+                break
+        return moved
 
     def _turns(self, state: State) -> bool:
         """Return whether to go on by Newton steps."""
@@ -194,8 +208,10 @@ class State:
     b: float = 0.0
     n_rounds: int = 0
     gap: float = np.inf  # relative, as met by the last sweep
+    ahead: float = np.inf  # and, by the rate at which it falls, now
     gap_before: float = np.inf  # and half a round earlier
     share: float = LIKELY  # of the tolerance, at which a round ends
+    closed: bool = False  # whether the last one did
     n_visits: int = 0
     n_newton: int = 0
     stage: proximal.Stage | None = None
@@ -238,12 +254,13 @@ class State:
         """Sweep over the active points, with as many visits as `LONGEST` passes over all have."""
         m = len(self.y)
         goal = 0.0 if self.bias else self.share * target
-        self.n_active, self.b, visits, largest, self.gap_before, self.gap = sweeps(
+        self.n_active, self.b, visits, largest, self.gap_before, self.gap, self.ahead = sweeps(
             self.rows, self.y, self.upper, self.squares, self.order, self.n_active, self.random,
             shrinking, LONGEST * m, goal, self.lift, self.b, self.span, self.a, self.w,
         )  # fmt: skip
         self.n_visits += visits
-        self.share *= 0.5 if self.gap <= goal else 1.0
+        self.closed = not self.bias and self.ahead <= goal
+        self.share *= 0.5 if self.closed else 1.0
         return bool(largest > 0.0)
 
     def report(self) -> None:
@@ -274,6 +291,17 @@ def _shuffle(order: Any, random: Any) -> None:
 
 
 @in_order
+def _hold(some: Any, a: Any, w: Any, b: float, A: Any, W: Any, B: Any, held: int) -> int:
+    """Put the weights of the points `some`, w and b into the next row; return the rows in use."""
+    for n in range(len(some)):
+        A[held, n] = a[some[n]]
+    for j in range(len(w)):
+        W[held, j] = w[j]
+    B[held] = b
+    return held + 1
+
+
+@in_order
 def sweeps(
     rows: Rows,
     y: Any,
@@ -300,16 +328,28 @@ def sweeps(
     """
     data, columns, ends = rows
     m, done = len(a), 0
-    total, before = np.sum(a), np.inf
+    total, before, gap = np.sum(a), np.inf, 0.0
+    blocks, held = np.empty(0, np.int64), 0
+    some = blocks
+    A, W, B = np.empty((0, 0)), np.empty((0, 0)), np.empty(WINDOW + 1)
     while done < visits:
         whole = n_active == m
+        if FEW * n_active > m:
+            held = 0
+        elif held == 0:
+            if len(W) == 0:
+                A, W = np.empty((WINDOW + 1, m // FEW)), np.empty((WINDOW + 1, len(w)))
+            some = order[:n_active].copy()
+            held = _hold(some, a, w, b, A, W, B, 0)
         highest, lowest = -np.inf, np.inf
         leave_high = span[0] if span[0] > 0.0 else np.inf
         leave_low = span[1] if span[1] < 0.0 else -np.inf
-        largest, kept, gap = 0.0, 0, 0.0
+        largest, kept, last, gap = 0.0, 0, gap, 0.0
         block = max(1, min(n_active // 64, RUN))
-        blocks = np.arange((n_active + block - 1) // block)
-        _shuffle(blocks, random)
+        count = (n_active + block - 1) // block
+        if held <= 1 or len(blocks) != count:  # the order stays while points are held
+            blocks = np.arange(count)
+            _shuffle(blocks, random)
         out = np.empty(n_active, np.int64)  # who leaves
         n_out = 0
         for at in blocks:  # runs of neighbours
@@ -345,6 +385,11 @@ def sweeps(
                         add(data, columns, ends[i], ends[i + np.uint64(1)], t, w)
                         b += t * lift * lift
         done += n_active
+        if held > 0:
+            held = _hold(some, a, w, b, A, W, B, held)
+            if held > WINDOW:
+                b = extrapolate(rows, y, upper, lift, b, some, A[:, : len(some)], W, B, a, w)
+                total, held = np.sum(a), 0
         if n_out:
             kept = n_out = 0
             for k in range(n_active):
@@ -358,18 +403,21 @@ def sweeps(
             n_active = kept
         span[0], span[1] = highest, lowest
         gap /= max(total - 0.5 * np.dot(w, w), 1e-300)
-        closed = gap <= target
+        ahead = gap * min(
+            1.0, 4.0 * gap / max(last, 1e-300)
+        )  # of the points as the sweep leaves them
+        closed = ahead <= target
         if 2 * done <= visits or before == np.inf:
             before = gap
         if not np.isfinite(span[2]):
             span[2] = TIGHTER * (highest - lowest)
         elif n_active == 0 or highest - lowest <= span[2] or closed:
             if whole and largest == 0.0:
-                return m, b, done, 0.0, before, gap
+                return m, b, done, 0.0, before, gap, ahead
             if not closed:
                 span[2] *= TIGHTER
             n_active = m  # look at all again
             order[:] = np.arange(m)
         if closed:
             break
-    return n_active, b, done, 1.0, before, gap
+    return n_active, b, done, 1.0, before, gap, ahead
