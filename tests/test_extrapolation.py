@@ -32,10 +32,10 @@ def dual(X, y, a, lift):
 def test_affine_sweeps_are_extrapolated_to_the_minimiser(lift, rng):
     """Five points: the map has rank five, so six states determine where it leads."""
     y = np.array([1.0, -1.0, 1.0, 1.0, -1.0])
-    X = y[:, None] * (np.eye(5, 8) + 0.3 + rng.uniform(0.0, 0.1, (5, 8)))
+    X = y[:, None] * (np.eye(5, 8) + 0.1 + rng.uniform(0.0, 0.1, (5, 8)))
     Z = np.hstack([X, np.full((5, 1), lift)]) * y[:, None]
     best = np.linalg.solve(Z @ Z.T, np.ones(5))
-    C = 2.5 * best.max()
+    C = 2.0 * best.max()
     A, W, B = swept(X, y, C, 5, lift)
     assert min(A.min(), best.min()) > 0.0  # no bound is met
     assert A.max() < C
@@ -47,7 +47,7 @@ def test_affine_sweeps_are_extrapolated_to_the_minimiser(lift, rng):
     )  # fmt: skip
     np.testing.assert_allclose(w, X.T @ (y * a), atol=1e-9)
     assert b == pytest.approx(lift**2 * float(y @ a), abs=1e-9)
-    assert np.abs(a - best).max() < 0.02 * before
+    assert np.abs(a - best).max() < 0.05 * before
 
 
 @pytest.mark.parametrize("lift", [0.0, 0.7])
