@@ -123,7 +123,12 @@ def _iterate(
     chunk = max(1, int(WORK_BETWEEN_POLLS / problem.work))
     stop = Stop.BUDGET
     while True:
-        if solver.confirms:
+        certified = None
+        if stop is Stop.DONE:  # a look at the running bounds would cost as much as the certificate
+            certified = trace.certify(state.x)
+            c = certified.certificate
+            bounds = Bounds(c.upper, c.lower, c.gap, certified.multipliers)
+        elif solver.confirms:
             bounds = problem.bounds(*problem.feasible(state.x, state.product))
         else:
             bounds = state.bounds
@@ -140,7 +145,7 @@ def _iterate(
             return Status.SAMPLED, None
         if looks_done:
             # it looks done, or nothing moves: look afresh
-            certified = trace.certify(state.x)
+            certified = certified or trace.certify(state.x)
             if certified.certificate.passed:
                 return Status.OPTIMAL, certified
             if stop is Stop.NONCONVEX:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.certificate import Certified
 from qpsvm.domains import BoxHyperplane, PenaltyBox
-from qpsvm.errors import InputError, check_choice, check_labels, check_penalty, check_points
+from qpsvm.errors import InputError, check_choice, check_labels, check_penalty
 from qpsvm.forms import QP
 from qpsvm.formulations.base import (
     Formulation,
@@ -167,8 +167,9 @@ class HingePrimal(MarginFormulation):
 
     def __post_init__(self) -> None:
         """Validate at the door."""
-        X = self.X if isinstance(self.X, Gram) else check_points("X", self.X)
-        dual = HingeDual(X if isinstance(X, Gram) else Linear(X), self.y, self.C, bias=self.bias)
+        gram = self.X if isinstance(self.X, Gram) else Linear(self.X)
+        X = self.X if isinstance(self.X, Gram) else gram.factor()
+        dual = HingeDual(gram, self.y, self.C, bias=self.bias)
         for name, value in (("X", X), ("y", dual.y), ("C", dual.C), ("_dual", dual)):
             object.__setattr__(self, name, value)
 

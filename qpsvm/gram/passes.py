@@ -104,9 +104,10 @@ def _csr_squares(data: Any, indptr: Any, out: Any) -> None:
 @summing
 def _csr_combination(data: Any, indices: Any, indptr: Any, v: Any, out: Any) -> None:
     for i in range(len(v)):
-        if v[i] != 0.0:
+        t = v[i]
+        if t != 0.0:
             for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-                out[indices[p]] += v[i] * data[p]
+                out[np.uint32(indices[p])] += t * data[p]
 
 
 @summing

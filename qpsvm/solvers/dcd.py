@@ -31,20 +31,13 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.solvers import proximal
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
-from qpsvm.solvers.rows import Rows, add, combination, dot, in_order, products, rows_of
+from qpsvm.solvers.rows import Rows, combination, products, rows_of
+from qpsvm.solvers.sweeps import RUN, sweeps
 
 Vector = NDArray[np.float64]
 
-RUN = 16
-"""A sweep takes this many neighbours in a row, which are read at the memory's speed, and the runs in a
-random order. CSR rows are copied once such that neighbours come from all over the data: points that are
-alike often lie together, as those of one class in w8a, and then runs take three times as many sweeps."""
-
-TIGHTER = 0.2
-"""Factor on the spread of the projected gradient from round to round."""
-
-LONGEST = 8
-"""Most visits of one round, in passes over all points; after it Newton steps are weighed."""
+LONGEST, ROUND = 8, 3
+"""Passes over all points, in visits, after which Newton steps are weighed; and how often in a round."""
 
 LIKELY = 0.9
 """A round ends where the gap as met by its last sweep is below this share of the tolerance: a look at
@@ -133,11 +126,11 @@ class DualCoordinateDescent(HingeOnFactor):
     def advance(self, problem: QP, state: State, n_steps: int) -> Reply:
         """Make rounds of sweeps, or stages of Newton steps."""
         for step in range(n_steps):
-            state.fresh = False
+            state.fresh = state.closed = False
             if state.stage is None and self._turns(state):
                 state.stage = proximal.Stage.at(state)
             if state.stage is None:
-                moved = state.sweep(self.shrinking, self.target or 0.0)
+                moved = self._round(state)
                 state.report()
                 if (
                     not moved and state.bias
@@ -150,6 +143,8 @@ class DualCoordinateDescent(HingeOnFactor):
                 return Reply(step, Stop.NUMERICAL)
             if not moved:
                 return Reply(step + 1, Stop.STALLED)
+            if state.closed:
+                return Reply(step + 1, Stop.DONE)
         return Reply(n_steps, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
@@ -158,6 +153,14 @@ class DualCoordinateDescent(HingeOnFactor):
         combination(state.rows, state.y, state.a, state.w)
         state.set_product(product)
         state.restart()
+
+    def _round(self, state: State) -> bool:
+        """Sweep until the gap looks closed, or Newton steps are due; return whether a moved."""
+        for _ in range(ROUND):
+            moved = state.sweep(self.shrinking, self.target or 0.0)
+            if state.closed or not moved or self._turns(state):
+                break
+        return moved
 
     def _turns(self, state: State) -> bool:
         """Return whether to go on by Newton steps."""
@@ -194,8 +197,10 @@ class State:
     b: float = 0.0
     n_rounds: int = 0
     gap: float = np.inf  # relative, as met by the last sweep
+    ahead: float = np.inf  # and, by the rate at which it falls, now
     gap_before: float = np.inf  # and half a round earlier
     share: float = LIKELY  # of the tolerance, at which a round ends
+    closed: bool = False  # whether the last one did
     n_visits: int = 0
     n_newton: int = 0
     stage: proximal.Stage | None = None
@@ -238,12 +243,13 @@ class State:
         """Sweep over the active points, with as many visits as `LONGEST` passes over all have."""
         m = len(self.y)
         goal = 0.0 if self.bias else self.share * target
-        self.n_active, self.b, visits, largest, self.gap_before, self.gap = sweeps(
+        self.n_active, self.b, visits, largest, self.gap_before, self.gap, self.ahead = sweeps(
             self.rows, self.y, self.upper, self.squares, self.order, self.n_active, self.random,
             shrinking, LONGEST * m, goal, self.lift, self.b, self.span, self.a, self.w,
         )  # fmt: skip
         self.n_visits += visits
-        self.share *= 0.5 if self.gap <= goal else 1.0
+        self.closed = not self.bias and self.ahead <= goal
+        self.share *= 0.5 if self.closed else 1.0
         return bool(largest > 0.0)
 
     def report(self) -> None:
@@ -258,118 +264,3 @@ class State:
     def counters(self) -> dict[str, int]:
         """Visits of coordinates and Newton steps."""
         return {"visits": self.n_visits, "newton": self.n_newton}
-
-
-@in_order
-def _shuffle(order: Any, random: Any) -> None:
-    """Permute in place (Fisher and Yates) by a xorshift generator."""
-    s = random[0]
-    for k in range(len(order) - 1, 0, -1):
-        s ^= s << np.uint64(13)
-        s ^= s >> np.uint64(7)
-        s ^= s << np.uint64(17)
-        j = np.int64(((s >> np.uint64(32)) * np.uint64(k + 1)) >> np.uint64(32))
-        order[k], order[j] = order[j], order[k]
-    random[0] = s
-
-
-@in_order
-def sweeps(
-    rows: Rows,
-    y: Any,
-    upper: Any,
-    squares: Any,
-    order: Any,
-    n_active: int,
-    random: Any,
-    shrinking: bool,
-    visits: int,
-    target: float,
-    lift: float,
-    b: float,
-    span: Any,
-    a: Any,
-    w: Any,
-) -> Any:
-    """Sweep until the gap looks closed to `target`, or `visits` are made.
-
-    Returns the number of active points, the bias, the visits made, 0 where nothing moves, and the
-    relative gap after half of the visits and at the end: the sum of each point's term when it was
-    visited. `span` holds the largest and least projected gradient of the last sweep, which decide who
-    leaves, and the spread at which all points come back.
-    """
-    data, columns, ends = rows
-    m, done = len(a), 0
-    total, before = np.sum(a), np.inf
-    while done < visits:
-        whole = n_active == m
-        highest, lowest = -np.inf, np.inf
-        leave_high = span[0] if span[0] > 0.0 else np.inf
-        leave_low = span[1] if span[1] < 0.0 else -np.inf
-        largest, kept, gap = 0.0, 0, 0.0
-        block = max(1, min(n_active // 64, RUN))
-        blocks = np.arange((n_active + block - 1) // block)
-        _shuffle(blocks, random)
-        out = np.empty(n_active, np.int64)  # who leaves
-        n_out = 0
-        for at in blocks:  # runs of neighbours
-            for k in range(int(at) * block, min(int(at) * block + block, n_active)):
-                i = np.uint64(order[k])
-                g = y[i] * (dot(data, columns, ends[i], ends[i + np.uint64(1)], w) + b) - 1.0
-                curvature = squares[i] + lift * lift
-                if a[i] <= 0.0:
-                    if shrinking and g > leave_high:
-                        order[k] = -1 - order[k]
-                        n_out += 1
-                        continue
-                    g = min(g, 0.0)
-                elif a[i] >= upper[i]:
-                    if shrinking and g < leave_low:
-                        order[k] = -1 - order[k]
-                        n_out += 1
-                        continue
-                    g = max(g, 0.0)
-                highest, lowest = max(highest, g), min(lowest, g)
-                gap += g * a[i] if g > 0.0 else g * (a[i] - upper[i])
-                if abs(g) > 1e-13:
-                    new = (
-                        min(max(a[i] - g / curvature, 0.0), upper[i])
-                        if curvature > 0.0
-                        else (upper[i] if g < 0.0 else 0.0)
-                    )
-                    if new != a[i]:
-                        largest = max(largest, abs(g))
-                        t = (new - a[i]) * y[i]
-                        total += new - a[i]
-                        a[i] = new
-                        add(data, columns, ends[i], ends[i + np.uint64(1)], t, w)
-                        b += t * lift * lift
-        done += n_active
-        if n_out:
-            kept = n_out = 0
-            for k in range(n_active):
-                if order[k] < 0:
-                    out[n_out] = -1 - order[k]
-                    n_out += 1
-                else:
-                    order[kept] = order[k]
-                    kept += 1
-            order[kept:n_active] = out[:n_out]
-            n_active = kept
-        span[0], span[1] = highest, lowest
-        gap /= max(total - 0.5 * np.dot(w, w), 1e-300)
-        closed = gap <= target
-        if 2 * done <= visits or before == np.inf:
-            before = gap
-        if not np.isfinite(span[2]):
-            span[2] = TIGHTER * (highest - lowest)
-        elif n_active == 0 or highest - lowest <= span[2] or closed:
-            if whole and largest == 0.0:
-                return m, b, done, 0.0, before, gap
-            if not closed:
-                span[2] *= TIGHTER
-            n_active = m  # look at all again
-            order[:] = np.arange(m)
-        if closed:
-            break
-    return n_active, b, done, 1.0, before, gap

@@ -72,8 +72,17 @@ def dot(data, columns, start, stop, w):  # type: ignore[no-untyped-def]
             total += w[columns[p]]
         total *= data[0]
     else:
-        for p in range(start, stop):
+        four, other, third, fourth = np.uint64(4), 0.0, 0.0, 0.0
+        one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
+        end = start + (stop - start) // four * four
+        for p in range(start, end, four):
             total += data[p] * w[columns[p]]
+            other += data[p + one] * w[columns[p + one]]
+            third += data[p + two] * w[columns[p + two]]
+            fourth += data[p + three] * w[columns[p + three]]
+        for p in range(end, stop):
+            total += data[p] * w[columns[p]]
+        total += other + third + fourth
     return total
 
 
