@@ -75,6 +75,15 @@ class SimplexProduct(Domain):
             levels[k] = rho
         return gap, levels
 
+    def reached(
+        self,
+        g: NDArray[np.float64],
+        multipliers: NDArray[np.float64],
+        known: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        """Return where g is at most the water level of its group."""
+        return np.asarray(~(g > multipliers[self.group]))
+
     def violation(self, x: NDArray[np.float64]) -> float:
         """Return the largest of -x_i and |sum of a group - 1|."""
         some = np.flatnonzero(x != 0)
