@@ -182,6 +182,7 @@ class QP(Form):
         """Return a bound on the rounding error of an entry of a fresh G x."""
         return (4.0 * EPS * self.scale + self.gram.error) * float(np.linalg.norm(x, 1))
 
+    @np.errstate(invalid="ignore")  # levels may be infinite: then all is reached
     def reached(
         self, x: NDArray[np.float64], product: NDArray[np.float64], known: NDArray[np.bool_]
     ) -> NDArray[np.bool_] | None:
