@@ -39,7 +39,7 @@ def certify(
     Nothing is taken from the solver but x itself, and that it met no negative curvature: `convex`.
     With `support_only` the points of a QP outside the support are not looked at: the value of x is
     exact, and no lower bound is proved. With the products `held` by a method, and a bound on their
-    error, points outside the support for which these are enough are not looked at: `seen`.
+    error, those points outside the support are not looked at for which this is enough: see `seen`.
     """
     x = problem.repair(x)
     left = None
@@ -80,16 +80,17 @@ def seen(
 ) -> tuple[NDArray[np.float64] | None, Held | None]:
     """Return lower bounds of G x, fresh values where they count, and what is now held.
 
-    The gap is the maximum over a of (Gx + c)'(x - a) + 1/2 x'Dx - 1/2 a'Da. Where x_i = 0 and the
-    domain lies in a >= 0, no entry of Gx has another part in it than -(Gx + c)_i a_i <= 0, so that
-    the gap does not fall when the entry does: a lower bound in its place leaves the gap valid,
-    whatever the point. The same holds of a least margin. Nor does it change the gap while a_i = 0:
-    so the support is evaluated, then the points that a reaches, until it reaches no other. Both are
-    None where most points would be evaluated, or where nothing is known of the error.
+    The gap is the maximum over a in the domain of (Gx + c)'(x - a) + 1/2 x'Dx - 1/2 a'Da. Where x_i
+    is 0 and no a_i is negative, entry i of Gx has no part in it but -(Gx)_i a_i: the gap does not fall
+    when the entry does. So a lower bound in its place leaves the gap valid, whatever the point; the
+    same holds of a least margin. It leaves the gap as it is where a_i is 0 at the maximum. So the
+    support is evaluated, and what the maximum reaches, until it reaches nothing else.
+
+    Both are None where all points are to be evaluated: where that is most of them, where the domain
+    does not say what is reached, or where a fresh value refutes the bound.
     """
-    drift = float(np.linalg.norm(x - held.x, 1)) * problem.scale
-    error = held.error + drift
-    product = held.product - error
+    error = held.error + float(np.linalg.norm(x - held.x, 1)) * problem.scale
+    roundoff, product = problem.entry_roundoff(x), held.product - error
     if not np.isfinite(product).all():
         return None, None
     fresh, known = np.zeros(problem.m, bool), x != 0
@@ -102,7 +103,9 @@ def seen(
         if not len(rows):
             break
         product[rows] = problem.gram.product(x, rows)
+        if np.any(np.abs(product[rows] - held.product[rows]) > error[rows] + roundoff):
+            return None, None
         fresh[rows] = True
         known = fresh
     now = np.where(fresh, product, held.product)
-    return product, Held(x, now, np.where(fresh, problem.entry_roundoff(x), error))
+    return product, Held(x, now, np.where(fresh, roundoff, error))

@@ -166,6 +166,18 @@ def test_what_is_no_number_settles_nothing(rng):
         assert certified.certificate == certify(qp, x, 1e-3).certificate
 
 
+def test_a_bound_that_a_fresh_value_refutes_settles_nothing():
+    X, y = two_clouds(400, 3, seed=2)
+    problem = HingeDual(RBF(X + y[:, None], 0.5), y, 1.0)
+    qp, x = problem.as_qp(), solve(problem, tol=1e-6).x
+    product, error = qp.product(x), np.full(400, 1e-6)
+    assert certify(qp, x, 1e-3, held=Held(x, product, error)).held is not None
+    product[np.flatnonzero(x)[0]] += 2e-6
+    certified = certify(qp, x, 1e-3, held=Held(x, product, error))
+    assert certified.held is None
+    assert certified.certificate == certify(qp, x, 1e-3).certificate
+
+
 SOLVED = {
     "hinge": ("decomposition", lambda K, y: HingeDual(K, y, 10.0)),
     "hinge-weighted": ("decomposition", lambda K, y: HingeDual(K, y, np.where(y > 0, 1.0, 5.0))),
