@@ -1,4 +1,4 @@
-"""The certificate: a problem's bounds from the answer alone, by the same code for every method."""
+"""The certificate: a problem's bounds from the answer, by the same code for every method."""
 
 from __future__ import annotations
 
