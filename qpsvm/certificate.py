@@ -1,4 +1,4 @@
-"""The certificate: a problem's bounds from the answer alone, by the same code for every method."""
+"""The certificate: a problem's bounds from the answer, by the same code for every method."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.forms import QP, Form
+from qpsvm.forms import QP, Form, Held
 from qpsvm.result import Certificate, passed_test
 
 
@@ -18,6 +18,11 @@ class Certified(NamedTuple):
     product: Any  # its products with the data, fresh: G x of a QP
     multipliers: NDArray[np.float64]  # of the equality constraints
     certificate: Certificate
+    held: Held | None = None  # products of which some were left as a method maintains them
+
+
+MOST = 0.7
+"""Share of the points from which all are looked at."""
 
 
 def certify(
@@ -27,14 +32,17 @@ def certify(
     convex: bool = True,
     *,
     support_only: bool = False,
+    held: Held | None = None,
 ) -> Certified:
     """Repair x, multiply it afresh in float64, and bound the optimal value.
 
     Nothing is taken from the solver but x itself, and that it met no negative curvature: `convex`.
     With `support_only` the points of a QP outside the support are not looked at: the value of x is
-    exact, and no lower bound is proved.
+    exact, and no lower bound is proved. With the products `held` by a method, and a bound on their
+    error, those points outside the support are not looked at for which this is enough: see `seen`.
     """
     x = problem.repair(x)
+    left = None
     if support_only:
         assert isinstance(problem, QP), "only methods on a QP leave points out"
         rows = np.flatnonzero(x)
@@ -42,7 +50,12 @@ def certify(
         product[rows] = part.gram.product(x[rows])
         bounds = part.bounds(x[rows], product[rows])
     else:
-        x, product = problem.feasible(x, problem.product(x))
+        least = None
+        if held is not None:
+            assert isinstance(problem, QP), "only products of a QP are held"
+            least, left = seen(problem, x, held)
+        product = problem.product(x) if least is None else least
+        x, product = problem.feasible(x, product)
         bounds = problem.bounds(x, product)
     if support_only or not (problem.convex and convex):  # stationary at best: no lower bound
         bounds = bounds._replace(gap=np.inf, lower=-np.inf)
@@ -59,4 +72,40 @@ def certify(
         tol=tol,
         test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor),
     )
-    return Certified(x, product, bounds.multipliers, certificate)
+    return Certified(x, product, bounds.multipliers, certificate, left)
+
+
+def seen(
+    problem: QP, x: NDArray[np.float64], held: Held
+) -> tuple[NDArray[np.float64] | None, Held | None]:
+    """Return lower bounds of G x, fresh values where they count, and what is now held.
+
+    The gap is the maximum over a in the domain of (Gx + c)'(x - a) + 1/2 x'Dx - 1/2 a'Da. Where x_i
+    is 0 and no a_i is negative, entry i of Gx has no part in it but -(Gx)_i a_i: the gap does not fall
+    when the entry does. So a lower bound in its place leaves the gap valid, whatever the point; the
+    same holds of a least margin. It leaves the gap as it is where a_i is 0 at the maximum. So the
+    support is evaluated, and what the maximum reaches, until it reaches nothing else.
+
+    Both are None where all points are to be evaluated: where that is most of them, where the domain
+    does not say what is reached, or where a fresh value refutes the bound.
+    """
+    error = held.error + float(np.linalg.norm(x - held.x, 1)) * problem.scale
+    roundoff, product = problem.entry_roundoff(x), held.product - error
+    if not np.isfinite(product).all():
+        return None, None
+    fresh, known = np.zeros(problem.m, bool), x != 0
+    product[known] = held.product[known]
+    while True:
+        reached = problem.reached(x, product, known)
+        if reached is None or np.count_nonzero(reached | fresh) > MOST * problem.m:
+            return None, None
+        rows = np.flatnonzero(reached & ~fresh)
+        if not len(rows):
+            break
+        product[rows] = problem.gram.product(x, rows)
+        if np.any(np.abs(product[rows] - held.product[rows]) > error[rows] + roundoff):
+            return None, None
+        fresh[rows] = True
+        known = fresh
+    now = np.where(fresh, product, held.product)
+    return product, Held(x, now, np.where(fresh, roundoff, error))

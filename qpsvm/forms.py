@@ -28,6 +28,14 @@ def centering_noise(gram: Gram) -> float:
     return 0.0 if gram.origin is None else (16 * eps) ** 2 * float(np.max(gram.diag()))
 
 
+class Held(NamedTuple):
+    """Products as a method maintains them."""
+
+    x: NDArray[np.float64]  # the point that they belong to
+    product: NDArray[np.float64]  # G x, about
+    error: NDArray[np.float64]  # a bound on the error of each entry
+
+
 class Bounds(NamedTuple):
     """Upper and lower bound of the declared value, their gap, and the domain's multipliers."""
 
@@ -169,6 +177,29 @@ class QP(Form):
     def product(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return G x; of least squares A x."""
         return self.gram.product(x)
+
+    def entry_roundoff(self, x: NDArray[np.float64]) -> float:
+        """Return a bound on the rounding error of an entry of a fresh G x."""
+        return (4.0 * EPS * self.scale + self.gram.error) * float(np.linalg.norm(x, 1))
+
+    @np.errstate(invalid="ignore")  # levels may be infinite: then all is reached
+    def reached(
+        self, x: NDArray[np.float64], product: NDArray[np.float64], known: NDArray[np.bool_]
+    ) -> NDArray[np.bool_] | None:
+        """Return where the bounds at x may depend on an entry of G x; None where that is everywhere.
+
+        Entries of `product` that are not `known` are lower bounds.
+        """
+        domain, g = self.domain, product + self.linear
+        if isinstance(domain, HINGE) and not domain.bounded:  # `feasible` moves x
+            return None
+        found = domain.reached(g, domain.separable_gap(x, g, self.gram.ridge)[1], known)
+        if found is None:
+            return None
+        if isinstance(domain, HINGE):  # those that may set the least margin
+            least, bias = domain.cone_multiplier(np.where(known, product, np.inf))
+            found |= domain.reached(product - least, np.array([bias]), known)
+        return found | (x != 0)
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a point of the domain near x."""

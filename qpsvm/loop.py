@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from qpsvm import threads
 from qpsvm.certificate import Certified, certify
-from qpsvm.forms import QP, Bounds, Form
+from qpsvm.forms import QP, Bounds, Form, Held
 from qpsvm.result import History, Progress, Status, passed_test
 from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Solver, Stop
 
@@ -78,7 +78,8 @@ def run(
             if certified is None:
                 x, partial = (trace.best, False) if solver.confirms else (state.x, True)
                 convex = status is not Status.NONCONVEX
-                certified = certify(problem, x, limits.tol, convex, support_only=partial)
+                held = None if partial else solver.held(problem, state)
+                certified = certify(problem, x, limits.tol, convex, support_only=partial, held=held)
     if certified.certificate.passed:
         status = Status.OPTIMAL
     elif status is Status.STALLED and not problem.convex:
@@ -145,7 +146,7 @@ def _iterate(
             return Status.SAMPLED, None
         if looks_done:
             # it looks done, or nothing moves: look afresh
-            certified = certified or trace.certify(state.x)
+            certified = certified or trace.certify(state.x, solver.held(problem, state))
             if certified.certificate.passed:
                 return Status.OPTIMAL, certified
             if stop is Stop.NONCONVEX:
@@ -154,7 +155,10 @@ def _iterate(
                 numerical = stop is Stop.NUMERICAL
                 return Status.NUMERICAL_ERROR if numerical else Status.STALLED, None
             state.x[:] = certified.x
-            solver.refresh(problem, state, certified.product)
+            if certified.held is None:
+                solver.refresh(problem, state, certified.product)
+            else:
+                solver.refresh_some(problem, state, certified.held)
         reached = trace.limit(interrupted)
         if reached is not None:
             return reached, None
@@ -235,10 +239,10 @@ class _Trace:
         tol, floor = share * self.limits.tol, share * self.problem.floor(self.limits.tol)
         return passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor) != "none"
 
-    def certify(self, x: NDArray[np.float64]) -> Certified:
+    def certify(self, x: NDArray[np.float64], held: Held | None) -> Certified:
         """Look afresh; count a strike where the fresh bounds are no better than the last ones."""
         before = time.perf_counter()
-        certified = certify(self.problem, x, self.limits.tol)
+        certified = certify(self.problem, x, self.limits.tol, held=held)
         c = certified.certificate
         self._seen_afresh, moved = self._progress(self._seen_afresh, c.upper, c.lower, c.gap)
         self.strikes = 0 if moved else self.strikes + 1

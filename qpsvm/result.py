@@ -27,7 +27,7 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bounds on the optimal value, computed afresh in float64 from the answer alone.
+    """Bounds on the optimal value, computed in float64 from the answer and fresh products.
 
     Attributes
     ----------

@@ -95,6 +95,19 @@ class Domain(ABC):
         belong to the equality constraints of the set, shape (n_equalities,).
         """
 
+    def reached(
+        self,
+        g: NDArray[np.float64],
+        multipliers: NDArray[np.float64],
+        known: NDArray[np.bool_],
+    ) -> NDArray[np.bool_] | None:
+        """Return where the gap and its multipliers may depend on g_i though x_i is 0.
+
+        That is where a minimiser a may be positive. Entries of g that are not `known` are lower
+        bounds. None where the set does not lie in x >= 0, or where this is not worked out.
+        """
+        return None
+
     @abstractmethod
     def violation(self, x: NDArray[np.float64]) -> float:
         """Return the largest violation of a constraint by x."""

@@ -145,6 +145,12 @@ class PenaltyBox(Domain):
         gap = (self.upper - x) @ np.maximum(-g, 0.0) + x @ np.maximum(g, 0.0)
         return float(gap), np.empty(0)
 
+    def reached(
+        self, g: Vector, multipliers: Vector, known: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return where g is not positive."""
+        return ~(g > 0.0)
+
     def cone_multiplier(self, h: Vector) -> tuple[float, float]:
         """Return the largest lo such that h_i >= lo for every i, and 0 for the bias."""
         return float(h.min()), 0.0

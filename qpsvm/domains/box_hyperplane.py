@@ -106,6 +106,15 @@ class BoxHyperplane(Domain):
         gap = (self.upper - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0)
         return float(gap), np.array([b])
 
+    def reached(
+        self,
+        g: NDArray[np.float64],
+        multipliers: NDArray[np.float64],
+        known: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        """Return where g + b y is not positive."""
+        return np.asarray(~(g + multipliers[0] * self.y > 0.0))
+
     def cone_multiplier(self, h: NDArray[np.float64]) -> tuple[float, float]:
         """Return (lo, b) with the largest lo such that h_i + b y_i >= lo for every i.
 

@@ -79,6 +79,15 @@ class CappedSimplex(Domain):
         gap = x @ np.maximum(slack, 0.0) + (self.upper - x) @ np.maximum(-slack, 0.0)
         return float(gap), np.array([rho])
 
+    def reached(
+        self, g: Vector, multipliers: Vector, known: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return where g is at most rho, or, if the best levels are an interval, its upper end."""
+        rho = float(multipliers[0])
+        if not np.any(g == rho):
+            rho = float(np.min(g, where=known & (g > rho), initial=np.inf))
+        return ~(g > rho)
+
     def full(self, x: Vector) -> NDArray[np.bool_]:
         """Return which coordinates are at their bounds, up to the rounding of many steps."""
         return np.asarray(x >= self.upper * (1.0 - 1e-9))

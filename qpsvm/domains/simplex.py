@@ -102,6 +102,15 @@ class SimplexProduct(Domain):
             top = np.array([np.min(g[of] + d[of]) for of in parts]) if ridged else low
         return low, low + d[0] if even else top
 
+    def reached(
+        self,
+        g: NDArray[np.float64],
+        multipliers: NDArray[np.float64],
+        known: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        """Return where g is at most the water level of its group."""
+        return np.asarray(~(g > multipliers[self.group]))
+
     def violation(self, x: NDArray[np.float64]) -> float:
         """Return the largest of -x_i and |sum of a group - 1|."""
         some = np.flatnonzero(x != 0)

@@ -98,6 +98,11 @@ class Gram(ABC):
         return 0.0
 
     @property
+    def column_error(self) -> NDArray[np.float64] | None:
+        """Bound on the error of an entry of a held column, for each row, shape (m,); None if unknown."""
+        return None
+
+    @property
     def origin(self) -> NDArray[np.float64] | None:
         """The point that `centered` moves to zero, shape (d,), or None where it moves nothing."""
         return None

@@ -87,6 +87,11 @@ class Cached(Gram):
         """Return that of the Gram behind."""
         return self.gram.error
 
+    @property
+    def column_error(self) -> NDArray[np.float64] | None:
+        """Return that of the Gram behind, whose columns are held."""
+        return self.gram.column_error
+
     def factor(self) -> Any:
         """Return the factor of the Gram behind."""
         return self.gram.factor()

@@ -69,7 +69,6 @@ class ColumnStore:
             "holding at most %d of %d columns: %d bytes, of a memory_limit of %d",
             *(n_slots, gram.m, n_slots * width, memory_limit),
         )
-        self._gram = gram
         self._base = np.empty((n_slots, gram.m), gram.dtype)
         self._owner = np.full(n_slots, -1, np.int64)
         self._n_filled = 0
@@ -84,6 +83,7 @@ class ColumnStore:
         return self
 
     def _open(self, gram: Gram, base: NDArray[np.floating], slot: NDArray[np.int64]) -> None:
+        self._gram = gram
         self.store = base.view()
         self.store.flags.writeable = False
         self.slot = slot
@@ -101,6 +101,11 @@ class ColumnStore:
     def n_bytes(self) -> int:
         """Memory of the columns held, in bytes; 0 for a matrix that is only lent."""
         return self._n_filled * self.store.itemsize * self.store.shape[1]
+
+    @property
+    def error(self) -> NDArray[np.float64] | None:
+        """Bound on the error of an entry of a column, for each row, shape (m,); None if unknown."""
+        return self._gram.column_error
 
     def ensure(self, indices: NDArray[np.int64]) -> None:
         """Make the columns `indices` held, evaluating the missing ones in one block."""

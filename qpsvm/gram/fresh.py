@@ -47,21 +47,22 @@ def gaussian_product(
     """
     support = np.flatnonzero(x)
     parts = _parts(points, support)
-    if rows is None:
-        out = np.zeros(m)
+    wanted = np.ones(m, bool)
+    if rows is not None:
+        wanted[:] = False
+        wanted[rows] = True
+    out = np.zeros(m)
+    if wanted[support].all():
         out[support] = _inside(parts, support, x[support], gamma)
-        wanted = np.flatnonzero(x == 0)
-    else:
-        wanted = np.asarray(rows)
-        out = np.zeros(len(wanted))
+        wanted[support] = False
+    others = np.flatnonzero(wanted)
 
     def strip(first: int) -> None:
-        chosen = wanted[first : first + STRIP]
-        total = gaussian_expansion(parts, x[support], gamma, points(chosen))
-        out[chosen if rows is None else slice(first, first + STRIP)] = total
+        chosen = others[first : first + STRIP]
+        out[chosen] = gaussian_expansion(parts, x[support], gamma, points(chosen))
 
-    spread(strip, list(range(0, len(wanted), STRIP)))
-    return out
+    spread(strip, list(range(0, len(others), STRIP)))
+    return out if rows is None else out[rows]
 
 
 def gaussian_expansion(

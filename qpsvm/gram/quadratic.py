@@ -149,8 +149,10 @@ class QuadraticGram(SignedGram, General):
             return largest(self.kernel.block(np.arange(self.m), None, np.float64))
         return largest_by_lanczos(self.m, self.product)
 
-    def product(self, x: Vector) -> Vector:
-        """Return Qx; only the rows of its nonzero entries are read where these are few."""
+    def product(self, x: Vector, rows: NDArray[np.int64] | None = None) -> Vector:
+        """Return Qx or its entries `rows`; only the rows of nonzero entries are read if they are few."""
+        if rows is not None:
+            return super().product(x, rows)
         if not isinstance(self.kernel, Precomputed) or self.kernel.dtype != np.float64:
             return self.kernel.dot(x)
         support = np.flatnonzero(x)

@@ -57,14 +57,16 @@ class SignedGram:
         k = self.kernel.block(np.array([i]), None, np.float64)[0]
         return self.scale * self.sign[i] * self.sign * (k + self.shift)
 
-    def product(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return G x afresh in float64."""
+    def product(
+        self, x: NDArray[np.float64], rows: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return G x, or its entries `rows`, afresh in float64."""
         signed = x if self.plain else self.sign * x
-        total = self.kernel.dot(signed)
+        total = self.kernel.dot(signed, rows)
         if self.shift:
             total += self.shift * float(np.sum(signed))
         if not self.plain:
-            total *= self.sign
+            total *= self.sign if rows is None else self.sign[rows]
         if self.scale != 1.0:
             total *= self.scale
         return total

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.domains import Domain
-from qpsvm.forms import QP, Form
+from qpsvm.forms import QP, Form, Held
 from qpsvm.gram import Gram, SignedGram
 
 WORK_BETWEEN_POLLS = 2e7
@@ -75,6 +75,17 @@ class Solver(ABC):
     @abstractmethod
     def refresh(self, problem: Any, state: Any, product: Any) -> None:
         """Take over fresh products: G x of a QP."""
+
+    def held(self, problem: Any, state: Any) -> Held | None:
+        """Return the maintained products with a bound on their error, where one is known.
+
+        A certificate then looks at those points only which the bound does not settle.
+        """
+        return None
+
+    def refresh_some(self, problem: Any, state: Any, held: Held) -> None:
+        """Take over products of which some are fresh and the others those of `held`."""
+        raise NotImplementedError(f"{type(self).__name__} holds no bound on its errors")
 
     def fits(self, problem: Any) -> bool:
         """Return whether this solver can work on the problem."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.forms import QP
+from qpsvm.forms import EPS, QP, Held
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.pairs import pairs
 from qpsvm.solvers.passes import accumulate, extend
@@ -23,10 +23,19 @@ class CoreState:
     block: NDArray[np.floating] | None = None  # K over the core, in its leading part
     n_pairs: int = 0  # SMO steps
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
+    error: NDArray[np.float64] = field(init=False)  # bound on that of `product` when it was set...
+    moved: float = 0.0  # ... the sum of the sizes of all changes of x since ...
+    n_moves: int = 0  # ... and the passes over columns that they took
 
     def __post_init__(self) -> None:
         """Start with an empty core."""
         self.inside = np.zeros(len(self.pair.x), bool)
+        self.settle(self.pair.problem.entry_roundoff(self.x))
+
+    def settle(self, error: float | NDArray[np.float64]) -> None:
+        """Note a bound on the error of the product that was just set."""
+        self.error = np.full(len(self.x), error)
+        self.moved, self.n_moves = 0.0, 0
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -61,6 +70,26 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64]) -> None:
         extend(state.block, store.store, store.slot[part], state.core, store.diag[part])
 
 
+def held(problem: QP, state: CoreState) -> Held | None:
+    """Return the product with a bound on the error of each entry, where the columns have one.
+
+    A change of x by t in a coordinate adds t times the error of a column, and at most t |G_ij| times
+    the rounding of a sum of m terms. A pass rounds s, of at most the size of c and all that came.
+    """
+    assert problem.store is not None
+    entry, gram = problem.store.error, problem.gram
+    if entry is None:
+        return None
+    weight = float(np.sum(state.x)) + state.moved
+    size = float(np.max(np.abs(problem.linear)))
+    size += (problem.scale + float(np.max(gram.ridge))) * weight
+    rounding = EPS * (
+        (problem.m + 16) * problem.scale * state.moved + 8 * (state.n_moves + 1) * size
+    )
+    error = state.error + gram.scale * state.moved * entry + rounding
+    return Held(state.x.copy(), state.product, error)
+
+
 def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
     """Solve over the core by SMO from the current weights; return whether anything moved."""
     gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
@@ -87,9 +116,11 @@ def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
     state.n_pairs += done
     change = x - pair.x[core]
     changed = np.flatnonzero(change)
+    state.moved += float(np.sum(np.abs(change)))
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
     for part in np.array_split(changed, max(1, -(-len(changed) // store.n_slots))):
         store.ensure(core[part])
+        state.n_moves += 1
         accumulate(problem.columns(), core[part], change[part], pair.z, pair.s)
     pair.s[core] += z * gram.ridge[core] * change
     return len(changed) > 0

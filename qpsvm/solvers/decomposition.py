@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.errors import check_number
-from qpsvm.forms import EPS, QP
+from qpsvm.forms import EPS, QP, Held
 from qpsvm.gram.columns import ColumnStore
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.core import CoreState, enter, solve_core
+from qpsvm.solvers.core import CoreState, enter, held, solve_core
 from qpsvm.solvers.passes import compact
 from qpsvm.solvers.smo import PairState
 from qpsvm.solvers.starts import for_pairs
@@ -125,6 +125,16 @@ class Decomposition(Solver):
     def refresh(self, problem: QP, state: CoreState, product: NDArray[np.float64]) -> None:
         """Take over a fresh G x."""
         state.pair.set_product(product)
+        state.settle(problem.entry_roundoff(state.x))
+
+    def held(self, problem: QP, state: CoreState) -> Held | None:
+        """Return G x with a bound on its error."""
+        return held(problem, state)
+
+    def refresh_some(self, problem: QP, state: CoreState, held: Held) -> None:
+        """Take over what is known of G x."""
+        state.pair.set_product(held.product)
+        state.settle(held.error)
 
     def period(self, problem: QP) -> int:
         """Return 1: an iteration solves a whole reduced problem."""

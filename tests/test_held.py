@@ -1,0 +1,218 @@
+"""What is known of held products: bounds on their errors, and certificates that trust them that far."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+from problems import INSTANCES
+from problems.clouds import two_clouds
+from qpsvm import (
+    RBF,
+    Cached,
+    HingeDual,
+    L2SVMDual,
+    Linear,
+    MEBDual,
+    OneClassDual,
+    PolytopeDistanceDual,
+    SVDDDual,
+    certificate,
+    loop,
+    solve,
+)
+from qpsvm.certificate import certify
+from qpsvm.forms import Held
+
+M, COLUMNS = 1100, 130  # enough for compiled sweeps
+
+
+def points(kind, d, rng):
+    """Return points of one kind."""
+    X = rng.standard_normal((M, d))
+    if kind == "far":
+        return X + 1e4
+    if kind == "outliers":
+        X[::50] *= 1e3
+    if kind == "clustered":
+        return np.repeat(X[:: M // 10], M // 10, axis=0)[:M] + 1e-4 * X[: 10 * (M // 10)]
+    if kind == "counts":
+        return np.rint(3 * X) / 255
+    if kind == "binary":
+        return (X > 0.5) * 0.3
+    if kind == "CSR":
+        return sp.csr_matrix(np.where(np.abs(X) > 1, X, 0))
+    return X.astype(np.float32) if kind == "float32" else X
+
+
+def truth(X, columns):
+    """Return squared distances by differences, in more digits than float64 where they are few."""
+    X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
+    if X.shape[1] > 20:
+        return cdist(X[columns], X, "sqeuclidean")
+    X = X.astype(np.longdouble)
+    return sum(np.square(X[columns, k][:, None] - X[None, :, k]) for k in range(X.shape[1]))
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("d", [1, 3, 60, 2000])
+@pytest.mark.parametrize(
+    "kind", ["normal", "far", "outliers", "clustered", "counts", "binary", "CSR", "float32"]
+)
+def test_no_entry_of_a_column_is_off_by_more_than_its_bound(rng, kind, d, rate):
+    """Columns in compiled code and in numpy, in float32 and float64; gamma from smooth to spiky."""
+    X = points(kind, d, rng)
+    m, gamma = X.shape[0], rate / d
+    columns = rng.permutation(m)[:COLUMNS]
+    exact = np.exp(-gamma * truth(X, columns))
+    slack = (1e-18 if d <= 20 else 4e-16 * d) + 1e-3 * 2.0**-53
+    gram = RBF(X, gamma)
+    for kernel in (gram.narrow(), gram):
+        bound = kernel.column_error
+        assert bound.shape == (m,) and np.all(bound > 0)
+        for few in (columns, columns[:3]):
+            K = np.empty((len(few), m), kernel.dtype)
+            kernel.fill(few, K, np.arange(len(few)))
+            assert np.all(np.abs(K - exact[: len(few)]) <= bound + slack)
+    if kind == "normal" and rate == 1.0:  # of use: not much above what rounding does
+        assert np.max(gram.narrow().column_error) < 1e-6 * (d + 30)
+
+
+def test_columns_of_other_kernels_have_no_bound(rng):
+    X = rng.standard_normal((30, 2))
+    assert Linear(X).column_error is None
+    assert np.array_equal(Cached(RBF(X, 1.0)).column_error, RBF(X, 1.0).column_error)
+    wide = sp.csr_matrix((np.array([0.3, 0.7]), ([0, 5], [0, 9])), (30, 1 << 20), dtype=np.float32)
+    assert np.all(RBF(wide, 1.0).column_error == 1.0)  # sums of a million terms in float32
+
+
+FAMILIES = ("l2_svm", "meb", "polytope_distance", "hinge", "one_class", "svdd")
+NAMES = [name for name, instance in INSTANCES.items() if instance.family in FAMILIES]
+
+
+@pytest.fixture(params=NAMES)
+def stopped(request):
+    """The QP of an instance, a point after a few steps, and one near the optimum."""
+    problem = INSTANCES[request.param].declare()
+    qp = problem.as_qp()
+    found = [solve(problem, "smo", tol=1e-6, max_iter=n) for n in (max(2, qp.m // 4), 5000)]
+    return qp, [qp.repair(problem.start(qp, result)) for result in found]
+
+
+def noise(qp, x):
+    """Return what rounding makes of a gap that is computed in another order."""
+    product = qp.product(x)
+    return 4 * qp.roundoff(x, product, qp.bounds(x, product).upper) + 1e-300
+
+
+def test_a_lower_bound_in_place_of_an_entry_never_lowers_the_gap(stopped, rng):
+    qp, found = stopped
+    for x in found:
+        x, product = qp.feasible(x, qp.product(x))
+        gap = qp.bounds(x, product).gap
+        for size in (1e-6, 1e-2, 10.0):
+            lower = product - size * qp.scale * rng.random(qp.m) * (x == 0)
+            assert qp.bounds(x, lower).gap >= gap - noise(qp, x)
+
+
+def test_certificates_from_held_products_are_those_from_fresh_ones(stopped, rng, monkeypatch):
+    """Whatever the held products are within their bound, and whatever the bound is."""
+    monkeypatch.setattr(certificate, "MOST", 1.0)
+    qp, found = stopped
+    for x in found:
+        product, full = qp.product(x), certify(qp, x, 1e-6)
+        for size in (0.0, 1e-9, 1e-4, 1e-1, np.inf):
+            error = np.full(qp.m, np.inf)
+            if size < np.inf:
+                error = size * qp.scale * np.linalg.norm(x, 1) * rng.random(qp.m) + noise(qp, x)
+            for sign in (1.0, -1.0, rng.uniform(-1, 1, qp.m)):
+                given = product + sign * np.minimum(error, 1e9)
+                some = certify(qp, x, 1e-6, held=Held(x, given, error))
+                near = noise(qp, x) + 1e-9 * full.certificate.gap
+                assert some.certificate.gap == pytest.approx(full.certificate.gap, abs=near)
+                assert some.certificate.upper == full.certificate.upper or np.isclose(
+                    some.certificate.upper, full.certificate.upper, rtol=1e-13, atol=near
+                )
+                if size == np.inf:
+                    assert some.held is None
+                if some.held is not None:
+                    assert np.all(np.abs(some.held.product - product) <= some.held.error + near)
+                    assert np.all(some.held.error[x != 0] <= 1.001 * qp.entry_roundoff(x))
+
+
+def test_held_products_of_another_point_count_with_their_distance(rng, monkeypatch):
+    monkeypatch.setattr(certificate, "MOST", 1.0)
+    X, y = two_clouds(300, 3, seed=2)
+    problem = HingeDual(RBF(X, 0.5), y, 1.0)
+    qp, exact = problem.as_qp(), solve(problem, tol=1e-8).x
+    for far in (1e-9, 1e-3, 1.0):
+        x = qp.repair(exact + far * rng.standard_normal(300) * (exact > 0))
+        held = Held(exact, qp.product(exact), np.zeros(300))
+        some, full = certify(qp, x, 1e-3, held=held), certify(qp, x, 1e-3)
+        assert some.certificate.gap == pytest.approx(full.certificate.gap, rel=1e-9)
+        assert far > 1e-9 or some.held is not None
+
+
+def test_what_is_no_number_settles_nothing(rng):
+    X, y = two_clouds(200, 3, seed=2)
+    qp = HingeDual(RBF(X, 0.5), y, 1.0).as_qp()
+    x, full = np.zeros(200), np.ones(200)
+    x[np.argmax(y > 0)] = x[np.argmax(y < 0)] = 0.5
+    for product, error in ((full * np.nan, full * 0), (full, full * np.nan), (full, full * np.inf)):
+        certified = certify(qp, x, 1e-3, held=Held(x, product, error))
+        assert certified.held is None
+        assert certified.certificate == certify(qp, x, 1e-3).certificate
+
+
+def test_a_bound_that_a_fresh_value_refutes_settles_nothing():
+    X, y = two_clouds(400, 3, seed=2)
+    problem = HingeDual(RBF(X + y[:, None], 0.5), y, 1.0)
+    qp, x = problem.as_qp(), solve(problem, tol=1e-6).x
+    product, error = qp.product(x), np.full(400, 1e-6)
+    assert certify(qp, x, 1e-3, held=Held(x, product, error)).held is not None
+    product[np.flatnonzero(x)[0]] += 2e-6
+    certified = certify(qp, x, 1e-3, held=Held(x, product, error))
+    assert certified.held is None
+    assert certified.certificate == certify(qp, x, 1e-3).certificate
+
+
+SOLVED = {
+    "hinge": ("decomposition", lambda K, y: HingeDual(K, y, 10.0)),
+    "hinge-weighted": ("decomposition", lambda K, y: HingeDual(K, y, np.where(y > 0, 1.0, 5.0))),
+    "l2-svm": ("decomposition", lambda K, y: L2SVMDual(K, y, 1.0)),
+    "one-class": ("decomposition", lambda K, y: OneClassDual(K, 0.1)),
+    "svdd": ("decomposition", lambda K, y: SVDDDual(K, 0.01)),
+    "meb": ("decomposition", lambda K, y: MEBDual(K)),
+    "meb-fcfw": ("fcfw", lambda K, y: MEBDual(K)),
+    "polytope": ("decomposition", lambda K, y: PolytopeDistanceDual(K, y, chi=1.0)),
+}
+
+
+@pytest.mark.parametrize("m", [400, 2400])  # columns in float64 and in float32
+@pytest.mark.parametrize("columns", [40, 10_000])
+@pytest.mark.parametrize(("method", "make"), SOLVED.values(), ids=SOLVED)
+def test_a_solve_holds_products_within_their_bound(method, make, columns, m, monkeypatch):
+    """In the course of solves, warm and cold, with columns that leave and come again."""
+    X, y = two_clouds(m, 3, seed=3)
+    X = X + 1.5 * y[:, None]  # most points are no support vectors
+    problem, plain, left = make(RBF(X, 0.3), y), certify, []
+
+    def spy(form, x, tol, *rest, held=None, **more):
+        certified = plain(form, x, tol, *rest, held=held, **more)
+        error = np.abs(held.product - form.product(held.x))
+        assert np.all(error <= held.error + form.entry_roundoff(x))
+        full = plain(form, x, tol, *rest, **more).certificate
+        near = noise(form, x) + 1e-9 * full.gap
+        assert certified.certificate.gap == pytest.approx(full.gap, abs=near)
+        assert certified.certificate.passed == full.passed
+        left.append(certified.held is not None)
+        return certified
+
+    monkeypatch.setattr(loop, "certify", spy)
+    limit = columns * m * 8
+    first = solve(problem, method, tol=1e-3, memory_limit=limit)
+    again = solve(problem, method, tol=1e-6, memory_limit=limit, x0=first)
+    assert first.converged and again.converged
+    assert any(left)  # points were left out
