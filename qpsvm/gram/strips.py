@@ -62,15 +62,20 @@ class Strips:
         columns = np.arange(start, stop)
         self._part.fill(columns, out, columns - start, stop)
 
-    def product(self, v: Vector) -> Vector:
-        """Return K v in the order of `rows`, with float64 sums."""
+    def product(self, v: Vector, wanted: NDArray[np.bool_] | None = None) -> Vector:
+        """Return K v in the order of `rows`, with float64 sums.
+
+        Given `wanted`, which holds wherever v is not 0, only these entries of it are right: entries
+        of K of which neither place is wanted are not read.
+        """
         out = np.zeros(len(v))
+        wanted = np.ones(len(v), np.bool_) if wanted is None else wanted
         above: list[Vector] = [np.empty(0)] * len(self._strips)
 
         def strip(k: int, held: NDArray[np.floating]) -> None:
             start, stop, _ = self._strips[k]
             above[k] = np.zeros(start)
-            _strip(held, v, start, above[k], out[start:stop])
+            _strip(held, v, wanted, start, above[k], out[start:stop])
 
         held = [k for k, (_, _, entries) in enumerate(self._strips) if entries is not None]
         spread(lambda k: strip(k, self._strips[k][2]), held[::-1])
@@ -87,7 +92,7 @@ class Strips:
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
-def _strip(K: Any, v: Any, start: int, above: Any, out: Any) -> None:
+def _strip(K: Any, v: Any, wanted: Any, start: int, above: Any, out: Any) -> None:
     """Add to `out` the strip times v, and to `above` what its part left of the diagonal gives."""
     b, whole = K.shape[0], K.shape[0] // 4 * 4
     for left in range(0, start, CHUNK):
@@ -96,6 +101,8 @@ def _strip(K: Any, v: Any, start: int, above: Any, out: Any) -> None:
         for i in range(0, whole, 4):
             r0, r1 = K[i, left:right], K[i + 1, left:right]
             r2, r3 = K[i + 2, left:right], K[i + 3, left:right]
+            if not wanted[start + i : start + i + 4].any():
+                continue
             v0, v1, v2, v3 = v[start + i], v[start + i + 1], v[start + i + 2], v[start + i + 3]
             t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
             for j in range(len(some)):
@@ -120,6 +127,8 @@ def _strip(K: Any, v: Any, start: int, above: Any, out: Any) -> None:
             out[i] += t0
     some = v[start:]
     for i in range(b):
+        if not wanted[start + i]:
+            continue
         r0, t0 = K[i, start:], 0.0
         for j in range(len(r0)):
             t0 += some[j] * np.float64(r0[j])

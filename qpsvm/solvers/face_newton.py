@@ -79,7 +79,8 @@ class FaceState:
         wanted = (self.g < 1.0 + margin) | (self.u != 0.0)
         wanted[self.rows] = False
         if wanted.any():
-            self.strips.add(np.flatnonzero(wanted))
+            new = np.flatnonzero(wanted)
+            self.strips.add(new[np.argsort(self.g[new])])  # the likely ones side by side
             self.counters["columns"] = len(self.rows)
             self.counters["bytes"] = self.strips.n_bytes + self.forecast.F.nbytes
 
@@ -165,12 +166,10 @@ class FaceNewton(Solver):
         before = _primal(u, g, D)
         S = u > 0.0 if state.foretold else g < 1.0
         state.foretold = False
-        z, image = np.where(S, u, 0.0), g.copy()
-        gone = u - z
-        if gone.any():
-            image -= _times(problem, state, gone)
-        _solve(problem, state, S, z, image, D, SHARE)
-        d, change = z - u, image - g
+        z = np.where(S, u, 0.0)
+        _solve(problem, state, S, z, g - _times(problem, state, u - z, S | (u != 0.0)), D, SHARE)
+        d = z - u
+        change = _times(problem, state, d)
         t = least_ahead(float(d @ g), float(d @ change), g, change, D)
         u, g = u + t * d, g + t * change
         gain = before - _primal(u, g, D)
@@ -193,12 +192,14 @@ class FaceNewton(Solver):
         state.product[:], state.u[:], state.g[:] = product, scale * x, scale * product
 
 
-def _times(problem: QP, state: FaceState, v: Vector) -> Vector:
-    """Return G v over the rows."""
+def _times(problem: QP, state: FaceState, v: Vector, wanted: Mask | None = None) -> Vector:
+    """Return G v over the rows, or where it is wanted, as it must be where v is not 0."""
+    if not v.any():
+        return np.zeros(len(v))
     gram = problem.gram
     sign = gram.sign[state.rows]
     signed = sign * v
-    total = state.strips.product(signed) + gram.shift * float(np.sum(signed))
+    total = state.strips.product(signed, wanted) + gram.shift * float(np.sum(signed))
     return gram.scale * sign * total
 
 
@@ -211,7 +212,7 @@ def _primal(u: Vector, g: Vector, D: Vector) -> float:
 def _solve(
     problem: QP, state: FaceState, S: Mask, u: Vector, g: Vector, D: Vector, share: float
 ) -> None:
-    """Approach (G_SS + D) u_S = 1 in place, where u = 0 elsewhere and g = G u.
+    """Approach (G_SS + D) u_S = 1 in place, where u = 0 elsewhere and g_S = (G u)_S at the start.
 
     Directions are preconditioned residuals, conjugate to the last few in the Hessian of P on this
     face, G + G_S D^-1 G_S: P falls with each, whatever is left. With those of conjugate gradients,
@@ -229,19 +230,18 @@ def _solve(
         if n and not size > share * first:
             break
         v[at] = direction
-        image = _times(problem, state, v)
+        image = _times(problem, state, v, S)[at]
         for other, its, square in old[-REMEMBERED:]:
-            overlap = float(other @ image[at]) + float(its[at] @ (image[at] / own))
+            overlap = float(other @ image) + float(its @ (image / own))
             direction -= (overlap / square) * other
             image -= (overlap / square) * its
-        square = float(direction @ image[at]) + float(image[at] @ (image[at] / own))
+        square = float(direction @ image) + float(image @ (image / own))
         if not square > 0.0:
             break
         old.append((direction, image, square))
-        step = float((rest / own) @ image[at]) / square
+        step = float((rest / own) @ image) / square
         u[at] += step * direction
-        g += step * image
-        rest -= step * (image[at] + own * direction)
+        rest -= step * (image + own * direction)
         state.counters["cg"] += 1
 
 
@@ -249,15 +249,15 @@ def _settle(problem: QP, state: FaceState) -> None:
     """Make the point of the simplex from the weights."""
     rows, D = state.rows, problem.gram.ridge[state.rows]
     u, g = state.u[rows], state.g[rows]
-    for last in (False, True):
-        cut = (u < 0.0) if last else (u < 0.0) | (g >= 1.0)
-        if np.all(cut):
-            return
-        if np.any(u[cut]):
-            g -= _times(problem, state, np.where(cut, u, 0.0))
-            u[cut] = 0.0
-            if not last:
-                _solve(problem, state, u > 0.0, u, g, D, MENDED)
+    S = (u > 0.0) & (g < 1.0)
+    if not S.any():
+        return
+    v = np.where(S, u, 0.0)
+    if np.any(v != u):
+        part = _times(problem, state, v - u, S | (u != 0.0))
+        _solve(problem, state, S, v, g + part, D, MENDED)
+        v = np.maximum(v, 0.0)
+        u, g = v, g + _times(problem, state, v - u)
     total = float(np.sum(u))
     state.x[rows], state.product[:] = u / total, state.g / total
     state.product[rows] = g / total
