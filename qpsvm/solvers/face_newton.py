@@ -50,6 +50,9 @@ STEPS, REMEMBERED = 100, 5
 SHARE, MENDED = 1e-5, 1e-3
 """What may be left of the squared residual, in a Newton step and where negative weights were cut."""
 
+DOUBT = 4.0
+"""How much more of a margin is needed where the factor leaves all of the Gram out."""
+
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -94,7 +97,8 @@ class FaceNewton(Solver):
     rank : int
         Most columns of the factor; fewer where half of the memory holds no more.
     margin : float
-        A point becomes a row where its margin is foretold to be below 1 + this.
+        A point becomes a row where its margin is foretold to be below 1 + this, or up to five times
+        this, the more of the Gram the factor leaves out.
     goal : float
         Relative gap near which points of the simplex are made; `solve` sets it to its `tol`.
     """
@@ -154,7 +158,8 @@ class FaceNewton(Solver):
         else:
             state.x[:] = problem.domain.repair(x0)
             self._look(problem, state, gram.product(state.x))
-        state.grow(self.margin)
+        left = float(np.sum(forecast.rest)) / float(np.sum(gram.diag()))
+        state.grow(self.margin * (1.0 + DOUBT * left))
         state.g[state.rows] = _times(problem, state, state.u[state.rows])
         _settle(problem, state)
         return state
