@@ -12,6 +12,7 @@ from qpsvm.forms import HINGE, QP, Form
 from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
 from qpsvm.gram.cached import Cached
+from qpsvm.gram.precomputed import Precomputed
 from qpsvm.margin import MarginProblem
 
 LARGE = 1000
@@ -24,8 +25,8 @@ FIRM = 5.0
 """The same mean from which, on dense points without bias, Newton steps do most of the work."""
 
 
-MANY = 5000
-"""Points from which ``method="auto"`` asks a sample for the share of support vectors."""
+MANY = 5000, 50_000
+"""Points between which ``method="auto"`` asks a sample for the share of support vectors."""
 
 MOST, SOFT = 0.5, 0.3
 """That share, and the mean ridge relative to the diagonal, from which Newton steps on the support pay."""
@@ -105,7 +106,7 @@ def auto(qp: Form | None) -> tuple[str, str]:
     weak = isinstance(qp.domain, BoxHyperplane) and force < WEAK
     free = X is not None and isinstance(qp.domain, PenaltyBox)
     firm = free and factor and isinstance(X, np.ndarray) and force > FIRM
-    newton = qp.m >= MANY and METHODS["face-newton"].fits(qp) and _mostly_support(qp)
+    newton = not factor and METHODS["face-newton"].fits(qp) and _mostly_support(qp)
     rules = (
         (firm, "crsvm", "the Gram has a dense factor and the penalties are large"),
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
@@ -126,9 +127,11 @@ def _mostly_support(qp: QP) -> bool:
     """Return whether most points are support vectors, as a sample foretells, and the ridge is firm.
 
     With fewer, or a ridge that leaves more to precondition, pairs in blocks of columns are faster.
-    Columns that are kept for later solves are for methods that read them.
+    Columns that are held anyway are for methods that read them.
     """
     from qpsvm.solvers.forecast import share_of_support
 
+    if not MANY[0] <= qp.m <= MANY[1] or isinstance(qp.gram.kernel, Cached | Precomputed):
+        return False
     firm = float(np.mean(qp.gram.ridge)) >= SOFT * float(np.mean(qp.gram.diag()))
-    return firm and not isinstance(qp.gram.kernel, Cached) and share_of_support(qp) >= MOST
+    return firm and share_of_support(qp) >= MOST

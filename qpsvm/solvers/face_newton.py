@@ -44,7 +44,7 @@ NARROW = 2000
 NEAR = 10.0
 """A point of the simplex is made once a step's decrease of P, relative, is this many times the gap."""
 
-STEPS, REMEMBERED = 100, 5
+STEPS, REMEMBERED = 50, 5
 """Most directions of a Newton step, and those that the next one is made conjugate to."""
 
 SHARE, MENDED = 1e-5, 1e-3
