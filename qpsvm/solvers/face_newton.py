@@ -158,7 +158,7 @@ class FaceNewton(Solver):
         else:
             state.x[:] = problem.domain.repair(x0)
             self._look(problem, state, gram.product(state.x))
-        left = float(np.sum(forecast.rest)) / float(np.sum(gram.diag()))
+        left = float(np.sum(forecast.rest)) / (gram.scale * float(np.sum(kernel.diag())))
         state.grow(self.margin * (1.0 + DOUBT * left))
         state.g[state.rows] = _times(problem, state, state.u[state.rows])
         _settle(problem, state)
