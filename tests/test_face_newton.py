@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm import RBF, Cached, L2SVMDual, MEBDual, Status, solve
+from qpsvm import RBF, Cached, L2SVMDual, Linear, MEBDual, Status, solve
 from qpsvm.choice import auto
 from qpsvm.gram.strips import STRIP, Strips
 from qpsvm.solvers.face_newton import FaceNewton
@@ -121,3 +121,8 @@ def test_decomposition_goes_on_where_it_does_not_end(monkeypatch):
     result = solve(L2SVMDual(RBF(X, 2.0), y, C=1.5), tol=1e-8)
     assert result.method == "face-newton + decomposition"
     assert "decomposition went on" in result.reason and result.status is Status.OPTIMAL
+
+
+def test_points_at_zero_are_no_exception():
+    result = solve(L2SVMDual(Linear(np.zeros((5, 2))), [1, 1, -1, 1, -1]), FACE, tol=1e-6)
+    assert result.converged

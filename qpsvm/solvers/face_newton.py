@@ -158,7 +158,8 @@ class FaceNewton(Solver):
         else:
             state.x[:] = problem.domain.repair(x0)
             self._look(problem, state, gram.product(state.x))
-        left = float(np.sum(forecast.rest)) / (gram.scale * float(np.sum(kernel.diag())))
+        trace = gram.scale * float(np.sum(kernel.diag()))
+        left = float(np.sum(forecast.rest)) / trace if trace > 0.0 else 0.0
         state.grow(self.margin * (1.0 + DOUBT * left))
         state.g[state.rows] = _times(problem, state, state.u[state.rows])
         _settle(problem, state)
