@@ -41,6 +41,9 @@ from qpsvm.solvers.forecast import Forecast, least_ahead
 NARROW = 2000
 """Points from which K over the rows is held in float32."""
 
+WEAKEST = 1e-10
+"""Least ridge, relative to the diagonal: the factor is in float32."""
+
 NEAR = 10.0
 """A point of the simplex is made once a step's decrease of P, relative, is this many times the gap."""
 
@@ -108,6 +111,7 @@ class FaceNewton(Solver):
     goal: float = 1e-3
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
+    sure: ClassVar[float] = 0.9  # products over the rows do not drift
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -120,11 +124,11 @@ class FaceNewton(Solver):
         return replace(self, goal=tol)
 
     def fits(self, problem: QP) -> bool:
-        """Return whether it is one simplex with a ridge, and x may be scaled."""
+        """Return whether it is one simplex with a ridge to divide by, and x may be scaled."""
         return (
             super().fits(problem)
             and problem.domain.n_groups == 1  # type: ignore[attr-defined]
-            and bool(np.all(problem.gram.ridge > 0.0))
+            and bool(np.min(problem.gram.ridge) > max(WEAKEST * problem.scale, 0.0))
             and not problem.linear.any()
         )
 
@@ -163,6 +167,10 @@ class FaceNewton(Solver):
         state.grow(self.margin * (1.0 + DOUBT * left))
         state.g[state.rows] = _times(problem, state, state.u[state.rows])
         _settle(problem, state)
+        if not state.x.any():  # nothing of use was foretold
+            state.x[0] = 1.0
+            self._look(problem, state, gram.column(0))
+            state.grow(0.0)
         return state
 
     def advance(self, problem: QP, state: FaceState, n_steps: int) -> Reply:
@@ -265,5 +273,7 @@ def _settle(problem: QP, state: FaceState) -> None:
         v = np.maximum(v, 0.0)
         u, g = v, g + _times(problem, state, v - u)
     total = float(np.sum(u))
+    if not 0.0 < total < np.inf:
+        return
     state.x[rows], state.product[:] = u / total, state.g / total
     state.product[rows] = g / total
