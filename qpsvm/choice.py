@@ -11,6 +11,8 @@ from qpsvm.errors import InputError, MethodMismatchError
 from qpsvm.forms import HINGE, QP, Form
 from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
+from qpsvm.gram.cached import Cached
+from qpsvm.gram.precomputed import Precomputed
 from qpsvm.margin import MarginProblem
 
 LARGE = 1000
@@ -21,6 +23,13 @@ WEAK = 0.3
 
 FIRM = 5.0
 """The same mean from which, on dense points without bias, Newton steps do most of the work."""
+
+
+MANY = 5000, 50_000
+"""Points between which ``method="auto"`` asks a sample for the share of support vectors."""
+
+MOST, SOFT = 0.5, 0.3
+"""That share, and the mean ridge relative to the diagonal, from which Newton steps on the support pay."""
 
 
 def check_problem(problem: Any) -> None:
@@ -97,12 +106,14 @@ def auto(qp: Form | None) -> tuple[str, str]:
     weak = isinstance(qp.domain, BoxHyperplane) and force < WEAK
     free = X is not None and isinstance(qp.domain, PenaltyBox)
     firm = free and factor and isinstance(X, np.ndarray) and force > FIRM
+    newton = not factor and METHODS["face-newton"].fits(qp) and _mostly_support(qp)
     rules = (
         (firm, "crsvm", "the Gram has a dense factor and the penalties are large"),
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
         (weak, "dcd", "the Gram has a factor and the penalties are small"),
         (factor, "crsvm", few),
         (factor, "mnp", few),
+        (newton, "face-newton", "columns of a sample foretell that most points have weight"),
         (qp.m >= LARGE, "decomposition", f"columns in blocks, from {LARGE:,} points on"),
         (True, "smo", f"pairs of columns, below {LARGE:,} points"),
         (True, "apg", "the domain has a projection"),
@@ -110,3 +121,17 @@ def auto(qp: Form | None) -> tuple[str, str]:
     )
     fitting = (rule[1:] for rule in rules if rule[0] and METHODS[rule[1]].fits(qp))
     return next(fitting, ("bpfw", "nothing else is left"))
+
+
+def _mostly_support(qp: QP) -> bool:
+    """Return whether most points are support vectors, as a sample foretells, and the ridge is firm.
+
+    With fewer, or a ridge that leaves more to precondition, pairs in blocks of columns are faster.
+    Columns that are held anyway are for methods that read them.
+    """
+    from qpsvm.solvers.forecast import share_of_support
+
+    if not MANY[0] <= qp.m <= MANY[1] or isinstance(qp.gram.kernel, Cached | Precomputed):
+        return False
+    firm = float(np.mean(qp.gram.ridge)) >= SOFT * float(np.mean(qp.gram.diag()))
+    return firm and share_of_support(qp) >= MOST

@@ -91,7 +91,7 @@ def run(
         "certify": ended - stopped + trace.certify_time,
         "total": setup + ended - trace.started,
     }
-    counters = {**state.counters, **problem.counters}
+    counters = merged(state.counters, problem.counters)
     if after is not None:
         counters = merged(after.counters, counters)
     log.debug("%s after %d iterations", status.name, trace.n_iter)

@@ -20,6 +20,7 @@ SECOND = {
     "decomposition": ("mnp", "crsvm"),
     "mnp": ("smo",),
     "dcd": ("crsvm",),
+    "face-newton": ("decomposition",),
 }
 """What goes on, the first that fits, where a method ends without a certificate."""
 
@@ -74,9 +75,11 @@ def relay(
 
 def _other(form: Form, name: str, memory_limit: int) -> str | None:
     """Return the method that goes on, where one fits and its dense matrices have room."""
-    if not isinstance(form, QP) or DENSE * form.m**2 > memory_limit:
+    if not isinstance(form, QP):
         return None
-    return next((key for key in SECOND.get(name, ()) if METHODS[key].fits(form)), None)
+    roomy = DENSE * form.m**2 <= memory_limit
+    keys = [key for key in SECOND.get(name, ()) if roomy or key == "decomposition"]
+    return next((key for key in keys if METHODS[key].fits(form)), None)
 
 
 def _followers(form: Form, leg: Leg, other: str | None) -> Iterator[tuple[Form, str, Solver, str]]:

@@ -54,10 +54,17 @@ class Gram(ABC):
         """
 
     def fill(
-        self, columns: NDArray[np.int64], out: NDArray[np.floating], slots: NDArray[np.int64]
+        self,
+        columns: NDArray[np.int64],
+        out: NDArray[np.floating],
+        slots: NDArray[np.int64],
+        stop: int | None = None,
     ) -> None:
-        """Write k(columns, all rows) to the rows `slots` of `out`, which has this Gram's `dtype`."""
-        out[slots] = self.block(columns)
+        """Write k(columns, rows) to the rows `slots` of `out`, which has this Gram's `dtype`.
+
+        All rows, or those before `stop`.
+        """
+        out[slots] = self.block(columns, None if stop is None else slice(stop))
 
     @abstractmethod
     def take(self, rows: NDArray[np.int64]) -> Gram:

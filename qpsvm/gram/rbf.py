@@ -178,24 +178,29 @@ class RBF(PointGram):
         return n_entries >= FUSED or isinstance(self._points, Bits)
 
     def fill(
-        self, columns: NDArray[np.int64], out: NDArray[np.floating], slots: NDArray[np.int64]
+        self,
+        columns: NDArray[np.int64],
+        out: NDArray[np.floating],
+        slots: NDArray[np.int64],
+        stop: int | None = None,
     ) -> None:
-        """Write k(columns, all rows) to rows of `out` by pieces, each swept while in cache."""
+        """Write k(columns, rows) to rows of `out` by pieces, each swept while in cache."""
         points, norms = self._points, self._norms
-        if sp.issparse(points) or not self._fuses(len(columns) * self.m):
-            return super().fill(columns, out, slots)
+        m = self.m if stop is None else stop
+        if sp.issparse(points) or not self._fuses(len(columns) * m):
+            return super().fill(columns, out, slots, stop)
         from qpsvm.gram.sweep import sweep
 
         few, a = points[columns], norms[columns]
         width = min(FILL_ROWS, max(512, FILL_ENTRIES // len(columns)))
 
         def piece(start: int) -> None:
-            at = slice(start, min(start + width, self.m))
+            at = slice(start, min(start + width, m))
             with scratch(len(a) * (at.stop - start), points.dtype) as room:
                 K = products(few, points[at], room.reshape(len(a), -1))
                 sweep(K, out, slots, start, self._rate, a, norms[at])
 
-        spread(piece, list(range(0, self.m, width)))
+        spread(piece, list(range(0, m, width)))
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return K x, or its entries `rows`, computed afresh in float64."""

@@ -12,6 +12,7 @@ from qpsvm.solvers.crsvm import ConstraintReduced
 from qpsvm.solvers.dcd import DualCoordinateDescent
 from qpsvm.solvers.decomposition import Decomposition
 from qpsvm.solvers.dicg import DecompositionInvariant
+from qpsvm.solvers.face_newton import FaceNewton
 from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.mnp import MinNormPoint
 from qpsvm.solvers.nep import NearestFrankWolfe, StochasticFrankWolfe
@@ -95,6 +96,13 @@ METHODS: dict[str, Method] = {
         "Joachims (1999); Wen et al. (2018)",
         gap=1e-6,
         budget=2_000,
+    ),
+    "face-newton": Method(
+        FaceNewton,
+        "Newton steps on the support that a low-rank Gram foretells, by conjugate directions",
+        "Chapelle (2007); Keerthi and DeCoste (2005)",
+        gap=1e-6,
+        budget=200,
     ),
     "gilbert": Method(
         partial(FrankWolfe, rule="toward"),

@@ -1,0 +1,128 @@
+"""Newton steps on a foretold support, and the strips of K that they multiply by."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qpsvm import RBF, Cached, L2SVMDual, Linear, MEBDual, Status, solve
+from qpsvm.choice import auto
+from qpsvm.gram.strips import STRIP, Strips
+from qpsvm.solvers.face_newton import FaceNewton
+from qpsvm.solvers.forecast import Forecast, share_of_support
+
+FACE = "face-newton"
+
+
+def noisy(m, d=4, seed=0):
+    """Points in a cloud whose labels are half a coin: most become support vectors."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, d))
+    return X, np.where(X[:, 0] + rng.standard_normal(m) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("limit", [1 << 40, 0, 3 * STRIP * STRIP * 8])
+def test_strips_multiply_whether_they_are_held_or_not(limit):
+    X, _ = noisy(3000)
+    gram, rng = RBF(X, 0.3), np.random.default_rng(1)
+    strips = Strips(gram, limit)
+    some = rng.permutation(len(X))[:1700]
+    strips.add(some[:1100])
+    strips.add(some[1100:])
+    assert strips.n_bytes <= limit
+    np.testing.assert_array_equal(strips.rows, some)
+    v, K = rng.standard_normal(len(some)), gram.block(some, some)
+    np.testing.assert_allclose(strips.product(v), K @ v, rtol=1e-12, atol=1e-12)
+    wanted = rng.random(len(some)) < 0.3
+    part = np.where(wanted, v, 0.0)
+    found = strips.product(part, wanted)
+    np.testing.assert_allclose(found[wanted], (K @ part)[wanted], rtol=1e-12, atol=1e-12)
+
+
+def test_the_forecast_solves_its_own_problem_and_its_preconditioner_inverts():
+    X, y = noisy(600)
+    gram = L2SVMDual(RBF(X, 0.3), y, C=2.0).as_qp().gram
+    forecast = Forecast(gram, gram.kernel, 100, np.random.default_rng(0))
+    u, _ = forecast.weights()
+    F = forecast.F.astype(np.float64)
+    whole = F @ F.T + np.diag(forecast.B)
+    slope = whole @ u - 1.0
+    assert u.min() >= 0.0 and slope[u == 0.0].min() > -5e-3 and abs(slope[u > 0.0]).max() < 5e-3
+    face = np.flatnonzero(u)
+    for part in (face, face[::2]):  # the second is reached by what leaves the first
+        forecast.restrict(part)
+        v = np.random.default_rng(2).standard_normal(len(part))
+        inner = whole[np.ix_(part, part)]
+        np.testing.assert_allclose(inner @ forecast.solve(v), v, atol=1e-3 * abs(v).max())
+
+
+def test_a_few_steps_reach_a_tiny_gap():
+    X, y = noisy(4000)
+    problem = L2SVMDual(RBF(X, 0.3), y)
+    ours = solve(problem, FACE, tol=1e-9)
+    assert ours.converged and ours.n_iter <= 15
+    other = solve(problem, "decomposition", tol=1e-6)
+    assert ours.certificate.upper <= other.certificate.upper * (1 + 1e-9)
+    assert other.certificate.lower <= ours.certificate.lower * (1 + 1e-9)
+
+
+def test_points_that_the_forecast_missed_become_rows():
+    X, y = noisy(3000)
+    problem = L2SVMDual(RBF(X, 3.0), y, C=5.0)
+    poor = solve(problem, FACE, rank=2, margin=0.0, tol=1e-6)
+    assert poor.converged
+    few = FaceNewton(rank=2, margin=0.0)
+    qp = problem.as_qp()
+    with qp.lend(1 << 30) as lent:
+        first = len(few.init(lent, None, np.random.default_rng(0)).rows)
+    assert poor.counters["columns"] > first
+
+
+def test_memory_is_kept_and_the_answer_the_same():
+    X, y = noisy(3000)
+    problem = L2SVMDual(RBF(X, 0.3), y)
+    limit = 8_000_000
+    tight = solve(problem, FACE, tol=1e-6, memory_limit=limit)
+    assert tight.converged and tight.counters["bytes"] <= limit
+    free = solve(problem, FACE, tol=1e-6)
+    assert tight.value == pytest.approx(free.value, rel=2e-6)
+
+
+def test_a_start_and_an_early_end():
+    X, y = noisy(3000)
+    problem = L2SVMDual(RBF(X, 0.3), y)
+    solved = solve(problem, FACE, tol=1e-6)
+    again = solve(problem, FACE, x0=solved, tol=1e-6)
+    assert again.converged and again.n_iter <= 1
+    early = solve(problem, FACE, tol=1e-9, max_iter=1)
+    assert early.status is Status.MAX_ITER and early.certificate.gap < np.inf
+    assert early.certificate.violation <= 1e-12
+
+
+def test_the_automatic_choice_asks_a_sample():
+    X, y = noisy(6000)
+    problem = L2SVMDual(RBF(X, 0.3), y)
+    assert share_of_support(problem.as_qp()) > 0.5
+    result = solve(problem)
+    assert result.method == "face-newton" and "sample" in result.reason and result.converged
+    few = np.where(X[:, 0] > 0, 1.0, -1.0)
+    for other in (
+        L2SVMDual(RBF(X, 0.05), few),  # few support vectors
+        L2SVMDual(RBF(X, 0.3), y, C=1e3),  # a weak ridge
+        L2SVMDual(Cached(RBF(X, 0.3)), y),  # columns to be kept
+        MEBDual(RBF(X, 0.3)),  # no ridge
+    ):
+        assert auto(other.as_qp())[0] == "decomposition"
+
+
+def test_decomposition_goes_on_where_it_does_not_end(monkeypatch):
+    X, y = noisy(6000)
+    monkeypatch.setattr(FaceNewton, "default_max_iter", lambda self, problem: 1)
+    result = solve(L2SVMDual(RBF(X, 2.0), y, C=1.5), tol=1e-8)
+    assert result.method == "face-newton + decomposition"
+    assert "decomposition went on" in result.reason and result.status is Status.OPTIMAL
+
+
+def test_points_at_zero_are_no_exception():
+    result = solve(L2SVMDual(Linear(np.zeros((5, 2))), [1, 1, -1, 1, -1]), FACE, tol=1e-6)
+    assert result.converged
