@@ -65,10 +65,14 @@ class Cached(Gram):
         return self.gram.block(columns, rows, dtype)
 
     def fill(
-        self, columns: NDArray[np.int64], out: NDArray[np.floating], slots: NDArray[np.int64]
+        self,
+        columns: NDArray[np.int64],
+        out: NDArray[np.floating],
+        slots: NDArray[np.int64],
+        rows: NDArray[np.int64] | None = None,
     ) -> None:
         """Evaluate columns of the Gram behind in place."""
-        self.gram.fill(columns, out, slots)
+        self.gram.fill(columns, out, slots, rows)
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return the fresh product of the Gram behind: certificates do not read the store."""

@@ -44,12 +44,18 @@ class CoreState:
         return {"core": len(self.core), "pair": self.n_pairs}
 
 
-def enter(problem: QP, state: CoreState, new: NDArray[np.int64]) -> None:
-    """Add coordinates to the core, and their rows and columns to the core's Gram matrix."""
+def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = False) -> None:
+    """Add coordinates to the core, and their rows and columns to the core's Gram matrix.
+
+    With `hold`, and where columns are always held, theirs over all points are from now on; otherwise
+    only what the core's matrix needs is evaluated, for many of them may keep their weights.
+    """
     store = problem.store
     assert store is not None
+    hold = hold or store.patience < 0
     for part in np.array_split(new, -(-len(new) // store.n_slots)) if len(new) else []:
-        store.ensure(part)
+        if hold:
+            store.ensure(part)
         n, total = len(state.core), len(state.core) + len(part)
         if state.block is None or total > len(state.block):
             grown = np.empty((min(problem.m, max(64, 2 * total)),) * 2, store.store.dtype)
@@ -58,7 +64,7 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64]) -> None:
             state.block = grown
         state.core = np.concatenate([state.core, part])
         state.inside[part] = True
-        extend(state.block, store.store, store.slot[part], state.core, store.diag[part])
+        extend(state.block, store, part, state.core)
 
 
 def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
@@ -88,11 +94,35 @@ def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
     change = x - pair.x[core]
     changed = np.flatnonzero(change)
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
-    for part in np.array_split(changed, max(1, -(-len(changed) // store.n_slots))):
-        store.ensure(core[part])
-        accumulate(problem.columns(), core[part], change[part], pair.z, pair.s)
+    _follow(problem, pair, core[changed], change[changed])
     pair.s[core] += z * gram.ridge[core] * change
     return len(changed) > 0
+
+
+def _follow(
+    problem: QP, pair: PairState, moved: NDArray[np.int64], change: NDArray[np.float64]
+) -> None:
+    """Let the gradient of all points follow a change of weights, but for the ridge.
+
+    A weight that came to a bound will seldom change again: its column is read once, and not held
+    where reading is all that it would be held for.
+    """
+    gram, store = problem.gram, problem.store
+    assert store is not None
+    resting = (pair.x[moved] <= 0) | (pair.x[moved] >= pair.upper[moved])
+    once = store.passing(moved, ~resting)
+    if once.any():
+        weights = (change * gram.sign[moved])[once]
+        total = np.full(problem.m, gram.shift * float(np.sum(weights)))
+        store.add(moved[once], weights, total)
+        total *= pair.z
+        total *= gram.sign * gram.scale
+        pair.s += total
+    rested, moved, change = moved[resting], moved[~once], change[~once]
+    for at in np.array_split(np.arange(len(moved)), max(1, -(-len(moved) // store.n_slots))):
+        store.ensure(moved[at])
+        accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s)
+    store.release(rested)
 
 
 def _inner_steps(n: int) -> int:
