@@ -126,7 +126,7 @@ def _iterate(
     while True:
         certified = None
         if stop is Stop.DONE:  # a look at the running bounds would cost as much as the certificate
-            certified = trace.certify(state.x)
+            certified = trace.certify(state.x, solver.held(problem, state))
             c = certified.certificate
             bounds = Bounds(c.upper, c.lower, c.gap, certified.multipliers)
         elif solver.confirms:
@@ -164,7 +164,7 @@ def _iterate(
             return reached, None
         if limits.most_pairs is not None and _pairs(state) > limits.most_pairs:
             return Status.STALLED, None
-        due = _next_check(trace.n_iter, period) if period else limits.max_iter
+        due = _next_check(trace.n_iter, period, solver.first_check) if period else limits.max_iter
         target = min(due, limits.max_iter)
         stop = Stop.BUDGET
         while trace.n_iter < target and stop is Stop.BUDGET and not trace.limit(interrupted):
@@ -178,9 +178,11 @@ def _pairs(state: Any) -> int:
     return int(state.counters.get("pair", 0) + state.counters.get("single", 0))
 
 
-def _next_check(n_iter: int, period: int) -> int:
-    """Return the number of the next check: 1, 2, 4, ... up to the period, then its multiples."""
-    return max(1, min(2 * n_iter, period)) if n_iter < period else (n_iter // period + 1) * period
+def _next_check(n_iter: int, period: int, first: int) -> int:
+    """Return the number of the next check: doubled up to the period, then its multiples."""
+    if n_iter >= period:
+        return (n_iter // period + 1) * period
+    return min(max(first, 2 * n_iter), period)
 
 
 @dataclass

@@ -58,13 +58,33 @@ class Gram(ABC):
         columns: NDArray[np.int64],
         out: NDArray[np.floating],
         slots: NDArray[np.int64],
-        stop: int | None = None,
+        rows: NDArray[np.int64] | None = None,
     ) -> None:
-        """Write k(columns, rows) to the rows `slots` of `out`, which has this Gram's `dtype`.
+        """Write k(columns, rows) to the beginning of the rows `slots` of `out`.
 
-        All rows, or those before `stop`.
+        It has this Gram's `dtype`; `rows` are all of them by default.
         """
-        out[slots] = self.block(columns, None if stop is None else slice(stop))
+        out[slots, : self.m if rows is None else len(rows)] = self.block(columns, rows)
+
+    @property
+    def patience(self) -> int:
+        """How many times `add` evaluates a column in the time that a place for it costs, or -1.
+
+        -1 where `add` is no faster than to fill a column and read it.
+        """
+        return -1
+
+    def add(
+        self, columns: NDArray[np.int64], weights: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Add the sum of k(column, all rows) by weight to `out`, entries as good as held ones."""
+        for at in _slices(len(columns), max(1, BLOCK_ENTRIES // self.m)):
+            out += weights[at] @ self.block(columns[at])
+
+    @property
+    def sum_error(self) -> float:
+        """Bound on what `add` may lose beside the errors of columns, per unit of weight."""
+        return 0.0
 
     @abstractmethod
     def take(self, rows: NDArray[np.int64]) -> Gram:

@@ -69,10 +69,10 @@ class Cached(Gram):
         columns: NDArray[np.int64],
         out: NDArray[np.floating],
         slots: NDArray[np.int64],
-        stop: int | None = None,
+        rows: NDArray[np.int64] | None = None,
     ) -> None:
         """Evaluate columns of the Gram behind in place."""
-        self.gram.fill(columns, out, slots, stop)
+        self.gram.fill(columns, out, slots, rows)
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return the fresh product of the Gram behind: certificates do not read the store."""

@@ -78,6 +78,7 @@ class ColumnStore:
     def of_matrix(cls, gram: Gram, matrix: NDArray[np.floating]) -> ColumnStore:
         """Return a store in which every column of a precomputed matrix is held, without a copy."""
         self = cls.__new__(cls)
+        self._gram = gram
         self._n_filled = 0
         self._open(gram, matrix, np.arange(gram.m))
         return self
@@ -91,6 +92,7 @@ class ColumnStore:
         self.clock = np.zeros(1, np.int64)
         self.diag = gram.diag().astype(gram.dtype, copy=False).astype(np.float64, copy=False)
         self.n_computed = 0
+        self._reads = np.zeros(gram.m, np.int32)  # how often a column was evaluated and not held
 
     @property
     def n_slots(self) -> int:
@@ -106,6 +108,11 @@ class ColumnStore:
     def error(self) -> NDArray[np.float64] | None:
         """Bound on the error of an entry of a column, for each row, shape (m,); None if unknown."""
         return self._gram.column_error
+
+    @property
+    def sum_error(self) -> float:
+        """Bound on what `add` may lose beside the errors of columns, per unit of weight."""
+        return self._gram.sum_error
 
     def ensure(self, indices: NDArray[np.int64]) -> None:
         """Make the columns `indices` held, evaluating the missing ones in one block."""
@@ -123,6 +130,36 @@ class ColumnStore:
         self.slot[missing] = slots
         self.stamp[slots] = self.clock[0]
         self.n_computed += len(missing)
+
+    @property
+    def patience(self) -> int:
+        """How often a column is evaluated before it is held; -1 where it is held at once."""
+        return -1 if self.lasting else self._gram.patience
+
+    def passing(self, indices: NDArray[np.int64], again: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which of the columns `indices` are better evaluated to be read than held.
+
+        Those not held that are not to be read `again`, and of the others those that were not yet
+        read so often that to hold them would have cost less.
+        """
+        if self.patience < 0:
+            return np.zeros(len(indices), bool)
+        often = self._reads[indices] >= self.patience
+        return (self.slot[indices] < 0) & ~(again & often)
+
+    def add(
+        self, indices: NDArray[np.int64], weights: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> None:
+        """Add the columns `indices` of K by weight to `out`; they are evaluated and not held."""
+        self._gram.add(indices, weights, out)
+        self._reads[indices] += 1
+        self.n_computed += len(indices)
+
+    def write(
+        self, indices: NDArray[np.int64], rows: NDArray[np.int64], out: NDArray[np.floating]
+    ) -> None:
+        """Write k(indices, rows) to the beginning of the rows of `out`, columns held or not."""
+        self._gram.fill(indices, out, np.arange(len(indices)), rows)
 
     def release(self, indices: NDArray[np.int64]) -> None:
         """Let the columns `indices` be the first to leave, should they not be asked for again.

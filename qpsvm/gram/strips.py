@@ -60,7 +60,7 @@ class Strips:
 
     def _fill(self, start: int, stop: int, out: NDArray[np.floating]) -> None:
         columns = np.arange(start, stop)
-        self._part.fill(columns, out, columns - start, stop)
+        self._part.fill(columns, out, columns - start, np.arange(stop))
 
     def product(self, v: Vector, wanted: NDArray[np.bool_] | None = None) -> Vector:
         """Return K v in the order of `rows`, with float64 sums.

@@ -53,6 +53,9 @@ class Solver(ABC):
     sure: ClassVar[float] = 0.5
     """Share of the tolerance at which its gap is worth a certificate; less than 1, as products drift."""
 
+    first_check: ClassVar[int] = 1
+    """Iteration of the first check; more where a check costs as much as many steps."""
+
     confirms: bool = True
     """Whether all points are looked at before it ends; else `state.bounds` are a sample's."""
 

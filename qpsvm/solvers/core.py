@@ -25,7 +25,8 @@ class CoreState:
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
     error: NDArray[np.float64] = field(init=False)  # bound on that of `product` when it was set...
     moved: float = 0.0  # ... the sum of the sizes of all changes of x since ...
-    n_moves: int = 0  # ... and the passes over columns that they took
+    n_moves: int = 0  # ... the passes over columns that they took ...
+    passed: float = 0.0  # ... and the part of `moved` whose columns were not held
 
     def __post_init__(self) -> None:
         """Start with an empty core."""
@@ -35,7 +36,7 @@ class CoreState:
     def settle(self, error: float | NDArray[np.float64]) -> None:
         """Note a bound on the error of the product that was just set."""
         self.error = np.full(len(self.x), error)
-        self.moved, self.n_moves = 0.0, 0
+        self.moved, self.n_moves, self.passed = 0.0, 0, 0.0
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -53,12 +54,18 @@ class CoreState:
         return {"core": len(self.core), "pair": self.n_pairs}
 
 
-def enter(problem: QP, state: CoreState, new: NDArray[np.int64]) -> None:
-    """Add coordinates to the core, and their rows and columns to the core's Gram matrix."""
+def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = False) -> None:
+    """Add coordinates to the core, and their rows and columns to the core's Gram matrix.
+
+    With `hold`, and where columns are always held, theirs over all points are from now on; otherwise
+    only what the core's matrix needs is evaluated, for many of them may keep their weights.
+    """
     store = problem.store
     assert store is not None
+    hold = hold or store.patience < 0
     for part in np.array_split(new, -(-len(new) // store.n_slots)) if len(new) else []:
-        store.ensure(part)
+        if hold:
+            store.ensure(part)
         n, total = len(state.core), len(state.core) + len(part)
         if state.block is None or total > len(state.block):
             grown = np.empty((min(problem.m, max(64, 2 * total)),) * 2, store.store.dtype)
@@ -67,7 +74,7 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64]) -> None:
             state.block = grown
         state.core = np.concatenate([state.core, part])
         state.inside[part] = True
-        extend(state.block, store.store, store.slot[part], state.core, store.diag[part])
+        extend(state.block, store, part, state.core)
 
 
 def held(problem: QP, state: CoreState) -> Held | None:
@@ -86,6 +93,7 @@ def held(problem: QP, state: CoreState) -> Held | None:
     rounding = EPS * (
         (problem.m + 16) * problem.scale * state.moved + 8 * (state.n_moves + 1) * size
     )
+    rounding += gram.scale * state.passed * problem.store.sum_error
     error = state.error + gram.scale * state.moved * entry + rounding
     return Held(state.x.copy(), state.product, error)
 
@@ -118,12 +126,38 @@ def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
     changed = np.flatnonzero(change)
     state.moved += float(np.sum(np.abs(change)))
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
-    for part in np.array_split(changed, max(1, -(-len(changed) // store.n_slots))):
-        store.ensure(core[part])
-        state.n_moves += 1
-        accumulate(problem.columns(), core[part], change[part], pair.z, pair.s)
+    _follow(problem, state, core[changed], change[changed])
     pair.s[core] += z * gram.ridge[core] * change
     return len(changed) > 0
+
+
+def _follow(
+    problem: QP, state: CoreState, moved: NDArray[np.int64], change: NDArray[np.float64]
+) -> None:
+    """Let the gradient of all points follow a change of weights, but for the ridge.
+
+    A weight that came to a bound will seldom change again: its column is read once, and not held
+    where reading is all that it would be held for.
+    """
+    gram, store, pair = problem.gram, problem.store, state.pair
+    assert store is not None
+    resting = (pair.x[moved] <= 0) | (pair.x[moved] >= pair.upper[moved])
+    once = store.passing(moved, ~resting)
+    if once.any():
+        weights = (change * gram.sign[moved])[once]
+        total = np.full(problem.m, gram.shift * float(np.sum(weights)))
+        store.add(moved[once], weights, total)
+        total *= pair.z
+        total *= gram.sign * gram.scale
+        pair.s += total
+        state.n_moves += 1
+        state.passed += float(np.sum(np.abs(weights)))
+    rested, moved, change = moved[resting], moved[~once], change[~once]
+    for at in np.array_split(np.arange(len(moved)), max(1, -(-len(moved) // store.n_slots))):
+        store.ensure(moved[at])
+        state.n_moves += 1
+        accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s)
+    store.release(rested)
 
 
 def _inner_steps(n: int) -> int:

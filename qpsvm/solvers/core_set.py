@@ -67,7 +67,7 @@ class CoreSet(Solver):
         else:
             x = two_points(problem)
         state = CoreState(PairState.at(problem, x))
-        enter(problem, state, np.flatnonzero(x))
+        enter(problem, state, np.flatnonzero(x), hold=True)
         return state
 
     def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
@@ -80,7 +80,7 @@ class CoreSet(Solver):
             return Reply(0, Stop.NUMERICAL)
         barred[:, state.inside] = np.inf
         new = np.unique(np.argmin(barred, axis=1)[np.min(barred, axis=1) < high])
-        enter(problem, state, new)
+        enter(problem, state, new, hold=True)
         noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
         moved = solve_core(problem, state, max(self.inner_tol * violation, noise))
         return Reply(1, Stop.BUDGET if moved else Stop.STALLED)

@@ -34,12 +34,16 @@ from qpsvm.solvers.starts import for_pairs
 NARROW = 2000
 """Points from which the steps use columns in float32."""
 
-FEWEST = 64
-"""Coordinates that may always enter; beyond these a quarter as many as have weight, for the first
+FEWEST = 96
+"""Coordinates that may always enter; beyond these a third as many as have weight, for the first
 violators are of a kind, and most of them leave again."""
 
 MARGIN = 0.1
 """A coordinate at a bound stays while a tenth of the violation would make a pair want it."""
+
+SETTLED, SHARPER = 1 / 16, 0.25
+"""Where the share of the core that is new is below the first number it is solved more sharply, by
+the second: there is little left that other coordinates could change."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,8 @@ class Decomposition(Solver):
         over all points at which the iteration began.
     """
 
-    entering: int = 256
-    least: float = 0.5
+    entering: int = 384
+    least: float = 0.4
     largest: int = 4096
     inner_tol: float = 0.2
 
@@ -108,18 +112,20 @@ class Decomposition(Solver):
             return Reply(0, Stop.STALLED)
         assert problem.store is not None
         _leave(problem.store, state, low, high, self.largest)
-        outside = np.flatnonzero(~state.inside)
+        outside, before = np.flatnonzero(~state.inside), len(state.core)
         if len(outside):
             bar = self.least * violation
             held = problem.store.slot[outside] >= 0
-            few = min(self.entering, max(FEWEST, int(np.count_nonzero(pair.x)) // 4))
+            few = min(self.entering, max(FEWEST, int(np.count_nonzero(pair.x)) // 3))
             for some, size in ((outside[~held], few), (outside[held], self.largest // 4)):
                 new = some[_worst(pair, some, low + bar, high - bar, size)]
                 enter(problem, state, new)
         if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
             return Reply(0, Stop.STALLED)
         noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
-        moved = solve_core(problem, state, max(self.inner_tol * violation, noise))
+        few = len(state.core) - before < SETTLED * len(state.core)
+        share = self.inner_tol * (SHARPER if few else 1.0)
+        moved = solve_core(problem, state, max(share * violation, noise))
         return Reply(1, Stop.BUDGET if moved else Stop.STALLED)
 
     def refresh(self, problem: QP, state: CoreState, product: NDArray[np.float64]) -> None:
@@ -214,10 +220,8 @@ def _leave(
     idle = core[~wanted]
     if np.count_nonzero(wanted) > largest:
         wanted[np.argpartition(gain, len(core) - 3 * largest // 4)[: -3 * largest // 4]] = False
-    keep = np.flatnonzero(wanted)
-    if len(core) - len(keep) < max(64, len(core) // 8):
+    if np.count_nonzero(~wanted) < max(64, len(core) // 8):
         return
     state.inside[core[~wanted]] = False
     store.release(idle)
-    state.core = core[keep]
-    compact(state.block, keep)
+    state.core = core[compact(state.block, wanted)]

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 GREATEST = np.int64(np.iinfo(np.int64).max)
+GLANCE = 64  # values that are looked at before it is asked whether one of them was it
 
 
 def vectorized(function: Any) -> Any:
@@ -72,8 +73,32 @@ def greatest_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
 def first_of(values: Any, key: int, mark: Any, wanted: int, bits_of: int) -> Any:
     """Return the first position of a key, among the values that are marked as wanted; else -1."""
     bits = values.view(np.int64)
-    for k in range(len(bits)):
-        same = (bits[k] ^ ((bits[k] >> 63) & GREATEST)) == key
-        if same and (mark[k] & bits_of) == wanted:
-            return k
+    for start in range(0, len(bits), GLANCE):
+        part, kinds, found = bits[start : start + GLANCE], mark[start : start + GLANCE], np.int64(0)
+        for k in range(len(part)):  # all of them: vector code
+            away = (part[k] ^ ((part[k] >> 63) & GREATEST)) ^ key
+            found += np.int64((away | np.int64((kinds[k] & bits_of) ^ wanted)) == 0)
+        if found:
+            for k in range(len(part)):
+                same = (part[k] ^ ((part[k] >> 63) & GREATEST)) == key
+                if same and (kinds[k] & bits_of) == wanted:
+                    return start + k
     return -1
+
+
+@vectorized
+def greatest32(values: Any) -> Any:
+    """Return the bits of the greatest of nonnegative values in float32, and its first position."""
+    bits = values.view(np.int32)
+    high = np.int32(0)
+    for k in range(len(bits)):
+        high = bits[k] if bits[k] > high else high
+    for start in range(0, len(bits), GLANCE):
+        part, found = bits[start : start + GLANCE], np.int32(0)
+        for k in range(len(part)):
+            found += np.int32(part[k] == high)
+        if found:
+            for k in range(len(part)):
+                if part[k] == high:
+                    return high, start + k
+    return high, -1

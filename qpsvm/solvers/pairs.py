@@ -15,7 +15,7 @@ from qpsvm.gram.columns import Columns
 from qpsvm.solvers.extremes import (
     GREATEST,
     first_of,
-    greatest_key,
+    greatest32,
     greatest_key_of,
     least_key,
     least_key_of,
@@ -37,12 +37,15 @@ class Reading(NamedTuple):
     every: NDArray[np.bool_]  # (n_tiles,), whether all of it can grow, in the only group
     able: NDArray[np.int64]  # (m,), in its first entries the coordinates that can shrink
     n_able: NDArray[np.int64]  # (1,), how many they are
-    room: NDArray[np.float64]  # (TILE,), scratch
-    tiny: NDArray[np.float64]  # (1,), a curvature that counts as none
+    room: NDArray[np.float32]  # (TILE,), scratch
+    size: NDArray[np.float64]  # (1,), the greatest of `own`
     plain: bool  # whether side is +1 everywhere
 
 
 GROWS, SHRINKS, BITS = 1, 2, 4
+
+TINY = np.float32(1e-12)
+"""Least curvature that is believed, relative to the greatest diagonal entry."""
 
 FEW = 8
 """Where one coordinate in so many can shrink, they are looked at one by one."""
@@ -66,13 +69,13 @@ def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Any:
         np.zeros(n_tiles, np.bool_),
         np.empty(m, np.int64),
         np.zeros(1, np.int64),
-        np.empty(TILE),
+        np.empty(TILE, np.float32),
         np.empty(1),
         n_plus == m,
     )
     for k in range(m):
         made.own[k] = cols.scale * (cols.diag[k] + cols.shift) + cols.ridge[k]
-    made.tiny[0] = 1e-12 * np.max(made.own)
+    made.size[0] = np.max(made.own)
     for g in range(n_groups):
         for k in range(m):
             can = (GROWS if grow[g, k] == 0.0 else 0) + (SHRINKS if shrink[g, k] == 0.0 else 0)
@@ -121,78 +124,78 @@ def _note(made: Reading, s: Any, tile: int, anew: bool) -> None:
 
 
 @vectorized
-def _gains(
-    row: Any,
-    side: Any,
-    own: Any,
-    mark: Any,
-    wanted: int,
-    s: Any,
-    low: float,
-    factor: float,
-    own_i: float,
-    shift: float,
-    tiny: float,
-    gain: Any,
-) -> None:
-    """Write the decrease of the value, but for 1/2, that a pair with each point of a tile brings.
+def _gains(row: Any, own: Any, mark: Any, wanted: int, part: Any, about: Any, gain: Any) -> None:
+    """Write the decrease of the value, but for a factor, that a pair with each point of a tile brings.
 
-    It is (s_k - low)^2 / curvature.
+    It is (s_k - low)^2 / curvature, with both relative to the greatest there may be, so that
+    float32 will do: the quotient only chooses.
     """
-    for k in range(len(s)):
-        difference = (s[k] - low) * np.float64((mark[k] & ~GROWS) == wanted)
-        difference = difference if difference > 0.0 else 0.0
-        curvature = own_i + own[k] - factor * side[k] * (row[k] + shift)
-        curvature = curvature if curvature > tiny else tiny
-        value = difference * (difference / curvature)  # in this order nothing overflows
-        gain[k] = value if difference > 0.0 else 0.0
+    low, own_i, factor, per_apart, per_size = about
+    for k in range(len(part)):
+        difference = (part[k] - low) * per_apart * np.float64((mark[k] & ~GROWS) == wanted)
+        near = np.float32(difference if difference > 0.0 else 0.0)
+        curvature = np.float32((own_i + own[k] - factor * row[k]) * per_size)
+        gain[k] = near * near / (curvature if curvature > TINY else TINY)
+
+
+@vectorized
+def _signed_gains(
+    row: Any, side: Any, own: Any, mark: Any, wanted: int, part: Any, about: Any, gain: Any
+) -> None:
+    """Do what `_gains` does where the signs differ; `own` leaves the shift to the row."""
+    low, own_i, factor, shift, per_apart, per_size = about
+    for k in range(len(part)):
+        difference = (part[k] - low) * per_apart * np.float64((mark[k] & ~GROWS) == wanted)
+        near = np.float32(difference if difference > 0.0 else 0.0)
+        curvature = np.float32((own_i + own[k] - factor * side[k] * (row[k] + shift)) * per_size)
+        gain[k] = near * near / (curvature if curvature > TINY else TINY)
 
 
 @vectorized
 def _partner(
-    row: Any, made: Reading, s: Any, g: int, i: int, low: float, low_key: int, fixed: Any
+    row: Any,
+    made: Reading,
+    s: Any,
+    g: int,
+    i: int,
+    low: float,
+    low_key: int,
+    apart: float,
+    fixed: Any,
 ) -> int:
     """Return the coordinate with which moving weight to i decreases the value most, or -1.
 
     `row` is column i of K.
     """
-    scale, shift, tiny = fixed
+    scale, shift, size = fixed
     if FEW * made.n_able[0] <= len(s):
         return _partner_of_few(row, made, s, g, i, low, fixed)
-    most, where = np.int64(0), -1  # the key of 0
+    most, where, factor = np.int32(0), -1, 2.0 * scale  # the bits of 0
     for tile in range(made.high.shape[1]):
         if made.high[g, tile] <= low_key:  # nothing to gain here
             continue
         start = tile * TILE
         stop = min(start + TILE, len(s))
-        gain = made.room[: stop - start]
-        side, own, mark = made.side[start:stop], made.own[start:stop], made.mark[start:stop]
-        wanted, factor = SHRINKS + BITS * g, 2.0 * scale * made.side[i]
-        part = s[start:stop]
-        _gains(
-            row[start:stop],
-            side,
-            own,
-            mark,
-            wanted,
-            part,
-            low,
-            factor,
-            made.own[i],
-            shift,
-            tiny,
-            gain,
-        )
-        key = greatest_key(gain)
-        if key > most:
-            most, where = key, start + first_of(gain, key, mark, 0, 0)
+        gain, part = made.room[: stop - start], s[start:stop]
+        own, mark, wanted = made.own[start:stop], made.mark[start:stop], SHRINKS + BITS * g
+        if made.plain:
+            about = (low, made.own[i] - factor * shift, factor, 1.0 / apart, 1.0 / size)
+            _gains(row[start:stop], own, mark, wanted, part, about, gain)
+        else:
+            side, factor_i = made.side[start:stop], factor * made.side[i]
+            signed = (low, made.own[i], factor_i, shift, 1.0 / apart, 1.0 / size)
+            _signed_gains(row[start:stop], side, own, mark, wanted, part, signed, gain)
+        bits, k = greatest32(gain)
+        if bits > most:
+            most, where = bits, start + k
     return where
 
 
 @vectorized
 def _partner_of_few(row: Any, made: Reading, s: Any, g: int, i: int, low: float, fixed: Any) -> int:
     """Do what `_partner` does where few can shrink: as on a simplex, whose points have few weights."""
-    scale, shift, tiny = fixed
+    scale, shift, size = fixed
+    tiny = TINY * size
     own, factor = made.own, 2.0 * scale * made.side[i]
     most, where = 0.0, -1
     for a in range(made.n_able[0]):
@@ -298,8 +301,9 @@ def pair_steps(
     """Do what `pairs` does, given what it reads."""
     n_groups, n_tiles = made.low.shape
     side, own = made.side, made.own
-    tiny = made.tiny[0]
-    fixed = (cols.scale, cols.shift, tiny)
+    size = made.size[0]
+    tiny = TINY * size
+    fixed = (cols.scale, cols.shift, size)
     cell = np.empty(1, np.int64)
     for step in range(n_steps):
         g, i, low, low_key, violation = 0, -1, 0.0, GREATEST, 0.0
@@ -326,7 +330,7 @@ def pair_steps(
             missing[:] = i
             return step, MISSING
         row_i = cols.store[cols.slot[i]]
-        j = _partner(row_i, made, s, g, i, low, low_key, fixed)
+        j = _partner(row_i, made, s, g, i, low, low_key, violation, fixed)
         if j < 0 or j == i:
             return step, 1
         if not held(cols, j):

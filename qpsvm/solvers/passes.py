@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.gram.columns import Columns
+from qpsvm.gram.columns import Columns, ColumnStore
 from qpsvm.threads import spread
 
 CHUNK = 4096
@@ -73,31 +73,45 @@ def _accumulate(
 
 def extend(
     block: NDArray[np.floating],
-    store: NDArray[np.floating],
-    slots: NDArray[np.int64],
+    store: ColumnStore,
+    new: NDArray[np.int64],
     core: NDArray[np.int64],
-    diag: NDArray[np.float64],
 ) -> None:
-    """Fill the last len(slots) rows and columns of the core's Gram matrix from held columns."""
-    first, own = len(core) - len(slots), diag.astype(block.dtype)
-    spread(
-        lambda at: _gather(block, store, slots, core, first, own, *at),
-        _pieces(len(slots), len(core), 1),
-    )
+    """Fill the last len(new) rows and columns of the core's Gram matrix."""
+    first, own, slots = len(core) - len(new), store.diag[new].astype(block.dtype), store.slot[new]
+    if slots.min() < 0:
+        store.write(new, core, block[first:])
+        block[np.arange(first, len(core)), np.arange(first, len(core))] = own
+    else:
+        spread(
+            lambda at: _gather(block, store.store, slots, core, first, own, *at),
+            _pieces(len(slots), len(core), 1),
+        )
     spread(lambda at: _mirror(block, len(core), first, *at), _pieces(first, len(slots), TILE))
 
 
-def compact(block: NDArray[np.floating], keep: NDArray[np.int64]) -> None:
-    """Move the rows and columns `keep`, which ascend, to the front of a block, in place."""
-    _compact(block, keep)
+def compact(block: NDArray[np.floating], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Move the wanted rows and columns to the front of a block, in place; return their order.
+
+    The last ones take the places of those that are not wanted: the others stay where they are.
+    """
+    n = int(np.count_nonzero(wanted))
+    holes, last = np.flatnonzero(~wanted[:n]), n + np.flatnonzero(wanted[n:])
+    order = np.arange(n)
+    order[holes] = last
+    spread(lambda at: _compact(block, order, holes, last, *at), _pieces(n, 8 * len(last), 1))
+    return order
 
 
 @numba.njit(cache=True, nogil=True)
-def _compact(block: Any, keep: Any) -> None:
-    for i in range(len(keep)):
-        row, out = block[keep[i]], block[i]
-        for j in range(len(keep)):
-            out[j] = row[keep[j]]
+def _compact(block: Any, order: Any, holes: Any, last: Any, start: int, stop: int) -> None:
+    n = len(order)
+    for i in range(start, stop):
+        row, out = block[order[i]], block[i]
+        if order[i] != i:
+            out[:n] = row[:n]
+        for k in range(len(holes)):
+            out[holes[k]] = row[last[k]]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -48,6 +48,8 @@ class SMO(Solver):
         PenaltyBox,
     )
 
+    first_check: ClassVar[int] = 32
+
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> PairState:

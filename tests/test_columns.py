@@ -1,0 +1,36 @@
+"""What the core methods ask of columns: sums of those not held, parts of them, compaction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qpsvm import RBF
+from qpsvm.solvers.passes import compact
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("binary", [False, True])
+def test_columns_that_are_summed_and_not_held(kind, binary, rng):
+    X = rng.standard_normal((2500, 9))
+    X = (X > 0.7 if binary else X).astype(kind)
+    kernel = RBF(X, 0.2)
+    for n in (3, 300):  # small blocks are numpy's
+        columns, weights = rng.permutation(2500)[:n], rng.standard_normal(n)
+        out = np.ones(2500)
+        kernel.add(columns, weights, out)
+        exact = 1.0 + weights @ kernel.block(columns, None, np.float64)
+        np.testing.assert_allclose(out, exact, atol=2e-5 if kernel.dtype == np.float32 else 1e-12)
+        rows, store = rng.permutation(2500)[:1000], np.zeros((n, 1200), kernel.dtype)
+        kernel.fill(columns, store, np.arange(n), rows)
+        np.testing.assert_allclose(store[:, :1000], kernel.block(columns, rows), rtol=1e-5)
+        assert not store[:, 1000:].any()
+
+
+def test_a_core_is_compacted_in_place(rng):
+    K = rng.standard_normal((40, 40))
+    wanted = rng.random(30) < 0.6
+    block = K.copy()
+    order = compact(block, wanted)
+    assert sorted(order) == list(np.flatnonzero(wanted))
+    np.testing.assert_array_equal(block[: len(order), : len(order)], K[np.ix_(order, order)])
