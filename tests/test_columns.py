@@ -21,10 +21,23 @@ def test_columns_that_are_summed_and_not_held(kind, binary, rng):
         kernel.add(columns, weights, out)
         exact = 1.0 + weights @ kernel.block(columns, None, np.float64)
         np.testing.assert_allclose(out, exact, atol=2e-5 if kernel.dtype == np.float32 else 1e-12)
+        size = np.sum(np.abs(weights))
+        error = size * (kernel.column_error + kernel.sum_error) + 1e-12
+        assert np.all(np.abs(out - exact) <= error)
         rows, store = rng.permutation(2500)[:1000], np.zeros((n, 1200), kernel.dtype)
         kernel.fill(columns, store, np.arange(n), rows)
         np.testing.assert_allclose(store[:, :1000], kernel.block(columns, rows), rtol=1e-5)
         assert not store[:, 1000:].any()
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e60])
+def test_weights_beyond_float32_are_summed(size, rng):
+    X = rng.standard_normal((2500, 9)).astype(np.float32)
+    kernel, columns = RBF(X, 0.2).narrow(), rng.permutation(2500)[:300]
+    weights, out = size * rng.standard_normal(300), np.zeros(2500)
+    kernel.add(columns, weights, out)
+    exact = weights @ kernel.block(columns, None, np.float64)
+    np.testing.assert_allclose(out / size, exact / size, atol=2e-4)
 
 
 def test_a_core_is_compacted_in_place(rng):

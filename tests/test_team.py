@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -63,12 +64,14 @@ def test_who_assists_takes_its_own_end_first():
 
 def test_a_failure_of_the_steps_ends_the_others(monkeypatch):
     share(monkeypatch, 2)
-    who, seen = team.team(10), []
+    who, seen, begun = team.team(10), [], threading.Event()
 
     def steps():
+        assert begun.wait(60)
         raise ZeroDivisionError
 
     def assist():
+        begun.set()
         while not team.over(who):
             pass
         seen.append(True)
