@@ -65,9 +65,7 @@ class FaceState:
     """A point of the simplex, and the weights on which the steps work."""
 
     x: Vector
-    product: (
-        Vector  # G x; of points that are no rows as foretold, or as the last certificate saw it
-    )
+    product: Vector  # G x; of points that are no rows as foretold, or as last certified
     u: Vector  # weights, some of them negative; 0 but for rows
     g: Vector  # G u, the margins; of points that are no rows like the product
     forecast: Forecast
