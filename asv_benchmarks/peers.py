@@ -92,7 +92,7 @@ def measure(name: str, problem: str, method: str, stop: str, limit: float) -> Ru
     if method == "SVC":
         return _libsvm(name, X, y, points, labels, kernel)
     tol = TOL if stop == "gap" else papers_tol(name)
-    qpsvm.solve(declare(RBF(X[:1200], gamma=0.1), y[:1200], C), method, max_iter=50)
+    qpsvm.solve(declare(RBF(X[:2200], gamma=0.1), y[:2200], C), method, max_iter=50)
     begun = time.perf_counter()
     r = qpsvm.solve(
         declare(kernel, y, C), method, tol=tol, time_limit=limit, max_iter=10**9

@@ -82,7 +82,7 @@ def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Any:
             if can:
                 _mark(made, k, can + BITS * g)
     for tile in range(n_tiles):
-        _note(made, s, tile, True)
+        _note(made, s, tile, n_tiles > 0)  # a literal would compile it twice
     return made
 
 
@@ -306,7 +306,7 @@ def pair_steps(
     fixed = (cols.scale, cols.shift, size)
     cell = np.empty(1, np.int64)
     for step in range(n_steps):
-        g, i, low, low_key, violation = 0, -1, 0.0, GREATEST, 0.0
+        g, i, low, low_key, violation = np.int64(0), np.int64(-1), 0.0, GREATEST, 0.0
         for h in range(n_groups):
             tile, least, most = 0, GREATEST, -GREATEST
             for t in range(n_tiles):
