@@ -306,7 +306,9 @@ def pair_steps(
     fixed = (cols.scale, cols.shift, size)
     cell = np.empty(1, np.int64)
     for step in range(n_steps):
-        g, i, low, low_key, violation = np.int64(0), np.int64(-1), 0.0, GREATEST, 0.0
+        g: Any = np.int64(0)  # literals would have `_partner` compiled twice
+        i: Any = np.int64(-1)
+        low, low_key, violation = 0.0, GREATEST, 0.0
         for h in range(n_groups):
             tile, least, most = 0, GREATEST, -GREATEST
             for t in range(n_tiles):
