@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from qpsvm.forms import EPS, QP, Held
 from qpsvm.gram.columns import Columns
+from qpsvm.solvers.base import Solver
 from qpsvm.solvers.pairs import pairs
 from qpsvm.solvers.passes import accumulate, extend
 from qpsvm.solvers.smo import PairState
@@ -54,6 +55,40 @@ class CoreState:
         return {"core": len(self.core), "pair": self.n_pairs}
 
 
+class OnCore(Solver):
+    """A method that works on a core."""
+
+    def refresh(self, problem: QP, state: CoreState, product: NDArray[np.float64]) -> None:
+        """Take over a fresh G x."""
+        state.pair.set_product(product)
+        state.settle(problem.entry_roundoff(state.x))
+
+    def refresh_some(self, problem: QP, state: CoreState, held: Held) -> None:
+        """Take over what is known of G x."""
+        state.pair.set_product(held.product)
+        state.settle(held.error)
+
+    def held(self, problem: QP, state: CoreState) -> Held | None:
+        """Return the product with a bound on the error of each entry, where the columns have one.
+
+        A change of x by t in a coordinate adds t times the error of a column, and at most t |G_ij| times
+        the rounding of a sum of m terms. A pass rounds s, of at most the size of c and all that came.
+        """
+        assert problem.store is not None
+        entry, gram = problem.store.error, problem.gram
+        if entry is None:
+            return None
+        weight = float(np.sum(state.x)) + state.moved
+        size = float(np.max(np.abs(problem.linear)))
+        size += (problem.scale + float(np.max(gram.ridge))) * weight
+        rounding = EPS * (
+            (problem.m + 16) * problem.scale * state.moved + 8 * (state.n_moves + 1) * size
+        )
+        rounding += gram.scale * state.passed * problem.store.sum_error
+        error = state.error + gram.scale * state.moved * entry + rounding
+        return Held(state.x.copy(), state.product, error)
+
+
 def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = False) -> None:
     """Add coordinates to the core, and their rows and columns to the core's Gram matrix.
 
@@ -75,27 +110,6 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = Fa
         state.core = np.concatenate([state.core, part])
         state.inside[part] = True
         extend(state.block, store, part, state.core)
-
-
-def held(problem: QP, state: CoreState) -> Held | None:
-    """Return the product with a bound on the error of each entry, where the columns have one.
-
-    A change of x by t in a coordinate adds t times the error of a column, and at most t |G_ij| times
-    the rounding of a sum of m terms. A pass rounds s, of at most the size of c and all that came.
-    """
-    assert problem.store is not None
-    entry, gram = problem.store.error, problem.gram
-    if entry is None:
-        return None
-    weight = float(np.sum(state.x)) + state.moved
-    size = float(np.max(np.abs(problem.linear)))
-    size += (problem.scale + float(np.max(gram.ridge))) * weight
-    rounding = EPS * (
-        (problem.m + 16) * problem.scale * state.moved + 8 * (state.n_moves + 1) * size
-    )
-    rounding += gram.scale * state.passed * problem.store.sum_error
-    error = state.error + gram.scale * state.moved * entry + rounding
-    return Held(state.x.copy(), state.product, error)
 
 
 def solve_core(problem: QP, state: CoreState, spread: float) -> bool:

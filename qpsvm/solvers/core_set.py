@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
-from qpsvm.forms import EPS, QP, Held
-from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.core import CoreState, enter, held, solve_core
+from qpsvm.forms import EPS, QP
+from qpsvm.solvers.base import Reply, Stop
+from qpsvm.solvers.core import CoreState, OnCore, enter, solve_core
 from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.smo import PairState
 from qpsvm.solvers.starts import random_ball, two_points
 
 
 @dataclass(frozen=True)
-class CoreSet(Solver):
+class CoreSet(OnCore):
     """Re-optimize over a core that grows in each iteration.
 
     Parameters
@@ -84,20 +84,6 @@ class CoreSet(Solver):
         noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
         moved = solve_core(problem, state, max(self.inner_tol * violation, noise))
         return Reply(1, Stop.BUDGET if moved else Stop.STALLED)
-
-    def refresh(self, problem: QP, state: CoreState, product: NDArray[np.float64]) -> None:
-        """Take over a fresh G x."""
-        state.pair.set_product(product)
-        state.settle(problem.entry_roundoff(state.x))
-
-    def held(self, problem: QP, state: CoreState) -> Held | None:
-        """Return G x with a bound on its error."""
-        return held(problem, state)
-
-    def refresh_some(self, problem: QP, state: CoreState, held: Held) -> None:
-        """Take over what is known of G x."""
-        state.pair.set_product(held.product)
-        state.settle(held.error)
 
     def period(self, problem: QP) -> int:
         """Return a short period: an iteration solves a whole reduced problem."""

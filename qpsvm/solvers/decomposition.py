@@ -5,9 +5,10 @@ hyperplane. Each iteration
 
 1. lets the coordinates leave the core that no step wants, and those enter that violate optimality
    most, balanced over the directions of violation (a one-sided choice oscillates); their kernel
-   columns are evaluated in one BLAS block and stay held, whoever leaves;
+   entries among the core are evaluated in one block;
 2. solves over the core by second-order SMO, on the core's own Gram matrix, which is small;
-3. updates the gradient of all points in one pass over the columns that changed.
+3. updates the gradient of all points by the columns of weights that changed: those that are read often
+   are held, whoever leaves, and the others are summed up in cache as they are evaluated.
 
 Sources: Joachims, "Making large-scale SVM learning practical" (1999); Wen et al., "ThunderSVM"
 (2018).
@@ -23,10 +24,10 @@ from numpy.typing import NDArray
 
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.errors import check_number
-from qpsvm.forms import EPS, QP, Held
+from qpsvm.forms import EPS, QP
 from qpsvm.gram.columns import ColumnStore
-from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.core import CoreState, enter, held, solve_core
+from qpsvm.solvers.base import Reply, Stop
+from qpsvm.solvers.core import CoreState, OnCore, enter, solve_core
 from qpsvm.solvers.passes import compact
 from qpsvm.solvers.smo import PairState
 from qpsvm.solvers.starts import for_pairs
@@ -47,7 +48,7 @@ the second: there is little left that other coordinates could change."""
 
 
 @dataclass(frozen=True)
-class Decomposition(Solver):
+class Decomposition(OnCore):
     """Solve over a core of the coordinates that matter now.
 
     Parameters
@@ -127,20 +128,6 @@ class Decomposition(Solver):
         share = self.inner_tol * (SHARPER if few else 1.0)
         moved = solve_core(problem, state, max(share * violation, noise))
         return Reply(1, Stop.BUDGET if moved else Stop.STALLED)
-
-    def refresh(self, problem: QP, state: CoreState, product: NDArray[np.float64]) -> None:
-        """Take over a fresh G x."""
-        state.pair.set_product(product)
-        state.settle(problem.entry_roundoff(state.x))
-
-    def held(self, problem: QP, state: CoreState) -> Held | None:
-        """Return G x with a bound on its error."""
-        return held(problem, state)
-
-    def refresh_some(self, problem: QP, state: CoreState, held: Held) -> None:
-        """Take over what is known of G x."""
-        state.pair.set_product(held.product)
-        state.settle(held.error)
 
     def period(self, problem: QP) -> int:
         """Return 1: an iteration solves a whole reduced problem."""
