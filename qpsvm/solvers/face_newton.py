@@ -42,7 +42,7 @@ NARROW = 2000
 """Points from which K over the rows is held in float32."""
 
 WEAKEST = 1e-4
-"""Least ridge, relative to the diagonal: below it the factor in float32 says too little, and steps stall."""
+"""Least ridge, relative to the diagonal: below it a factor in float32 says too little; steps stall."""
 
 NEAR = 10.0
 """A point of the simplex is made once a step's decrease of P, relative, is this many times the gap."""
