@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
                       help="file of the picture (default: %(default)s)")  # fmt: skip
     demo.add_argument("--no-plot", action="store_true", help="draw no picture")
     demo.add_argument("--quick", action="store_true", help="take a quarter of the points")
-    demo.add_argument("--time-limit", metavar="SECONDS", type=float, default=5.0,
+    demo.add_argument("--time-limit", metavar="SECONDS", type=float, default=20.0,
                       help="most seconds for each solve (default: %(default)g)")  # fmt: skip
     demo.set_defaults(run=_demo)
 

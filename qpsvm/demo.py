@@ -93,7 +93,7 @@ def run(
     *,
     picture: bool = True,
     quick: bool = False,
-    time_limit: float = 5.0,
+    time_limit: float = 20.0,
 ) -> int:
     """Solve everything, print the table and draw the picture.
 
@@ -106,7 +106,7 @@ def run(
     quick : bool
         A quarter of the points.
     time_limit : float
-        Seconds for each solve.
+        Seconds for each solve, the compilation of what runs first included.
 
     Returns
     -------
