@@ -78,7 +78,6 @@ class ColumnStore:
     def of_matrix(cls, gram: Gram, matrix: NDArray[np.floating]) -> ColumnStore:
         """Return a store in which every column of a precomputed matrix is held, without a copy."""
         self = cls.__new__(cls)
-        self._gram = gram
         self._n_filled = 0
         self._open(gram, matrix, np.arange(gram.m))
         return self

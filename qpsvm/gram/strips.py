@@ -38,7 +38,6 @@ class Strips:
         self._gram = gram
         self._limit = memory_limit
         self._strips: list[tuple[int, int, NDArray[np.floating] | None]] = []
-        self._part: Gram = gram
         self.rows: NDArray[np.int64] = np.empty(0, np.int64)
         self.n_bytes = 0
 
@@ -46,7 +45,6 @@ class Strips:
         """Add points, none of which is there."""
         first = len(self.rows)
         self.rows = np.concatenate([self.rows, new])
-        self._part = self._gram.take(self.rows)
         n, item = len(self.rows), self._gram.dtype.itemsize
         for start in range(first, n, STRIP):
             stop = min(start + STRIP, n)
@@ -59,8 +57,7 @@ class Strips:
             self._strips.append((start, stop, held))
 
     def _fill(self, start: int, stop: int, out: NDArray[np.floating]) -> None:
-        columns = np.arange(start, stop)
-        self._part.fill(columns, out, columns - start, np.arange(stop))
+        self._gram.fill(self.rows[start:stop], out, np.arange(stop - start), self.rows[:stop])
 
     def product(self, v: Vector, wanted: NDArray[np.bool_] | None = None) -> Vector:
         """Return K v in the order of `rows`, with float64 sums.

@@ -153,9 +153,7 @@ def sweeps(
             n_active = kept
         span[0], span[1] = highest, lowest
         gap /= max(total - 0.5 * np.dot(w, w), 1e-300)
-        ahead = gap * min(
-            1.0, 4.0 * gap / max(last, 1e-300)
-        )  # of the points as the sweep leaves them
+        ahead = gap * min(1.0, 4.0 * gap / max(last, 1e-300))  # as the sweep leaves the points
         closed = ahead <= target
         if 2 * done <= visits or before == np.inf:
             before = gap
