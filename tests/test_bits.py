@@ -149,7 +149,7 @@ def test_binary_problem(rng):
 
 
 def test_exponential():
-    from qpsvm.gram.sweep import gaussian_sums, gaussian_sweep
+    from qpsvm.gram.gaussian import gaussian_sums, gaussian_sweep
 
     distance = np.concatenate([[0.0, 1e-300, 1e-17], np.logspace(-16, 2.8, 3000), [750.0, 1e9]])
     for dtype, rtol, least in ((np.float64, 2e-16, 1e-300), (np.float32, 1.2e-7, 1e-36)):

@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.gram.gaussian import gaussian_sums
 from qpsvm.gram.points import DENSIFIED, Points, products, squared_norms
-from qpsvm.gram.sweep import gaussian_sums
 from qpsvm.threads import scratch, spread
 
 PART = 512  # support points of a block

@@ -200,7 +200,7 @@ class RBF(PointGram):
         m = self.m if rows is None else len(rows)
         if sp.issparse(self._points) or not self._fuses(len(columns) * m):
             return super().fill(columns, out, slots, rows)
-        from qpsvm.gram.sweep import sweep
+        from qpsvm.gram.gaussian import sweep
 
         def take(K: NDArray[np.floating], at: slice, a: Any, b: Any) -> None:
             sweep(K, out, slots, at.start, self._rate, a, b)
@@ -221,7 +221,7 @@ class RBF(PointGram):
         """Add the sum of columns by weight to `out`; no column is written."""
         if not (self.patience >= 0 and self._fuses(len(columns) * self.m)):
             return super().add(columns, weights, out)
-        from qpsvm.gram.sweep import sums
+        from qpsvm.gram.gaussian import sums
 
         def take(K: NDArray[np.floating], at: slice, a: Any, b: Any) -> None:
             sums(K, self.dtype, self._rate, a, b, weights, out[at])
@@ -231,7 +231,7 @@ class RBF(PointGram):
     @property
     def sum_error(self) -> float:
         """Sums in float32 are of a few rows at a time; weights are rounded to it before."""
-        from qpsvm.gram.sweep import SUM_ERROR
+        from qpsvm.gram.gaussian import SUM_ERROR
 
         return SUM_ERROR if self.patience >= 0 and self.dtype == np.float32 else 0.0
 
@@ -314,7 +314,7 @@ def _gaussian(
 ) -> NDArray[np.floating]:
     """Turn inner products into kernel values in place, given the squared norms."""
     if fuse:
-        from qpsvm.gram.sweep import gaussian_sweep
+        from qpsvm.gram.gaussian import gaussian_sweep
 
         gaussian_sweep(K, K, gamma, a, b)
         return K

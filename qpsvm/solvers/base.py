@@ -56,6 +56,9 @@ class Solver(ABC):
     first_check: ClassVar[int] = 1
     """Iteration of the first check; more where a check costs as much as many steps."""
 
+    least_period: ClassVar[int] = 1
+    """Fewest iterations from one check to the next; likewise."""
+
     confirms: bool = True
     """Whether all points are looked at before it ends; else `state.bounds` are a sample's."""
 
@@ -100,7 +103,7 @@ class Solver(ABC):
 
         0 where only the solver knows when there is something new to look at: see `Stop.NEWS`.
         """
-        return int(np.clip(WORK_BETWEEN_POLLS / problem.m, 1, 5000))
+        return int(np.clip(WORK_BETWEEN_POLLS / problem.m, self.least_period, 5000))
 
     def on_one_thread(self, problem: Any) -> tuple[bool, bool]:
         """Return whether scipy's OpenBLAS (factors) and numpy's (products) are to use one thread."""

@@ -31,8 +31,8 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.solvers import proximal
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
+from qpsvm.solvers.coordinate_sweeps import RUN, sweeps
 from qpsvm.solvers.rows import Rows, combination, products, rows_of
-from qpsvm.solvers.sweeps import RUN, sweeps
 
 Vector = NDArray[np.float64]
 

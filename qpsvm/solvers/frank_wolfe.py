@@ -66,11 +66,8 @@ from qpsvm.solvers.support import (
     slopes,
     weight_of,
 )
-from qpsvm.solvers.sweep import Move, Points, assist, least, sweep
 from qpsvm.solvers.team import Team, together
-
-FEWEST = 100
-"""Steps between two checks, at least."""
+from qpsvm.solvers.tiles import Move, Points, assist, least, sweep
 
 
 @dataclass(frozen=True)
@@ -102,6 +99,7 @@ class FrankWolfe(Solver):
     confirm: bool = True
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
+    least_period: ClassVar[int] = 100  # a check costs as much as some ten steps
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -119,12 +117,9 @@ class FrankWolfe(Solver):
         return self.confirm
 
     def period(self, problem: QP) -> int:
-        """Return the steps between two checks, each of which costs as much as some ten steps.
-
-        With sampling it costs more than very many.
-        """
+        """Return the steps between two checks; more with sampling, where one costs as much as many."""
         if self.sampling is None:
-            return max(FEWEST, super().period(problem))
+            return super().period(problem)
         return sampled.CONFIRMED if self.confirm else sampled.ALONE
 
     def init(

@@ -22,8 +22,8 @@ from qpsvm.solvers.extremes import (
     vectorized,
 )
 from qpsvm.solvers.steps import MISSING, TILE, held, touch
-from qpsvm.solvers.sweep import add, add_least, add_least_signed, add_signed
 from qpsvm.solvers.team import Team, done, join, no_team, offer, offered, over, take, wait
+from qpsvm.solvers.tiles import add, add_least, add_least_signed, add_signed
 
 
 class Reading(NamedTuple):

@@ -30,9 +30,6 @@ from qpsvm.solvers.starts import for_pairs
 from qpsvm.solvers.steps import MISSING, TILE, held, touch
 from qpsvm.solvers.team import Team, team, together
 
-FEWEST = 100
-"""Steps between two checks, at least."""
-
 WHOLE = 2000
 """Points up to which the first missing column brings all of them, in one block of milliseconds."""
 
@@ -48,17 +45,14 @@ class SMO(Solver):
         PenaltyBox,
     )
 
-    first_check: ClassVar[int] = 32
+    first_check: ClassVar[int] = 32  # a check costs as much as some ten steps
+    least_period: ClassVar[int] = 100
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> PairState:
         """Return the state at x0, or at two points of a simplex, or at a corner of a box."""
         return PairState.at(problem, for_pairs(problem, x0))
-
-    def period(self, problem: QP) -> int:
-        """Return the steps between two checks, each of which costs as much as some ten steps."""
-        return max(FEWEST, super().period(problem))
 
     def advance(self, problem: QP, state: PairState, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""

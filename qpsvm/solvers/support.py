@@ -1,6 +1,6 @@
 """A point with few weights and its gradient, as the steps of Frank-Wolfe hold them.
 
-A step moves few weights and, in one pass over all points, their gradient: `qpsvm.solvers.sweep`.
+A step moves few weights and, in one pass over all points, their gradient: `qpsvm.solvers.tiles`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from qpsvm.solvers.extremes import (
 from qpsvm.solvers.prefetch import Prefetch, least_unheld
 from qpsvm.solvers.rules import STEP_KINDS
 from qpsvm.solvers.steps import TILE, compiled
-from qpsvm.solvers.sweep import Move, Points, move, search
 from qpsvm.solvers.team import Team, team
+from qpsvm.solvers.tiles import Move, Points, move, search
 
 
 class Support(NamedTuple):
