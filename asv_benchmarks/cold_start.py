@@ -6,7 +6,10 @@ import subprocess
 import sys
 
 FIRST_SOLVE = "qpsvm.solve(qpsvm.MEBDual(qpsvm.Linear(X)), 'mfw')"
-BEFORE = "import numpy, qpsvm; X = numpy.random.default_rng(0).standard_normal((100, 3))"
+FIRST_MACHINE = "qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X), numpy.sign(X[:, 0])))"
+BEFORE = "import numpy, qpsvm; X = numpy.random.default_rng(0).standard_normal(({}, 3))"
+SIZES = 100, 3000
+"""Points; of the machines the first is solved by `smo` and the second by `decomposition`."""
 EMPTY_CACHE = "import os, tempfile; os.environ['NUMBA_CACHE_DIR'] = tempfile.mkdtemp()"
 
 
@@ -16,15 +19,25 @@ class ColdStart:
     number = 1
     timeout = 120
 
-    def setup(self):
-        # fill the cache, in a process of its own as all that is measured here
-        subprocess.run([sys.executable, "-c", f"{BEFORE}; {FIRST_SOLVE}"], check=True)
+    params = SIZES
+    param_names = ["points"]
 
-    def timeraw_import(self):
+    def setup(self, m):
+        # fill the cache, in a process of its own as all that is measured here
+        for first in (FIRST_SOLVE, FIRST_MACHINE):
+            subprocess.run([sys.executable, "-c", f"{BEFORE.format(m)}; {first}"], check=True)
+
+    def timeraw_import(self, m):
         return "import qpsvm"
 
-    def timeraw_first_solve_cached(self):
-        return FIRST_SOLVE, BEFORE
+    def timeraw_first_solve_cached(self, m):
+        return FIRST_SOLVE, BEFORE.format(m)
 
-    def timeraw_first_solve_uncached(self):
-        return FIRST_SOLVE, f"{EMPTY_CACHE}; {BEFORE}"
+    def timeraw_first_solve_uncached(self, m):
+        return FIRST_SOLVE, f"{EMPTY_CACHE}; {BEFORE.format(m)}"
+
+    def timeraw_first_machine_cached(self, m):
+        return FIRST_MACHINE, BEFORE.format(m)
+
+    def timeraw_first_machine_uncached(self, m):
+        return FIRST_MACHINE, f"{EMPTY_CACHE}; {BEFORE.format(m)}"

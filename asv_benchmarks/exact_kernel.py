@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ import numpy as np
 
 import qpsvm
 from asv_benchmarks import real_data
-from qpsvm import RBF, HingeDual, L2SVMDual
+from qpsvm import RBF, HingeDual, L2SVMDual, threads
 
 CACHE = Path(tempfile.gettempdir()) / "qpsvm_exact_kernel"
 LIMIT = 60.0
@@ -61,14 +62,28 @@ SETS = {  # C, gamma, what it is
     "shuttle": (10.0, 0.5, "class 1 against the rest, standardized"),
     "digits": (10.0, 0.05, "scikit-learn's digits, below 5 against the rest, divided by 16"),
     "breast-cancer": (1.0, 1 / 30, "scikit-learn's breast cancer, standardized"),
+    "mc10k": (1.0, 0.02, "10,000 x 50, make_classification"),
+    "digits, C = 1000": (1000.0, 0.05, "the same digits"),
+    "breast-cancer, C = 1000": (1000.0, 1 / 30, "the same points"),
+    "mc1k": (1000.0, 0.05, "1,000 x 20, make_classification, a tenth of the labels flipped"),
 }
-WHO = ("qpsvm", "qpsvm 1e-6", "sklearnex", "SVC", "L2-SVM", "L2-SVM cvm", "LibCVM")
+WIDE = {"n_features": 50, "n_informative": 20, "n_redundant": 10, "flip_y": 0.01}
+CLASSIFIED = {  # by scikit-learn's make_classification
+    "mc20k": {"n_samples": 20_000, **WIDE},
+    "mc10k": {"n_samples": 10_000, **WIDE},
+    "mc1k": {"n_samples": 1_000, "n_features": 20, "n_informative": 10, "flip_y": 0.1},
+}
+WHO = (
+    "qpsvm", "qpsvm 1e-6", "qpsvm one thread", "sklearnex", "SVC", "L2-SVM", "L2-SVM cvm", "LibCVM",
+)  # fmt: skip
 
 
 def make(name: str) -> tuple[Any, Any]:
     """Return dense points in double precision and labels -1 and +1."""
-    if name in ("mc20k", "gauss200k", "digits", "breast-cancer"):
-        return _synthetic(name) if name in ("mc20k", "gauss200k") else _shipped(name)
+    if name in CLASSIFIED or name == "gauss200k":
+        return _synthetic(name)
+    if name in ("digits", "breast-cancer"):
+        return _shipped(name)
     X, y = real_data.load({"mnist-3-8": "mnist", "mnist-odd": "mnist", "letter": "letter.scale"}
                           .get(name, name))  # fmt: skip
     X = X.toarray().astype(np.float64)
@@ -88,13 +103,10 @@ def make(name: str) -> tuple[Any, Any]:
 
 
 def _synthetic(name: str) -> tuple[Any, Any]:
-    if name == "mc20k":
+    if name in CLASSIFIED:
         from sklearn.datasets import make_classification
 
-        X, y = make_classification(
-            20_000, 50, n_informative=20, n_redundant=10, n_clusters_per_class=4, flip_y=0.01,
-            random_state=0,
-        )  # fmt: skip
+        X, y = make_classification(**CLASSIFIED[name], n_clusters_per_class=4, random_state=0)
         return _standardized(X), np.where(y > 0, 1.0, -1.0)
     rng = np.random.default_rng(12345)
     y = np.where(rng.random(200_000) < 0.5, 1.0, -1.0)
@@ -120,6 +132,7 @@ def _standardized(X: Any) -> Any:
 
 def load(name: str) -> tuple[Any, Any]:
     """Return the arrays of a set, from the cache if they are there."""
+    name = name.partition(",")[0]
     path = CACHE / f"{name}.npz"
     if not path.exists():
         CACHE.mkdir(exist_ok=True)
@@ -162,9 +175,10 @@ def run(name: str, who: str) -> dict[str, Any]:
         )
         method = "cvm" if who.endswith("cvm") else "auto"
         qpsvm.solve(kind(RBF(X[some], gamma), y[some], C), method, tol=tol)
-        result, seconds = _timed(
-            lambda: qpsvm.solve(kind(RBF(X, gamma), y, C), method, tol=tol, time_limit=LIMIT)
-        )
+        with threads.limit(1) if "one thread" in who else nullcontext():
+            result, seconds = _timed(
+                lambda: qpsvm.solve(kind(RBF(X, gamma), y, C), method, tol=tol, time_limit=LIMIT)
+            )
         row |= {"seconds": seconds, "peak": _peak(), "certify": result.timings["certify"]}
         row |= {"columns": result.counters["columns"], "method": result.method}
         if not result.converged:

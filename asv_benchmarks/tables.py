@@ -80,11 +80,17 @@ def spine() -> Iterator[str]:
     yield row("what", "seconds")
     yield row("---", "---:")
     yield row("`import qpsvm`", spread(cold("pass", "import qpsvm")))
-    before, first = cold_start.BEFORE, cold_start.FIRST_SOLVE
-    cold(before, first)  # fills numba's cache
-    yield row("first solve after it, numba's cache at hand", spread(cold(before, first)))
-    empty = f"{cold_start.EMPTY_CACHE}; {before}"
-    yield row("first solve after it, numba's cache empty", spread(cold(empty, first)))
+    few, many = cold_start.SIZES
+    for what, m, first in (
+        ("`mfw`, a ball", few, cold_start.FIRST_SOLVE),
+        ("`smo`, a machine", few, cold_start.FIRST_MACHINE),
+        ("`decomposition`, a machine", many, cold_start.FIRST_MACHINE),
+    ):
+        before = cold_start.BEFORE.format(m)
+        cold(before, first)  # fills numba's cache
+        yield row(f"first solve ({what}), numba's cache at hand", spread(cold(before, first)))
+        empty = f"{cold_start.EMPTY_CACHE}; {before}"
+        yield row(f"first solve ({what}), numba's cache empty", spread(cold(empty, first)))
 
 
 def low_rank_machines() -> Iterator[str]:
