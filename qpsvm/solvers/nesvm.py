@@ -36,6 +36,13 @@ bias and its norm (`qpsvm.solvers.nesvm_paper`):
 Restarts (O'Donoghue and Candes 2015, the gradient scheme) drop the momentum when it leads upwards;
 the curvature is then tried smaller, since only points in the middle zone have any. A step that it
 is too small for is made again with a larger one.
+
+`homotopy-nesvm` goes beyond the paper in one more way. Nesterov's smoothing leaves the prox centre
+free, and the paper's is 0: mu d_i u_i^2 / 2 is taken off the loss. Here it is mu d_i (u_i - c_i)^2 / 2,
+u_i = clip(c_i + q_i / (mu d_i), 0, 1), with c the u that the last problem ended with. The dual of such
+a problem is a proximal point step on the true dual: the gap closes while mu stays, and so does the
+curvature, which about 0 has to grow without bound. A problem is solved when what is left of its own
+gap is less than the step (the relative error that Solodov and Svaiter, 1999, allow).
 """
 
 from __future__ import annotations
@@ -50,16 +57,13 @@ from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.forms import Form
 from qpsvm.margin import MarginProblem, Products
 from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.nesterov import EASE, NesterovState
 from qpsvm.solvers.nesvm_paper import advance_as_printed, start_as_printed
-from qpsvm.solvers.smoothing import divergence, smoothed
 
 Vector = NDArray[np.float64]
 
 ASSESS = 16
 """Steps between two looks at the gap, within which one product is spent on the primal point v."""
-
-SOLVED = 1.1
-"""A smoothed problem is solved when the gap is within this factor of what its smoothing leaves."""
 
 WIDEST = 0.7
 """Largest width of the middle zone in the first problem of a homotopy."""
@@ -67,8 +71,13 @@ WIDEST = 0.7
 LEAST_MU = 1e-12
 """Smoothing beyond which nothing is left of the middle zone but rounding."""
 
-EASE = 0.5
-"""Factor by which the curvature is tried smaller after a restart and at a new smoothing."""
+STIFF = 1e3
+"""Least bound on the curvature of the first smoothed loss, beside the penalty's, that is worth having
+where the centre moves: the smoothing need not be small then."""
+
+KEEP = 0.25
+"""The smoothing stays where, with its centre moved, it leaves no more than this share of what the last
+one left: dividing it by 4 would do as much, and makes steps twice as many."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,9 @@ class NESVM(Solver):
         Prox centre of ``variant="paper"``, w or (w, b) on centered points; 0 by default.
     target : float, optional
         Relative gap for which mu is chosen; the tolerance of the solve by default.
+    recenter : bool
+        Whether a problem is smoothed about the u of the one before, rather than about 0 as in the
+        paper. Then mu falls only where that alone does too little.
     """
 
     form = MarginProblem
@@ -101,9 +113,11 @@ class NESVM(Solver):
     variant: str = "corrected"
     w_star: Any = None
     target: float | None = None
+    recenter: bool = False
 
     def __post_init__(self) -> None:
         """Check the settings."""
+        check_choice("recenter", self.recenter, (True, False))
         check_choice("variant", self.variant, ("corrected", "paper"))
         check_choice("restart", self.restart, (True, False))
         for name in ("mu", "target"):
@@ -128,8 +142,10 @@ class NESVM(Solver):
         """Return a finite budget: a minute or so."""
         return int(np.clip(1e11 / problem.work, 1_000, 1_000_000))
 
-    def first_mu(self, problem: MarginProblem, d: Vector, gap: float) -> float:
-        """Return the smoothing of the first problem; `gap` is that of the start.
+    def first_mu(self, problem: MarginProblem, d: Vector, gap: float, bound: float) -> float:
+        """Return the smoothing of the first problem.
+
+        `gap` is that of the start, `bound` / mu one of the smoothed loss's curvature.
 
         At its optimum it leaves sum C_i (hinge_i - u_i q_i) <= mu/4 sum C_i d_i over the middle
         zone, since r (1 - r) <= 1/4 for r = q_i / (mu d_i).
@@ -166,12 +182,13 @@ class NESVM(Solver):
         best = problem.split(x)
         primal = problem.value(best.w, best.b, product.values)
         dual = problem.dual_value(best.a, product.v, product.paired)
-        mu = self.first_mu(problem, d, primal - dual) if hinge else 0.5
         bound = problem.features.curvature(problem.C / d, problem.bias)
+        mu = self.first_mu(problem, d, primal - dual, bound) if hinge else 0.5
+        center = best.a / problem.C if hinge and self.recenter else np.zeros(problem.m)
         state = NesterovState(
             x, product, mu=mu, d=d, bound=max(bound, float(np.finfo(float).tiny)),
             curvature=0.0, w=w.copy(), values=product.values.copy(), b=b, a=a.copy(),
-            v=product.v, y=w.copy(), y_values=product.values.copy(),
+            v=product.v, center=center, y=w.copy(), y_values=product.values.copy(),
         )  # fmt: skip
         state.primal, state.dual = primal, dual
         state.smooth(problem, mu)
@@ -186,17 +203,30 @@ class NESVM(Solver):
             if not np.isfinite(state.values[0] + state.curvature):
                 return Reply(step, Stop.NUMERICAL)
             if state.steps % ASSESS == 0 or state.steps & (state.steps - 1) == 0:
-                solved = state.assess(problem)
+                solved = state.assess(problem, self.recenter)
                 if not state.announced and state.closed(self.target or 0.0):
                     state.announced = True  # once: if it is not believed, the loop's checks decide
                     return Reply(step + 1, Stop.DONE)
-                mu = self.next_mu(state.mu, state.stages) if solved else state.mu
-                if mu < state.mu:
-                    state.stages += 1
-                    state.w, state.values = state.y.copy(), state.y_values.copy()
-                    state.curvature *= EASE if self.restart else 0.0  # 0: the bound
-                    state.smooth(problem, mu)
+                if solved:
+                    self.go_on(problem, state)
         return Reply(n_steps, Stop.BUDGET)
+
+    def go_on(self, problem: MarginProblem, state: NesterovState) -> None:
+        """Begin the next smoothed problem, if there is one, where this one ended."""
+        mu = self.next_mu(state.mu, state.stages)
+        if self.recenter:
+            mu = state.mu if self.keeps(state) else mu
+            state.center, state.left_before = state.a / problem.C, state.left
+        elif mu == state.mu:
+            return
+        state.stages += 1
+        state.w, state.values = state.y.copy(), state.y_values.copy()
+        state.curvature *= EASE if self.restart else 0.0  # 0: the bound
+        state.smooth(problem, mu)
+
+    def keeps(self, state: NesterovState) -> bool:
+        """Return whether moving the centre is enough, and mu stays."""
+        return state.left <= KEEP * state.left_before
 
     def refresh(self, problem: MarginProblem, state: Any, product: Products) -> None:
         """Take over fresh products; the iterates' own products never drift."""
@@ -217,6 +247,9 @@ class HomotopyNESVM(NESVM):
         Last smoothing; by default it falls until the gap is closed, or to 1e-12.
     schedule : str
         ``"geometric"``, mu / 4, or ``"harmonic"``, mu0 / (t + 1), (44).
+    recenter : bool
+        As for `nesvm`, but by default it is so. mu0 is then larger, where the loss would be more
+        than 1000 times as curved as the penalty. The paper's (44) falls at every stage regardless.
     """
 
     homotopic = True
@@ -224,6 +257,7 @@ class HomotopyNESVM(NESVM):
     mu0: float | None = None
     mu_star: float | None = None
     schedule: str = "geometric"
+    recenter: bool = True
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -235,146 +269,19 @@ class HomotopyNESVM(NESVM):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=0.0, open_low=True, finite=True)
 
-    def first_mu(self, problem: MarginProblem, d: Vector, gap: float) -> float:
-        """Return mu0: no more than leaves the gap of a warm start."""
+    def first_mu(self, problem: MarginProblem, d: Vector, gap: float, bound: float) -> float:
+        """Return mu0: no more than leaves the gap of a warm start, nor less than is of use."""
         if self.mu0 is not None:
             return self.mu0
         left = 4.0 * gap / float(problem.C @ d)
-        return max(min(WIDEST / float(np.max(d)), left), LEAST_MU)
+        mu = max(min(WIDEST / float(np.max(d)), left), LEAST_MU)
+        return max(mu, bound / STIFF) if self.recenter else mu
 
     def next_mu(self, mu: float, stage: int) -> float:
         """Return the smoothing of the next stage, not below mu_star."""
         lower = 0.25 * mu if self.schedule == "geometric" else mu * (stage + 1) / (stage + 2)
         return max(lower, LEAST_MU if self.mu_star is None else self.mu_star)
 
-
-@dataclass
-class NesterovState:
-    """The best answer so far, and the iterates of one smoothed problem."""
-
-    x: Vector  # best primal and best dual point, as MarginProblem joins them
-    product: Products  # of x
-    mu: float
-    d: Vector  # smoothing weights, positive
-    bound: float  # largest eigenvalue of sum C_i x_i x_i' / d_i, centered where there is a bias
-    curvature: float  # l: bound / mu, or less as long as the steps allow
-    w: Vector  # point of the gradient, with momentum
-    values: Vector  # its w'x_i
-    b: float  # best bias of the smoothed problem at w
-    a: Vector  # C u at (w, b)
-    v: Vector  # sum a_i y_i x_i
-    y: Vector  # gradient steps' end
-    y_values: Vector
-    k: int = 0  # steps since the momentum was dropped
-    primal: float = np.inf  # best values so far
-    dual: float = -np.inf
-    steps: int = 0
-    products: int = 0
-    restarts: int = 0
-    stages: int = 0
-    announced: bool = False
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Products with X, X' or K; restarts; smaller smoothings."""
-        return {"product": self.products, "restart": self.restarts, "stage": self.stages}
-
-    def smooth(self, problem: MarginProblem, mu: float) -> None:
-        """Begin a smoothed problem at w.
-
-        The curvature is carried over: 1 / mu grows, but as much of the middle zone empties. Steps
-        raise it where it is too small.
-        """
-        bound = self.bound / mu
-        self.curvature = min(self.curvature, bound) if self.curvature > 0.0 else bound
-        self.mu, self.width, self.k = mu, mu * self.d, 0
-        self.look(problem)
-
-    def look(self, problem: MarginProblem) -> None:
-        """Set b, a and v of the point w."""
-        self.b = self.weights(problem, self.values, self.b, self.a)
-        self.v = problem.features.combine(problem.y * self.a)
-        self.products += problem.features.adjoint
-
-    def weights(self, problem: MarginProblem, values: Vector, b: float, a: Vector) -> float:
-        """Write C u to `a`; return the best bias of the smoothed problem."""
-        clipped = problem.loss == "hinge"
-        return smoothed(values, problem.y, problem.C, self.width, clipped, problem.bias, b, a)
-
-    def step(self, problem: MarginProblem, restart: bool) -> None:
-        """Make one step of (33) to (35)."""
-        features = problem.features
-        bound = self.bound / self.mu
-        while True:
-            y = gradient_step(problem.penalty, self.w, self.v, self.curvature)
-            values = features.values(y)
-            self.products += 1
-            if not restart or self.curvature >= bound:
-                break
-            moved = y - self.w
-            square = float(moved @ features.paired(moved, values - self.values))
-            change = divergence(
-                self.values, values, problem.y, problem.C, self.width,
-                problem.loss == "hinge", self.b,
-            )  # fmt: skip
-            if square <= 0.0 or 2.0 * change <= self.curvature * square * (1.0 + 1e-9):
-                break
-            self.curvature = min(max(1.5 * self.curvature, 2.0 * change / square), bound)
-        moved, moved_values = y - self.y, values - self.y_values
-        pull = self.w - y
-        if restart and float(pull @ features.paired(moved, moved_values)) > 0.0:
-            self.k, momentum = 0, 0.0
-            self.curvature *= EASE
-            self.restarts += 1
-        else:
-            momentum = self.k / (self.k + 3.0)
-            self.k += 1
-        self.w, self.values = y + momentum * moved, values + momentum * moved_values
-        self.y, self.y_values = y, values
-        self.look(problem)
-        self.steps += 1
-
-    def closed(self, target: float) -> bool:
-        """Return whether the best pair is well within the relative gap `target`."""
-        return self.primal - self.dual <= 0.45 * target * self.primal
-
-    def assess(self, problem: MarginProblem) -> bool:
-        """Keep the best points; return whether the smoothed problem is solved."""
-        features = problem.features
-        paired, values = self.v, None
-        if problem.penalty == "l2":
-            values = features.values(self.v)
-            paired = features.paired(self.v, values)
-            self.products += 1
-        t = problem.best_scale(self.a, self.v, paired)
-        a = np.minimum(t * self.a, problem.C) if problem.loss == "hinge" else t * self.a
-        dual = problem.dual_value(a, t * self.v, t * paired)
-        if dual > self.dual:
-            self.dual = dual
-            self.x[problem.n + 1 :] = a
-            self.product = self.product._replace(v=t * self.v, paired=t * paired)
-        best = np.inf
-        candidates = [(self.w, self.values), (self.y, self.y_values)]
-        candidates += [] if values is None else [(self.v, values)]
-        scratch = np.empty(problem.m)
-        for w, w_values in candidates:
-            b = self.weights(problem, w_values, self.b, scratch)
-            primal = problem.value(w, b, w_values)
-            best = min(best, primal)
-            if primal < self.primal:
-                self.primal = primal
-                self.x[: problem.n], self.x[problem.n] = w, b
-                self.product = self.product._replace(values=w_values.copy())
-        if problem.loss == "squared":
-            return False
-        short = 1.0 - problem.y * (self.values + self.b)
-        left = (problem.C - self.a) * np.maximum(short, 0.0) + self.a * np.maximum(-short, 0.0)
-        return best - dual <= SOLVED * float(np.sum(left))
-
-
-def gradient_step(penalty: str, w: Vector, v: Vector, curvature: float) -> Vector:
-    """Return the minimiser of R(y) - v'(y - w) + curvature/2 |y - w|^2."""
-    if penalty == "l2":
-        return w + (v - w) / (curvature + 1.0)
-    free = w + v / curvature
-    return np.sign(free) * np.maximum(np.abs(free) - 1.0 / curvature, 0.0)
+    def keeps(self, state: NesterovState) -> bool:
+        """Return whether moving the centre is enough, and mu stays; (44) leaves no choice."""
+        return self.schedule == "geometric" and super().keeps(state)

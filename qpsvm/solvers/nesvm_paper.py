@@ -63,7 +63,7 @@ def start_as_printed(problem: MarginProblem, solver: Any, x0: Vector | None) -> 
     d = np.maximum(d, 1.0) if problem.bias else np.where(d > 0.0, d, 1.0)
     x, product = problem.feasible(start, problem.product(start))
     wb = start[: problem.n + 1].copy()
-    mu = solver.first_mu(problem, d, np.inf)
+    mu = solver.first_mu(problem, d, np.inf, 0.0)
     values = product.values + wb[-1]
     return PrintedState(x, product, mu, d, wb, values, center, np.zeros(len(wb)))
 
