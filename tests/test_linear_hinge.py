@@ -10,6 +10,8 @@ import qpsvm
 from problems.clouds import cloud, sparse_clouds, two_clouds, weights
 from qpsvm import HingePrimal, Status
 from qpsvm.choice import find
+from qpsvm.solvers import proximal
+from qpsvm.solvers.dcd import DualCoordinateDescent
 from qpsvm.solvers.rows import rows_of
 
 X, Y = two_clouds(400, 12, seed=31)
@@ -133,6 +135,41 @@ def test_a_start_at_the_answer_stays_there():
     first = solved(problem, tol=1e-8)
     again = qpsvm.solve(problem, "dcd", tol=1e-7, x0=first)
     assert again.n_iter == 0 and again.converged
+
+
+def wide_points(m=300, d=900):
+    """Return CSR points with more columns than rows, and labels of which one in ten is positive."""
+    rng = np.random.default_rng(37)
+    points = sp.random_array((m, d), density=0.03, format="csr", rng=rng)
+    return points, np.where(np.arange(m) % 10, -1.0, 1.0)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_newton_directions_by_conjugate_gradients_are_those_of_the_factors(bias, monkeypatch):
+    points, y = wide_points()
+    qp = HingePrimal(points, y, 1.0, bias=bias).as_qp()
+    state = DualCoordinateDescent().init(qp, None, np.random.default_rng(0))
+    rng = np.random.default_rng(38)
+    s, g, free = rng.uniform(1.0, 9.0, 300), rng.standard_normal(900), np.arange(0, 300, 2)
+    found = []
+    monkeypatch.setattr(proximal, "ACCURATE", 1e-12)
+    for worth in (0.0, 1e9):
+        monkeypatch.setattr(proximal, "WORTH", worth)
+        iterated = proximal._iterated(state, s[free], free, g, 0.7 * bias, 1.0)
+        assert (iterated is None) == (worth == 0.0)
+        found.append(proximal._direction(state, s, free, g, 0.7 * bias))
+    np.testing.assert_allclose(found[1][0], found[0][0], atol=1e-9)
+    assert found[1][1] == pytest.approx(found[0][1], abs=1e-9)
+
+
+def test_where_no_product_is_worth_while_the_factors_give_the_answer(monkeypatch):
+    """Most points are between the bounds: one class is ten times as large, the penalty small."""
+    points, y = wide_points()
+    problem = HingePrimal(points, y, 1e-3)
+    found = solved(problem, tol=1e-9)
+    assert np.count_nonzero((found.dual > 0.0) & (found.dual < 1e-3)) > 100
+    monkeypatch.setattr(proximal, "WORTH", 0.0)
+    assert solved(problem, tol=1e-9).value == pytest.approx(found.value, rel=1e-9)
 
 
 @pytest.mark.parametrize("batch", [1, 16, 1000])

@@ -31,9 +31,11 @@ from qpsvm.solvers.rows import (
     Rows,
     add,
     add_outer_products,
+    add_products,
     combination,
     gather,
     in_order,
+    moments,
     products,
 )
 
@@ -53,6 +55,10 @@ BLAS = 20.0
 
 FEW = 4
 """Points between the bounds after the first Newton steps, for each feature, at most."""
+
+WORTH, LEAST_PRODUCTS, ACCURATE = 0.25, 30, 0.1
+"""Share of the cost of factors that is spent on conjugate gradients, for how many products it has to do,
+and to what residual."""
 
 MOST_STEPS = 30
 """Newton steps between two looks at the gap; a stage that needs more goes on with a smaller s."""
@@ -76,9 +82,13 @@ class Stage:
 
 def cost(state: State) -> float:
     """Return the cost of a Newton step at the present weights, in entries that a sweep reads."""
-    d, m = state.d, len(state.y)
-    free = min(int(np.count_nonzero((state.a > 0) & (state.a < state.upper))), FEW * d)
-    width = state.rows.entries / m
+    free = int(np.count_nonzero((state.a > 0) & (state.a < state.upper)))
+    return _cost(state, min(free, FEW * state.d))
+
+
+def _cost(state: State, free: int) -> float:
+    """Return the cost of a matrix of this many points between the bounds, and of its factors."""
+    d, width = state.d, state.rows.entries / len(state.y)
     if free < d:
         return free * d + free * free * (d + free / 3.0) / BLAS
     if len(state.rows.columns):
@@ -135,6 +145,9 @@ def _direction(
     rows, d = state.rows, state.d
     own = s[free]
     total = float(np.sum(own)) + 1e-3 * float(np.mean(s))
+    found = _iterated(state, own, free, g, slope, total)
+    if found is not None:
+        return found
     right = -g
     if len(free) < d:
         A = np.empty((len(free), d))
@@ -180,6 +193,43 @@ def _direction(
     p = solve(moment)
     db = (-slope - float(moment @ dw)) / max(total - float(moment @ p), 1e-12 * total)
     return dw - db * p, db
+
+
+def _iterated(
+    state: State, own: Vector, free: NDArray[np.int64], g: Vector, slope: float, total: float
+) -> tuple[Vector, float] | None:
+    """Solve the same by conjugate gradients; None for dense rows, or where factors are cheaper.
+
+    A product with the matrix reads each row in F once; as many are tried as cost a part of the factors.
+    db is eliminated.
+    """
+    rows, d = state.rows, state.d
+    entries = 2.0 * len(free) * state.rows.entries / len(state.y) + 4.0 * d
+    most = int(WORTH * _cost(state, len(free)) / entries)
+    if most < LEAST_PRODUCTS or len(rows.columns) == 0:
+        return None
+    diagonal, moment = np.ones(d), np.zeros(d)
+    moments(rows, free, own, moment, diagonal)
+    if not state.bias:
+        moment[:] = 0.0
+    diagonal -= moment * moment / total
+    r = moment * (slope / total) - g
+    dw, p, q = np.zeros(d), np.zeros(d), np.empty(d)
+    goal, before = ACCURATE * float(np.linalg.norm(r)), np.inf
+    for _ in range(most):
+        if float(np.linalg.norm(r)) <= goal:
+            return dw, (-slope - float(moment @ dw)) / total if state.bias else 0.0
+        z = r / diagonal
+        now = float(r @ z)
+        p = z + (now / before) * p
+        before = now
+        q[:] = p
+        add_products(rows, free, own, p, q)
+        q -= moment * (float(moment @ p) / total)
+        t = now / float(p @ q)
+        dw += t * p
+        r -= t * q
+    return None
 
 
 @in_order

@@ -190,3 +190,23 @@ def add_outer_products(rows: Rows, some: Any, weights: Any, M: Any) -> None:
                 v = weights[i] * data[p]
                 for q in range(p, ends[i + 1]):
                     M[j, columns[q]] += v * data[q]
+
+
+@in_order
+def add_products(rows: Rows, some: Any, weights: Any, v: Any, out: Any) -> None:
+    """Add sum weights_k (x_i'v) x_i, i = some[k]."""
+    data, columns, ends = rows
+    for k in range(len(some)):
+        start, stop = ends[some[k]], ends[some[k] + 1]
+        add(data, columns, start, stop, weights[k] * dot(data, columns, start, stop, v), out)
+
+
+@in_order
+def moments(rows: Rows, some: Any, weights: Any, first: Any, second: Any) -> None:
+    """Add sum weights_k x_i and, entry by entry, sum weights_k x_i^2 of the CSR rows i = some[k]."""
+    data, columns, ends = rows
+    for k in range(len(some)):
+        for p in range(ends[some[k]], ends[some[k] + 1]):
+            x = data[p] if len(data) > 1 else data[0]
+            first[columns[p]] += weights[k] * x
+            second[columns[p]] += weights[k] * x * x
