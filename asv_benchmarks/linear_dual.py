@@ -191,6 +191,8 @@ def _ours(
     some = slice(0, len(y), max(1, len(y) // 300))
     problem = HingePrimal(X[some], y[some], penalty, bias=bias)
     qpsvm.solve(problem, method, tol=1e-12, max_iter=20)  # compiles, the end phase too
+    problem = HingePrimal(X, y, penalty, bias=bias)
+    qpsvm.solve(problem, method, tol=tol, time_limit=0.3)  # and what large problems alone use
     begun = time.perf_counter()
     result = qpsvm.solve(
         HingePrimal(X, y, penalty, bias=bias), method, tol=tol, time_limit=limit, max_iter=10**9,

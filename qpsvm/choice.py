@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, MethodMismatchError
@@ -21,8 +22,12 @@ LARGE = 1000
 WEAK = 0.3
 """Mean of C_i |x_i|^2 below which most weights are at their bounds, and few Newton steps are needed."""
 
-FIRM = 5.0
-"""The same mean from which, on dense points without bias, Newton steps do most of the work."""
+FIRM = 2.0
+"""The same mean from which Newton steps do most of the work."""
+
+CHEAP, DEAR = 1.0, 10.0
+"""Cubed columns, for each entry of the points, up to which Newton matrices in the columns cost no more
+than passes over the points do; and, of CSR points, from which they cost too much."""
 
 
 MANY = 5000, 50_000
@@ -100,17 +105,24 @@ def auto(qp: Form | None) -> tuple[str, str]:
     X = qp.gram.kernel.factor() if isinstance(qp.gram, SignedGram) else None
     factor = X is not None and X.shape[1] <= qp.m
     few = "the Gram has a factor with no more columns than there are points"
-    force = 1.0  # of the penalties on many points: neither weak nor firm where there are few
+    free = X is not None and isinstance(qp.domain, PenaltyBox)
+    bias = X is not None and isinstance(qp.domain, BoxHyperplane)
+    force, cubed, sparse = 1.0, 0.0, sp.issparse(X)  # few points: neither weak nor firm
     if X is not None and isinstance(qp.domain, HINGE) and qp.m >= LARGE:
         force = float(np.mean(qp.domain.upper * qp.gram.diag()))
-    weak = isinstance(qp.domain, BoxHyperplane) and force < WEAK
-    free = X is not None and isinstance(qp.domain, PenaltyBox)
-    firm = free and factor and isinstance(X, np.ndarray) and force > FIRM
+        cubed = float(X.shape[1]) ** 3 / max(X.nnz if sparse else X.size, 1)
+    dear = sparse and cubed > DEAR
+    firm = free and factor and force > FIRM and not dear
+    sweeps = bias and (
+        (factor and dear)
+        or (cubed > CHEAP and force < WEAK)
+        or (sparse and not factor and force < FIRM)  # by conjugate gradients, without matrices
+    )
     newton = not factor and METHODS["face-newton"].fits(qp) and _mostly_support(qp)
     rules = (
-        (firm, "crsvm", "the Gram has a dense factor and the penalties are large"),
+        (firm, "crsvm", "the Gram has a factor with few columns and the penalties are large"),
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
-        (weak, "dcd", "the Gram has a factor and the penalties are small"),
+        (sweeps, "dcd", "the Gram has a factor whose matrices cost more than passes over it"),
         (factor, "crsvm", few),
         (factor, "mnp", few),
         (newton, "face-newton", "columns of a sample foretell that most points have weight"),

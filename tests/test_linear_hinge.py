@@ -189,35 +189,53 @@ def test_an_infinite_penalty_does_not_fit(method):
         qpsvm.solve(HingePrimal(X, Y, np.inf, bias=False), method)
 
 
-@pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_auto_weighs_penalties_by_the_points(scale):
-    """With a bias: `dcd` below a mean of C_i |x_i|^2 of 0.3, from 1,000 points on."""
-    points, y = two_clouds(1000, 5, seed=36)
-    points = scale * points
-    mean = np.mean(HingePrimal(points, y).as_qp().gram.diag())
-
-    def picked(penalty, m=1000):
-        return find(HingePrimal(points[:m], y[:m], penalty), "auto", {})[1]
-
-    assert picked(0.299 / mean) == "dcd"
-    assert picked(0.301 / mean) == "crsvm"
-    assert picked(0.01 / mean, 999) == "crsvm"
+def picked(points, y, penalty, m=1000, bias=True):
+    return find(HingePrimal(points[:m], y[:m], penalty, bias=bias), "auto", {})[1]
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
-def test_auto_weighs_them_without_bias_on_dense_points(scale):
-    """There `crsvm` above a mean of 5, from 1,000 points on; `dcd` on CSR points at any penalty."""
-    points, y = two_clouds(1000, 5, seed=36)
-    points = scale * points
-    mean = np.mean(np.sum(points**2, axis=1))
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix])
+def test_auto_weighs_penalties_by_the_points(scale, make):
+    """Without bias `crsvm` above a mean of C_i |x_i|^2 of 2; with one `dcd` below 0.3."""
+    points, y = two_clouds(1000, 50, seed=36)
+    mean = np.mean(np.sum((scale * points) ** 2, axis=1))
+    points = make(scale * points)
+    assert picked(points, y, 1.99 / mean, bias=False) == "dcd"
+    assert picked(points, y, 2.01 / mean, bias=False) == "crsvm"
+    assert picked(points, y, 200.0 / mean, 999, bias=False) == "dcd"
+    assert picked(points, y, 0.299 / mean) == "dcd"
+    assert picked(points, y, 0.301 / mean) == "crsvm"
+    assert picked(points, y, 0.01 / mean, 999) == "crsvm"
 
-    def picked(points, penalty, m=1000):
-        return find(HingePrimal(points[:m], y[:m], penalty, bias=False), "auto", {})[1]
 
-    assert picked(points, 4.99 / mean) == "dcd"
-    assert picked(points, 5.01 / mean) == "crsvm"
-    assert picked(points, 500.0 / mean, 999) == "dcd"
-    assert picked(sp.csr_matrix(points), 500.0 / mean) == "dcd"
+def test_auto_weighs_matrices_by_the_points():
+    """Of 10 cubed columns an entry they are dear on CSR points; of 1 they cost next to nothing."""
+    points, y = two_clouds(1000, 120, seed=36)
+    for make, columns, strong, weak in (
+        (sp.csr_matrix, 120, "dcd", "dcd"),
+        (np.asarray, 120, "crsvm", "dcd"),
+        (sp.csr_matrix, 50, "crsvm", "dcd"),
+        (sp.csr_matrix, 20, "crsvm", "crsvm"),
+    ):
+        some = points[:, :columns]
+        mean = np.mean(np.sum(some**2, axis=1))
+        assert picked(make(some), y, 50.0 / mean, bias=False) == strong
+        assert picked(make(some), y, 50.0 / mean) == strong
+        assert picked(make(some), y, 0.1 / mean) == weak
+
+
+def test_auto_on_wide_points():
+    """With a bias the matrices of `dcd` are dear where the points are dense."""
+    points, y = wide_points(1200, 2000)
+    mean = np.mean(points.multiply(points).sum(axis=1))
+    for make, force, method in (
+        (sp.csr_matrix, 1.9, "dcd"),
+        (sp.csr_matrix, 2.1, "decomposition"),
+        (sp.csr_matrix.toarray, 0.29, "dcd"),
+        (sp.csr_matrix.toarray, 0.31, "decomposition"),
+    ):
+        assert picked(make(points), y, force / mean, 1200) == method
+        assert picked(make(points), y, force / mean, 1200, bias=False) == "dcd"
 
 
 def test_auto_takes_coordinate_descent_without_bias():

@@ -221,7 +221,7 @@ METHODS: dict[str, Method] = {
     ),
     "homotopy-nesvm": Method(
         HomotopyNESVM,
-        "the same with decreasing smoothing",
+        "the same with decreasing smoothing, about a moving centre",
         "Zhou, Tao and Wu, Algorithm 2",
         gap=1e-4,
         budget=200_000,
