@@ -207,9 +207,9 @@ def linear_penalty() -> Iterator[str]:
     yield from section(
         "Beside LIBLINEAR",
         "Seconds of `dcd` and of LIBLINEAR at the same certified gap and on the same problem, and\n"
-        "LIBLINEAR's over ours: above 1 ours is faster. Medians over five seeds of both, of covtype three,\n"
-        "of each the median of three runs made in turn, or one where LIBLINEAR takes over 4 s. The last\n"
-        "column has the least and the largest ratio of a seed.\n"
+        "LIBLINEAR's over ours: above 1 ours is faster. Medians over five seeds of both, of covtype\n"
+        "three, of each the median of three runs made in turn, or one where LIBLINEAR takes over\n"
+        "4 s. The last column has the least and the largest ratio of a seed.\n"
         "LIBLINEAR's dual weights, which it does not give, are those of an\n"
         "untimed run on points with a tiny feature of their own each, which takes the same steps. Both\n"
         "are judged by the same certificate; LIBLINEAR's tolerance is the loosest of two in each power\n"

@@ -172,8 +172,7 @@ def test_a_centred_problem_is_a_proximal_point_step_of_the_dual():
     a, upper = state.a, form.C
     slope = 1.0 - Y * (X @ (X.T @ (Y * a))) - state.width * (a / upper - state.center)
     inside = (a > 0.0) & (a < upper)
-    assert inside.any()
-    assert not inside.all()
+    assert 0 < np.count_nonzero(inside) < 150
     assert np.abs(slope[inside]).max() <= 1e-9
     assert slope[a == 0.0].max() <= 1e-9
     assert slope[a == upper].min() >= -1e-9
@@ -259,12 +258,8 @@ def test_kernel_machines_agree_with_the_dual():
 @pytest.mark.parametrize("bias", [True, False])
 def test_storage_and_precision_make_no_difference(formulation, bias):
     single = X.astype(np.float32)
-    stored = (
-        single,
-        sp.csr_matrix(single),
-        single.astype(float),
-        sp.csr_matrix(single.astype(float)),
-    )
+    double = single.astype(float)
+    stored = (single, sp.csr_matrix(single), double, sp.csr_matrix(double))
     results = [solve(formulation(A, Y, bias=bias), "homotopy-nesvm", tol=1e-5) for A in stored]
     for result in results:
         assert result.status is Status.OPTIMAL
