@@ -10,7 +10,8 @@ through its own dual, which is smooth and has d + 1 variables: with z_i = 1 - y_
 
 Newton's method on it, with an exact line search, has the matrix I + sum over F of s_i x_i x_i', F the
 points with 0 < a_i < C_i: at large s these are about the unbounded support vectors. The stages
-converge faster the larger s is.
+converge faster the larger s is. Where F and d are large and X is CSR, the equations are left to
+conjugate gradients.
 
 Source: Rockafellar, "Monotone operators and the proximal point algorithm", 1976; Li, Sun and Toh, "A
 highly efficient semismooth Newton augmented Lagrangian method", 2018, for the use of the sparsity.
