@@ -101,16 +101,17 @@ def test_apart(n):
     assert all((a < half) != (b < half) for a, b in zip(starts[::2], starts[1::2], strict=False))
 
 
-@pytest.mark.parametrize("d", [1, 3, 4, 10])
-def test_columns_of_points_that_lie_feature_by_feature(d, monkeypatch, rng):
+@pytest.mark.parametrize("d", [1, 3, 4, 10, 16, 17, 100])
+def test_long_columns(d, monkeypatch, rng):
     X = (3.0 + rng.standard_normal((3000, d))).astype(np.float32)
-    plain = RBF(X, 0.3)
+    gamma = 1.0 / d
+    plain = RBF(X, gamma)
     assert plain._points.flags.c_contiguous
     monkeypatch.setattr(rbf, "LONG", 1000)
     monkeypatch.setattr(single, "PIECE", 700)
-    gram = RBF(X, 0.3)
-    assert gram._points.flags.f_contiguous
-    exact = np.exp(-0.3 * np.sum((X[7].astype(float) - X.astype(float)) ** 2, axis=1))
+    gram = RBF(X, gamma)
+    assert gram._points.flags.f_contiguous == (d <= rbf.NARROW)
+    exact = np.exp(-gamma * np.sum((X[7].astype(float) - X.astype(float)) ** 2, axis=1))
     for columns in (np.array([7]), np.array([7, 8, 9])):
         out = np.empty((5, 3000), np.float32)
         gram.fill(columns, out, 4 - np.arange(len(columns)))

@@ -43,10 +43,11 @@ STRIP, STRIP_ENTRIES = 256, 1 << 16
 Products of few features come twice as fast as in blocks of 2,000 points, and stay in cache.
 """
 
-LONG, NARROW = 1 << 18, 64
+LONG, NARROW = 1 << 18, 16
 """So many points of at most so many features are moved into an array that lies feature by feature.
 
-Products with few of them take half the time, one column a third.
+Products with few of them take half the time, one column a third. Of more features it would take several
+times as long to gather some of the points.
 """
 
 PATIENCE = 80
@@ -207,10 +208,9 @@ class RBF(PointGram):
         m = self.m if rows is None else len(rows)
         if sp.issparse(self._points) or not self._fuses(len(columns) * m):
             return super().fill(columns, out, slots, rows)
-        points = self._points
-        alone = len(columns) == 1 and rows is None and self.m >= LONG
-        if alone and isinstance(points, np.ndarray) and points.flags.f_contiguous:
-            if points.dtype == out.dtype == np.float32:
+        if len(columns) == 1 and rows is None and self.m >= LONG:
+            points, kinds = self._points, {self._points.dtype, out.dtype}
+            if isinstance(points, np.ndarray) and kinds == {np.dtype(np.float32)}:
                 from qpsvm.gram.single import fill_column
 
                 return fill_column(points, self._norms, columns[0], self._rate, out[slots[0]])

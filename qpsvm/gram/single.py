@@ -1,7 +1,7 @@
-"""One column of the Gaussian kernel over many points of few features, held feature by feature.
+"""One column of the Gaussian kernel over many points.
 
-BLAS takes as long for one column of such points as for eight: this loop reads them once, as fast as
-the memory gives them, and writes kernel values.
+BLAS takes as long for one column as for eight, where points have few features: these loops read them
+once, as fast as the memory gives them, and write kernel values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.gram.exponential import exp2_32
-from qpsvm.gram.gaussian import LOG2E, vectorised
+from qpsvm.gram.gaussian import LOG2E, summing, vectorised
 from qpsvm.gram.passes import read_only
 from qpsvm.threads import apart, spread
 
@@ -35,24 +35,29 @@ def fill_column(
     Parameters
     ----------
     points : ndarray, shape (m, d)
-        Fortran-ordered.
+        In any order; fastest feature by feature, which is Fortran's.
     norms : ndarray, shape (m,)
         Their squared norms.
     i : int
     gamma : float
     out : ndarray, shape (m,)
     """
-    features, b, rate = read_only(points.T), read_only(norms), np.float32(-gamma * LOG2E)
-    weight = 2.0 * features[:, i]  # exact
+    b, own, rate = read_only(norms), np.float32(norms[i]), np.float32(-gamma * LOG2E)
+    weight = 2.0 * points[i]  # exact
+    sweep: Any
+    if points.flags.f_contiguous:
+        sweep, held = _by_features, read_only(points.T)
+    else:
+        sweep, held = _by_points, read_only(np.ascontiguousarray(points))
 
     def piece(start: int) -> None:
-        _column(features, b, weight, np.float32(norms[i]), rate, out, start, start + PIECE)
+        sweep(held, b, weight, own, rate, out, start, start + PIECE)
 
     spread(piece, apart(len(norms), PIECE))
 
 
 @vectorised
-def _column(
+def _by_features(
     features: Any, b: Any, weight: Any, own: Any, rate: Any, out: Any, first: int, last: int
 ) -> None:
     d, last = len(weight), min(last, len(b))
@@ -74,5 +79,23 @@ def _column(
             for j in range(len(total)):
                 total[j] += w0 * r0[j]
             k += 1
+        for j in range(len(total)):
+            to[j] = exp2_32(rate * ((own + np.float32(norm[j])) - total[j]))
+
+
+@summing
+def _by_points(
+    points: Any, b: Any, weight: Any, own: Any, rate: Any, out: Any, first: int, last: int
+) -> None:
+    last = min(last, len(b))
+    room = np.empty(TILE, np.float32)
+    for start in range(first, last, TILE):
+        stop = min(start + TILE, last)
+        total, to, norm = room[: stop - start], out[start:stop], b[start:stop]
+        for j in range(len(total)):
+            row, t = points[start + j], np.float32(0.0)
+            for k in range(len(weight)):
+                t += row[k] * weight[k]
+            total[j] = t
         for j in range(len(total)):
             to[j] = exp2_32(rate * ((own + np.float32(norm[j])) - total[j]))
