@@ -29,8 +29,8 @@ STEPS, REPEATS = 1000, 3
 DIMENSION = 10
 PROVIDED = 250
 """Columns whose memory is touched before a fresh solve."""
-COMPILED = 250_000
-"""Points of the solve that compiles the steps, those of several threads too."""
+COMPILED = 300_000
+"""Points of the solve that compiles the steps, those of several threads and of long columns too."""
 
 
 def page() -> Iterator[str]:
@@ -88,7 +88,7 @@ def measure(method: str, m: int, steps: int = STEPS) -> tuple[int, int, float, f
     kernel.block(np.arange(2))  # moves and squares the points once
     fresh, again = [], []
     for _ in range(REPEATS):
-        held = None  # releases the columns of the last one
+        problem = held = None  # releases the columns of the last one
         np.zeros(PROVIDED * m, np.float32).fill(
             1.0
         )  # else a virtual machine's host may take its time
