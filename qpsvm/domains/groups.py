@@ -7,6 +7,9 @@ from typing import Any
 import numba
 import numpy as np
 
+LANES = 8
+"""Least values noted side by side: one that is read right after it was written is waited for."""
+
 
 @numba.njit(cache=True, nogil=True)
 def least_of_groups(g: Any, d: Any, group: Any, n_groups: int, ridged: bool) -> Any:
@@ -14,12 +17,15 @@ def least_of_groups(g: Any, d: Any, group: Any, n_groups: int, ridged: bool) -> 
 
     Without a ridge d is not read.
     """
-    low = np.full(n_groups, np.inf)
-    top = np.full(n_groups, np.inf)
-    for k in range(len(g)):
-        at = np.uintp(group[k])
-        low[at] = g[k] if g[k] < low[at] else low[at]
-        if ridged:
-            rim = g[k] + d[k]
-            top[at] = rim if rim < top[at] else top[at]
-    return low, top if ridged else low
+    low = np.full((LANES, n_groups), np.inf)
+    top = np.full((LANES, n_groups), np.inf)
+    for start in range(0, len(g), LANES):
+        for lane in range(min(LANES, len(g) - start)):
+            k, at = start + lane, np.uintp(group[start + lane])
+            low[lane, at] = g[k] if g[k] < low[lane, at] else low[lane, at]
+            if ridged:
+                rim = g[k] + d[k]
+                top[lane, at] = rim if rim < top[lane, at] else top[lane, at]
+    for lane in range(1, LANES):
+        low[0], top[0] = np.minimum(low[0], low[lane]), np.minimum(top[0], top[lane])
+    return low[0], top[0] if ridged else low[0]

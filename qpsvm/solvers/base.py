@@ -15,8 +15,11 @@ from qpsvm.domains import Domain
 from qpsvm.forms import QP, Form, Held
 from qpsvm.gram import Gram, SignedGram
 
-WORK_BETWEEN_POLLS = 2e7
-"""Entries touched between two looks at the clock: about 20 ms."""
+WORK_BETWEEN_CHECKS = 2e7
+"""Entries touched between two checks, where these are cheap: about 10 ms."""
+
+WORK_BETWEEN_POLLS = 1e8
+"""Entries touched between two looks at the clock: about 50 ms."""
 
 
 class Stop(Enum):
@@ -103,7 +106,7 @@ class Solver(ABC):
 
         0 where only the solver knows when there is something new to look at: see `Stop.NEWS`.
         """
-        return int(np.clip(WORK_BETWEEN_POLLS / problem.m, self.least_period, 5000))
+        return int(np.clip(WORK_BETWEEN_CHECKS / problem.m, self.least_period, 5000))
 
     def on_one_thread(self, problem: Any) -> tuple[bool, bool]:
         """Return whether scipy's OpenBLAS (factors) and numpy's (products) are to use one thread."""

@@ -20,7 +20,7 @@ from qpsvm.domains import Domain
 from qpsvm.errors import check_choice
 from qpsvm.forms import QP
 from qpsvm.gram.quadratic import General
-from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Reply, Solver, Stop
+from qpsvm.solvers.base import WORK_BETWEEN_CHECKS, Reply, Solver, Stop
 from qpsvm.solvers.rules import AWAY, PAIR, TOWARD, choose
 
 Vector = NDArray[np.float64]
@@ -49,7 +49,7 @@ class GeneralSolver(Solver):
 
     def period(self, problem: QP) -> int:
         """Return the number of iterations between two checks: one costs about as much as a step."""
-        return int(np.clip(WORK_BETWEEN_POLLS / quadratic(problem).work, 1, 16))
+        return int(np.clip(WORK_BETWEEN_CHECKS / quadratic(problem).work, 1, 16))
 
     def default_max_iter(self, problem: QP) -> int:
         """Return a finite budget for those who give none."""

@@ -1,0 +1,137 @@
+"""Tasks side by side: every piece once, failures raised, helpers used again."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from qpsvm import RBF, threads
+from qpsvm.gram import rbf, single
+
+
+@pytest.fixture
+def two(monkeypatch):
+    """As if BLAS might use two threads."""
+
+    class Pool:
+        num_threads, filepath = 2, "numpy"
+
+        def set_num_threads(self, n):
+            pass
+
+    monkeypatch.setattr(threads, "_pools", lambda: [Pool()])
+
+
+def test_every_piece_once(two):
+    done, gate = [], threading.Barrier(2, timeout=30)
+
+    def task(piece):
+        if piece < 2:
+            gate.wait()  # passed by two threads only
+        done.append(piece)
+
+    threads.spread(task, list(range(50)))
+    assert sorted(done) == list(range(50))
+
+
+def test_helpers_are_used_again(two):
+    def names():
+        found, gate = [], threading.Barrier(2, timeout=30)
+
+        def task(piece):
+            found.append(threading.current_thread())
+            gate.wait()
+
+        threads.spread(task, [0, 1])
+        return set(found) - {threading.current_thread()}
+
+    first = names()
+    assert len(first) == 1
+    assert names() == first
+
+
+def test_a_failure_of_a_helper_is_raised(two):
+    gate, caller = threading.Barrier(2, timeout=30), threading.current_thread()
+
+    def task(piece):
+        gate.wait()
+        if threading.current_thread() is not caller:
+            raise ValueError("no")
+
+    for _ in range(2):  # the helper goes on
+        with pytest.raises(ValueError, match="no"):
+            threads.spread(task, [0, 1])
+
+
+def test_callers_side_by_side(two):
+    sums = np.zeros((4, 100))
+
+    def caller(k):
+        for _ in range(20):
+            threads.spread(lambda piece: sums[k].__setitem__(piece, piece), list(range(100)))
+
+    callers = [threading.Thread(target=caller, args=(k,)) for k in range(4)]
+    for one in callers:
+        one.start()
+    for one in callers:
+        one.join()
+    assert np.all(sums == np.arange(100))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_has_helpers_of_its_own(two):
+    threads.spread(lambda piece: None, [0, 1])
+    child = os.fork()
+    if child == 0:
+        done = []
+        threads.spread(done.append, [0, 1, 2])
+        os._exit(0 if sorted(done) == [0, 1, 2] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 9])
+def test_apart(n):
+    starts = threads.apart(10 * n, 10)
+    assert sorted(starts) == list(range(0, 10 * n, 10))
+    half = 10 * (-(-n // 2))
+    assert all((a < half) != (b < half) for a, b in zip(starts[::2], starts[1::2], strict=False))
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 10, 16, 17, 100])
+def test_long_columns(d, monkeypatch, rng):
+    X = (3.0 + rng.standard_normal((3000, d))).astype(np.float32)
+    gamma = 1.0 / d
+    plain = RBF(X, gamma)
+    assert plain._points.flags.c_contiguous
+    monkeypatch.setattr(rbf, "LONG", 1000)
+    monkeypatch.setattr(single, "PIECE", 700)
+    gram = RBF(X, gamma)
+    assert gram._points.flags.f_contiguous == (d <= rbf.NARROW)
+    exact = np.exp(-gamma * np.sum((X[7].astype(float) - X.astype(float)) ** 2, axis=1))
+    for columns in (np.array([7]), np.array([7, 8, 9])):
+        out = np.empty((5, 3000), np.float32)
+        gram.fill(columns, out, 4 - np.arange(len(columns)))
+        assert np.all(np.abs(out[4] - exact) <= gram.column_error)
+    some = np.array([5, 2, 2999])
+    np.testing.assert_allclose(gram.block(some, some), plain.block(some, some), atol=1e-6)
+    with threads.limit(1):
+        again = np.empty((1, 3000), np.float32)
+        gram.fill(np.array([7]), again, np.array([0]))
+    gram.fill(np.array([7]), out, np.array([0]))
+    assert out[0].tobytes() == again[0].tobytes()
+
+
+def test_float64_points_narrowed_lie_feature_by_feature(monkeypatch, rng):
+    monkeypatch.setattr(rbf, "LONG", 1000)
+    gram = RBF(1.0 + rng.standard_normal((2000, 6)), 0.2)
+    narrow = gram.narrow()
+    assert narrow.dtype == np.float32
+    assert narrow._points.flags.f_contiguous
+    out = np.empty((1, 2000), np.float32)
+    narrow.fill(np.array([11]), out, np.array([0]))
+    exact = gram.block(np.array([11]))[0]
+    assert np.all(np.abs(out[0] - exact) <= narrow.column_error)
