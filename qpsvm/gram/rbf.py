@@ -267,10 +267,15 @@ class RBF(PointGram):
         )
 
     def take(self, rows: NDArray[np.int64]) -> Gram:
-        """Return the Gram of the points `rows`; their unit is that of all points."""
+        """Return the Gram of the points `rows`; their unit is that of all points.
+
+        Packed points stand for themselves: no other copy of them is made.
+        """
         unit = None if self._unit is None else self._unit.take(rows)
         still = {"_mean": 0.0} if isinstance(self._mean, float) else {}
-        return self._over(self.X[rows], self.gamma, {"_unit": unit, **still})
+        packed = unit is not None and isinstance(unit.points, Bits)
+        X = unit.points.astype(self.dtype) if packed else self.X[rows]  # type: ignore[union-attr]
+        return self._over(X, self.gamma, {"_unit": unit, **still})
 
     def narrow(self) -> Gram:
         """Return a Gram of columns in float32, where that keeps three digits of K.
