@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from qpsvm.certificate import Certified
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
-from qpsvm.forms import EPS, QP, Form
+from qpsvm.forms import EPS, HINGE, QP, Form
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import _slices
 from qpsvm.gram.cached import Cached
@@ -143,8 +143,9 @@ class Merging:
 def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | None:
     """Return how copies among the points of a problem are merged, or None where they are not.
 
-    Where it was not `asked` for, the points must be many and their copies worth it. The distinct points
-    may take as much of the memory as shorter columns leave.
+    Where it was not `asked` for, the points must be many, their copies worth it, and no hinge problem on
+    a factor, where the passes of a whole solve take as long. The distinct points may take as much of the
+    memory as shorter columns leave.
     """
     begun = time.perf_counter()
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
@@ -152,6 +153,8 @@ def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | N
     kernel = form.gram.kernel
     inner = kernel.gram if isinstance(kernel, Cached) else kernel
     if not isinstance(inner, PointGram) or form.m < (2 if asked else FEW):
+        return None
+    if not asked and isinstance(form.domain, HINGE) and inner.factor() is not None:
         return None
     points = _points(inner)
     copies = equal_points(points, _kinds(form), 1 if asked else int(WORTH * form.m))

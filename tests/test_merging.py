@@ -165,6 +165,8 @@ def test_auto_merges_where_it_pays_and_says_so():
     assert "merged" not in solve(HingeDual(RBF(X[few], 0.3), y[few], 2.0)).counters
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0), merge=False).counters
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0), "smo").counters
+    assert "merged" not in solve(HingeDual(Linear(X), y, 2.0)).counters
+    assert "merged" in solve(L2SVMDual(Linear(X), y, 2.0)).counters
     K = RBF(X, 0.3).block(np.arange(FEW))
     assert "merged" not in solve(HingeDual(K, y, 2.0)).counters
     X[: FEW - 40] += 1e-3 * np.random.default_rng(0).standard_normal((FEW - 40, 6))
@@ -307,7 +309,7 @@ def test_all_points_are_one(classes):
     problems = [
         L2SVMDual(RBF(X, 1.0), y, 2.0),
         HingeDual(RBF(X, 1.0), y, 2.0),
-        HingeDual(Linear(X), y, 2.0, bias=False),
+        HingeDual(RBF(X, 1.0), y, 2.0, bias=False),
         MEBDual(RBF(X, 1.0)),
         OneClassDual(RBF(X, 1.0), 0.2),
         SVDDDual(Linear(X), 0.01),
