@@ -64,8 +64,8 @@ def solve(
     merge : bool, optional
         Whether points with the same coordinates and label are solved as one; the answer is one over
         all points, and as exact. By default where ``method="auto"``, on 1,000 points and more of
-        which a twentieth are copies; True: any, whatever the method. Nothing is merged where the Gram
-        does not hold points, or where there is no memory for the distinct ones.
+        which a twentieth are copies; True: any, whatever the method. Nothing is merged where there
+        is no QP on a Gram of points, or no memory for the distinct ones.
     original : bool
         On a `LowRank` Gram: also certify the answer in the problem on the kernel behind it, as
         `Result.original`. It costs a pass over the kernel columns of the support.

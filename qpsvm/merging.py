@@ -143,9 +143,8 @@ class Merging:
 def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | None:
     """Return how copies among the points of a problem are merged, or None where they are not.
 
-    Where it was not `asked` for, the points must be many, their copies worth it, and no hinge problem on
-    a factor, where the passes of a whole solve take as long. The distinct points may take as much of the
-    memory as shorter columns leave.
+    Where it was not `asked` for, the points must be many, their copies worth it, and the problem no quick
+    one: see `_quick`. The distinct points may take as much of the memory as shorter columns leave.
     """
     begun = time.perf_counter()
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
@@ -154,7 +153,7 @@ def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | N
     inner = kernel.gram if isinstance(kernel, Cached) else kernel
     if not isinstance(inner, PointGram) or form.m < (2 if asked else FEW):
         return None
-    if not asked and isinstance(form.domain, HINGE) and inner.factor() is not None:
+    if not asked and _quick(form):
         return None
     points = _points(inner)
     copies = equal_points(points, _kinds(form), 1 if asked else int(WORTH * form.m))
@@ -175,6 +174,15 @@ def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | N
     gram = replace(form.gram, kernel=reduced, sign=form.gram.sign[first], ridge=ridge)
     small = replace(form, gram=gram, linear=form.linear[first], domain=domain)
     return Merging(form, small, copies, part, total, rank, n_bytes, time.perf_counter() - begun)
+
+
+def _quick(qp: QP) -> bool:
+    """Return whether a few passes over the points solve a problem: to find copies takes as many.
+
+    So it is on a factor, but for the L2-SVM's ridge.
+    """
+    light = isinstance(qp.domain, SimplexProduct) and not qp.gram.ridge.any()
+    return qp.gram.kernel.factor() is not None and (light or isinstance(qp.domain, HINGE))
 
 
 def equal_points(points: Points, kinds: list[NDArray[Any]], least: int) -> Copies | None:
