@@ -161,12 +161,12 @@ def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | N
     if copies is None or shares is None:
         return None
     share = len(copies.first) / form.m
-    n_bytes = int(_n_bytes(points) * share)
+    n_bytes = int(_n_bytes(points if inner.dtype == np.float64 else inner.X) * share)
     reduced: Gram | None = None
     if isinstance(kernel, Cached):
         reduced = kernel.reduced(copies.first)
     elif n_bytes <= (1.0 - share) * memory_limit:
-        reduced = kernel.take(copies.first)
+        reduced = kernel.lean(copies.first)
     if reduced is None:
         return None
     first, (part, total, domain, ridge) = copies.first, shares

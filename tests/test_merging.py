@@ -346,4 +346,11 @@ def test_packed_points_are_merged_and_taken_without_their_coordinates():
     rows = np.arange(5)
     dense = RBF(X[merged.copies.first], 0.5).block(rows)
     np.testing.assert_allclose(merged.small.gram.kernel.block(rows), dense, rtol=1e-12)
-    assert solve(problem, tol=TOL).converged
+    for given in (X, X.astype(np.float32), sp.csr_matrix(X)):
+        result = solve(L2SVMDual(RBF(given, 0.5), y, 1.0), tol=TOL)
+        assert result.converged and result.counters["merged"] == 3000 - n
+        assert result.model.decision_function(X[:9]).shape == (9,)
+    lean, taken = (getattr(problem.K, how)(merged.copies.first) for how in ("lean", "take"))
+    assert lean.X.shape == taken.X.shape and lean.wide() is lean
+    np.testing.assert_array_equal(lean.column_error, taken.column_error)
+    np.testing.assert_array_equal(lean.narrow().block(rows), taken.narrow().block(rows))

@@ -267,15 +267,17 @@ class RBF(PointGram):
         )
 
     def take(self, rows: NDArray[np.int64]) -> Gram:
-        """Return the Gram of the points `rows`; their unit is that of all points.
-
-        Packed points stand for themselves: no other copy of them is made.
-        """
+        """Return the Gram of the points `rows`; their unit is that of all points."""
         unit = None if self._unit is None else self._unit.take(rows)
         still = {"_mean": 0.0} if isinstance(self._mean, float) else {}
-        packed = unit is not None and isinstance(unit.points, Bits)
-        X = unit.points.astype(self.dtype) if packed else self.X[rows]  # type: ignore[union-attr]
-        return self._over(X, self.gamma, {"_unit": unit, **still})
+        return self._over(self.X[rows], self.gamma, {"_unit": unit, **still})
+
+    def lean(self, rows: NDArray[np.int64]) -> Gram:
+        """Return the Gram of the points `rows`; packed ones in float64 without their coordinates."""
+        unit = None if self._unit is None else self._unit.take(rows)
+        if unit is None or not isinstance(unit.points, Bits) or self.dtype != np.float64:
+            return self.take(rows)
+        return self._over(unit.points.astype(self.dtype), self.gamma, {"_unit": unit, "_mean": 0.0})
 
     def narrow(self) -> Gram:
         """Return a Gram of columns in float32, where that keeps three digits of K.
