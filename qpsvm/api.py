@@ -117,7 +117,7 @@ def solve(
     begun = time.perf_counter()
     memory = default_memory_limit() if memory_limit is None else memory_limit
     choice = find(problem, method, options, merge, memory)
-    declared, merging, name, reason, solver = choice
+    declared, name, reason, solver, merging = choice
     form, start = choice.form, None if x0 is None else problem.start(declared, x0)
     if merging is not None:  # it counts
         start, callback = merging.start(start), merging.callback(callback)

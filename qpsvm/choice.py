@@ -54,10 +54,10 @@ class Choice(NamedTuple):
     """What solves a problem."""
 
     declared: Form
-    merging: Merging | None  # of copies among its points
     name: str
     reason: str
     solver: Any
+    merging: Merging | None  # of copies among its points
 
     @property
     def form(self) -> Form:
@@ -113,7 +113,7 @@ def find(
         raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")
     if method == "auto" and found is not None:
         reason += f"; {found.n_copies:,} of {declared.m:,} points are copies of others, merged"
-    return Choice(declared, found, name, reason, solver)
+    return Choice(declared, name, reason, solver, found)
 
 
 def auto(qp: Form | None) -> tuple[str, str]:
