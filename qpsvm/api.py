@@ -9,6 +9,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from qpsvm import original as exact
 from qpsvm.choice import check_problem, find
 from qpsvm.errors import InputError, check_choice, check_number
@@ -29,6 +31,7 @@ def solve(
     verbose: bool | str = False,
     seed: int = 0,
     memory_limit: int | None = None,
+    merge: bool | None = None,
     original: bool = False,
     polish: bool | str = False,
     **options: Any,
@@ -58,6 +61,11 @@ def solve(
         Seed of all that is drawn at random.
     memory_limit : int, optional
         Bytes for held kernel columns; by default a quarter of the machine's memory.
+    merge : bool, optional
+        Whether points with the same coordinates and label are solved as one; the answer is one over
+        all points, and as exact. By default where ``method="auto"``, on 1,000 points and more of
+        which a twentieth are copies; True: any, whatever the method. Nothing is merged where there
+        is no QP on a Gram of points, or no memory for the distinct ones.
     original : bool
         On a `LowRank` Gram: also certify the answer in the problem on the kernel behind it, as
         `Result.original`. It costs a pass over the kernel columns of the support.
@@ -92,11 +100,12 @@ def solve(
         raise InputError(f"callback must be callable as callback(progress); got {callback!r}")
     if memory_limit is not None:
         check_number("memory_limit", memory_limit, low=1, integer=True)
+    check_choice("merge", merge, (None, True, False))
     check_choice("original", original, (True, False))
     if polish:
         common: dict[str, Any] = {
             "max_iter": max_iter, "callback": callback, "verbose": verbose, "seed": seed,
-            "memory_limit": memory_limit,
+            "memory_limit": memory_limit, "merge": merge,
         }  # fmt: skip
         return _polished(problem, method, polish, x0, tol, time_limit, common, options)
     true = exact.original(problem) if original else None
@@ -106,10 +115,15 @@ def solve(
     from qpsvm.relay import Leg, lent, relay
 
     begun = time.perf_counter()
-    form, name, reason, solver = find(problem, method, options)
-    start = None if x0 is None else problem.start(form, x0)
-    budget = solver.default_max_iter(form) if max_iter is None else max_iter
     memory = default_memory_limit() if memory_limit is None else memory_limit
+    choice = find(problem, method, options, merge, memory)
+    declared, name, reason, solver, merging = choice
+    form, start = choice.form, None if x0 is None else problem.start(declared, x0)
+    if merging is not None:  # it counts
+        start, callback = merging.start(start), merging.callback(callback)
+        memory = max(1, memory - merging.n_bytes)
+        time_limit = None if time_limit is None else max(0.0, time_limit - merging.seconds)
+    budget = solver.default_max_iter(form) if max_iter is None else max_iter
     threads = alone() if form.m <= SMALL else nullcontext()
     with threads, shown(verbose, callback, name) as watch:
         limits = Limits(tol, budget, time_limit, watch)
@@ -118,12 +132,17 @@ def solve(
             outcome, (name, solver, reason) = relay(form, leg, start, limits, memory, seed)
         else:
             outcome = lent(form, solver, start, limits, memory, seed)
-    x, dual, model = problem.recover(form, outcome.certified)
+    certified, counters = outcome.certified, outcome.counters
+    if merging is not None:
+        certified, counters = merging.certified(certified), counters | {"merged": merging.n_copies}
+    x, dual, model = problem.recover(declared, certified)
+    if merging is not None:
+        model = merging.model(model, problem.support(declared, np.ones(declared.m)))
     timings = dict(outcome.timings)
     judged = None
     if true is not None:
         before = time.perf_counter()
-        judged = exact.judged(true, outcome.certified.x, tol)
+        judged = exact.judged(true, certified.x, tol)
         timings["original"] = time.perf_counter() - before
     total = time.perf_counter() - begun
     setup = total - sum(
@@ -133,14 +152,14 @@ def solve(
         x=x,
         dual=dual,
         status=outcome.status,
-        certificate=outcome.certified.certificate,
+        certificate=certified.certificate,
         model=model,
-        support=problem.support(form, outcome.certified.x),
+        support=problem.support(declared, certified.x),
         n_iter=outcome.n_iter,
         history=outcome.history,
         timings=dict(timings, setup=setup, total=total),
         method=name,
-        counters=outcome.counters,
+        counters=counters,
         original=judged,
         reason=reason,
     )
@@ -158,7 +177,7 @@ def _polished(
 ) -> Result:
     """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
     true = exact.original(problem)
-    _, by, *_ = find(true, polish if isinstance(polish, str) else "auto", {})
+    by = find(true, polish if isinstance(polish, str) else "auto", {}).name
     begun = time.perf_counter()
     rough = min(tol, ROUGH)
     first = solve(problem, method, x0=x0, tol=rough, time_limit=time_limit, **common, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from qpsvm.gram import SignedGram
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.precomputed import Precomputed
 from qpsvm.margin import MarginProblem
+from qpsvm.merging import Merging, merging
 
 LARGE = 1000
 """Points from which ``method="auto"`` prefers blocks of columns to single ones."""
@@ -54,8 +55,29 @@ def methods(problem: Formulation) -> list[str]:
     return [name for name, entry in METHODS.items() if any(map(entry.fits, forms))]
 
 
-def find(problem: Formulation, method: str, options: dict[str, Any]) -> Any:
-    """Return the form, the name, why it was picked and the solver.
+class Choice(NamedTuple):
+    """What solves a problem."""
+
+    declared: Form
+    name: str
+    reason: str
+    solver: Any
+    merging: Merging | None  # of copies among its points
+
+    @property
+    def form(self) -> Form:
+        """The form that is solved: over distinct points, where copies are merged."""
+        return self.declared if self.merging is None else self.merging.small
+
+
+def find(
+    problem: Formulation,
+    method: str,
+    options: dict[str, Any],
+    merge: bool | None = False,
+    memory_limit: int = 0,
+) -> Choice:
+    """Return what solves a problem.
 
     Raises
     ------
@@ -66,16 +88,21 @@ def find(problem: Formulation, method: str, options: dict[str, Any]) -> Any:
     """
     from qpsvm.solvers import METHODS
 
-    form, name, reason = None, method, ""
+    found, name, reason = None, method, ""
+    declared: Form | None = None
     if method == "auto":
-        form = problem.as_qp() or problem.as_margin()
-        name, reason = auto(form)
+        declared = problem.as_qp() or problem.as_margin()
+        if merge or merge is None:
+            found = merging(declared, memory_limit, asked=bool(merge))
+        name, reason = auto(declared if found is None else found.small)
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(key) for key in ("auto", *METHODS))
         raise InputError(f"method must be one of {known}; got {method!r}")
     entry = METHODS[name]
-    if form is None:
-        form = problem.as_margin() if entry.form is MarginProblem else problem.as_qp()
+    if declared is None:
+        declared = problem.as_margin() if entry.form is MarginProblem else problem.as_qp()
+        found = merging(declared, memory_limit, asked=True) if merge else None
+    form = declared if found is None else found.small
     maker = None if form is None else entry.maker(form)
     make = maker or entry.solver
     try:
@@ -85,11 +112,13 @@ def find(problem: Formulation, method: str, options: dict[str, Any]) -> Any:
         raise InputError(
             f"options of method {name!r} are {settings}; got {sorted(options)}"
         ) from None
-    if maker is None:
+    if maker is None or declared is None:
         what = type(problem).__name__
         fitting = ", ".join(repr(key) for key in methods(problem))
         raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")
-    return form, name, reason, solver
+    if method == "auto" and found is not None:
+        reason += f"; {found.n_copies:,} of {declared.m:,} points are copies of others, merged"
+    return Choice(declared, name, reason, solver, found)
 
 
 def auto(qp: Form | None) -> tuple[str, str]:

@@ -17,7 +17,7 @@ LAYERS = (
     {"forms"},
     {"margin"},
     {"certificate", "models"},
-    {"formulations", "solvers"},
+    {"formulations", "solvers", "merging"},
     {"loop", "display", "original", "choice"},
     {"relay"},
     {"api"},

@@ -253,7 +253,11 @@ def test_the_automatic_choice_says_why(clouds):
     for problem, method, reason in (
         (HingeDual(RBF(X), y), "smo", "below 1,000 points"),
         (HingePrimal(X, y), "crsvm", "factor"),
-        (MEBDual(RBF(np.tile(X, (9, 1)))), "decomposition", "from 1,000 points on"),
+        (
+            MEBDual(RBF(np.vstack([X + k for k in range(9)]))),
+            "decomposition",
+            "from 1,000 points on",
+        ),
     ):
         result = solve(problem)
         assert result.method == method and reason in result.reason

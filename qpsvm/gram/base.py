@@ -90,6 +90,10 @@ class Gram(ABC):
     def take(self, rows: NDArray[np.int64]) -> Gram:
         """Return the Gram of the points `rows`."""
 
+    def lean(self, rows: NDArray[np.int64]) -> Gram:
+        """Return the Gram of the points `rows` for a solve: it need not judge new points."""
+        return self.take(rows)
+
     @abstractmethod
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return k(points, columns) in float64 for new points, shape (n, len(columns))."""

@@ -15,6 +15,8 @@ from qpsvm.errors import InputError, check_number
 from qpsvm.gram.base import Gram
 from qpsvm.gram.columns import ColumnStore
 
+_PRIVATE = ("_stores", "_reduced", "_lock")
+
 
 @dataclass(frozen=True, eq=False)
 class Cached(Gram):
@@ -43,11 +45,12 @@ class Cached(Gram):
 
     def _forget(self) -> None:
         object.__setattr__(self, "_stores", [])
+        object.__setattr__(self, "_reduced", [])
         object.__setattr__(self, "_lock", threading.Lock())
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the description, not the columns."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_stores", "_lock")}
+        return {k: v for k, v in self.__dict__.items() if k not in _PRIVATE}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore with an empty store."""
@@ -82,6 +85,19 @@ class Cached(Gram):
         """Return the Gram behind, restricted; columns of a restriction are not kept."""
         return self.gram.take(rows)
 
+    def reduced(self, rows: NDArray[np.int64]) -> Cached | None:
+        """Return the Gram of the points `rows`, which keeps its columns as this one does.
+
+        None where columns over all points, or other ones, are held: the memory is for one store.
+        """
+        with self._lock:  # type: ignore[attr-defined]
+            kept: list[tuple[NDArray[np.int64], Cached]] = self._reduced  # type: ignore[attr-defined]
+            if self._stores:  # type: ignore[attr-defined]
+                return None
+            if not kept:
+                kept.append((rows, Cached(self.gram.lean(rows), self.memory_limit)))
+            return kept[0][1] if np.array_equal(kept[0][0], rows) else None
+
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Evaluate the Gram behind at new points."""
         return self.gram.cross(points, columns)
@@ -106,6 +122,7 @@ class Cached(Gram):
         with self._lock:  # type: ignore[attr-defined]
             stores: list[ColumnStore] = self._stores  # type: ignore[attr-defined]
             if not stores:
+                self._reduced.clear()  # type: ignore[attr-defined]
                 with self.gram.hold(self.memory_limit) as store:
                     store.lasting = True
                     stores.append(store)

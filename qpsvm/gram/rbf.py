@@ -286,6 +286,13 @@ class RBF(PointGram):
         still = {"_mean": 0.0} if isinstance(self._mean, float) else {}
         return self._over(self.X[rows], self.gamma, {"_unit": unit, **still})
 
+    def lean(self, rows: NDArray[np.int64]) -> Gram:
+        """Return the Gram of the points `rows`; packed ones in float64 without their coordinates."""
+        unit = None if self._unit is None else self._unit.take(rows)
+        if unit is None or not isinstance(unit.points, Bits) or self.dtype != np.float64:
+            return self.take(rows)
+        return self._over(unit.points.astype(self.dtype), self.gamma, {"_unit": unit, "_mean": 0.0})
+
     def narrow(self) -> Gram:
         """Return a Gram of columns in float32, where that keeps three digits of K.
 
