@@ -110,8 +110,7 @@ class Decomposition(OnCore):
         """Let violators enter the core and solve over the core; one iteration a call."""
         pair = state.pair
         low, high = _extremes(pair.s, pair.grow, pair.shrink)
-        with np.errstate(invalid="ignore"):  # a diverging gradient is noticed here
-            violation = float(np.max(high - low))
+        violation = _apart(low, high)
         if np.isnan(violation):
             return Reply(0, Stop.NUMERICAL)
         if violation <= 0.0:  # -inf where none can grow, or none can shrink
@@ -134,8 +133,7 @@ class Decomposition(OnCore):
         moved = solve_core(problem, state, max(share * violation, noise))
         if not moved:
             return Reply(1, Stop.STALLED)
-        low, high = _extremes(pair.s, pair.grow, pair.shrink)
-        violation = float(np.max(high - low))
+        violation = _apart(*_extremes(pair.s, pair.grow, pair.shrink))
         if violation > LESS * state.looked:
             return Reply(1, Stop.BUDGET)
         state.looked = violation
@@ -158,6 +156,12 @@ class Decomposition(OnCore):
 def _extremes(s: Any, grow: Any, shrink: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the least s that can grow and the greatest that can shrink, of each group."""
     return np.min(s + grow, axis=1), np.max(s - shrink, axis=1)
+
+
+@np.errstate(invalid="ignore")  # a diverging gradient is noticed by this
+def _apart(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+    """Return the greatest violation of a group."""
+    return float(np.max(high - low))
 
 
 def _worst(
