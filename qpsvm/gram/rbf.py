@@ -37,7 +37,7 @@ FILL_ENTRIES = 1 << 19
 FILL_ROWS = 1 << 14
 """Most points of such a block."""
 
-STRIP, STRIP_ENTRIES = 256, 1 << 16
+STRIP, STRIP_ENTRIES = 256, 1 << 17
 """Points that are multiplied and swept at a time: so many, or so many entries where columns are few.
 
 Products of few features come twice as fast as in blocks of 2,000 points, and stay in cache.
@@ -256,8 +256,11 @@ class RBF(PointGram):
         points, norms = self._points, self._norms
         few, a = points[columns], norms[columns]
         m = self.m if rows is None else len(rows)
-        width = min(FILL_ROWS, max(512, FILL_ENTRIES // len(columns)))
+        widest = min(FILL_ROWS, max(512, FILL_ENTRIES // len(columns)))
+        two = 2 if len(columns) * m >= FUSED else 1
+        width = -(-m // (two * -(-m // (two * widest))))  # alike, so that threads end together
         strip = max(STRIP, STRIP_ENTRIES // len(columns))
+        strip = -(-width // -(-width // strip))
 
         def piece(start: int) -> None:
             stop = min(start + width, m)

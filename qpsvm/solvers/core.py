@@ -23,6 +23,7 @@ class CoreState:
     core: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by entry
     block: NDArray[np.floating] | None = None  # K over the core, in its leading part
     n_pairs: int = 0  # SMO steps
+    looked: float = np.inf  # the violation at which the bounds were last worth a look
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
     error: NDArray[np.float64] = field(init=False)  # bound on that of `product` when it was set...
     moved: float = 0.0  # ... the sum of the sizes of all changes of x since ...

@@ -35,9 +35,14 @@ from qpsvm.solvers.starts import for_pairs
 NARROW = 2000
 """Points from which the steps use columns in float32."""
 
-FEWEST = 96
-"""Coordinates that may always enter; beyond these a third as many as have weight, for the first
-violators are of a kind, and most of them leave again."""
+BY_COLUMNS, BY_ENTRIES = (96, 1 / 3, 384), (384, 1.0, 1000)
+"""Coordinates that may always enter, beyond these the share of the number that have weight, and the
+most: where each costs a column, and where it costs entries among the core alone. The first violators
+are of a kind, and most of them leave again."""
+
+LESS, PERIOD = 0.7, 4
+"""Share of the violation at the last look at the bounds from which they are worth another one, and
+iterations after which they are looked at anyway."""
 
 MARGIN = 0.1
 """A coordinate at a bound stays while a tenth of the violation would make a pair want it."""
@@ -65,10 +70,10 @@ class Decomposition(OnCore):
         over all points at which the iteration began.
     """
 
-    entering: int = 384
-    least: float = 0.4
+    entering: int = 1000
+    least: float = 0.5
     largest: int = 4096
-    inner_tol: float = 0.2
+    inner_tol: float = 0.3
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
 
@@ -105,8 +110,7 @@ class Decomposition(OnCore):
         """Let violators enter the core and solve over the core; one iteration a call."""
         pair = state.pair
         low, high = _extremes(pair.s, pair.grow, pair.shrink)
-        with np.errstate(invalid="ignore"):  # a diverging gradient is noticed here
-            violation = float(np.max(high - low))
+        violation = _apart(low, high)
         if np.isnan(violation):
             return Reply(0, Stop.NUMERICAL)
         if violation <= 0.0:  # -inf where none can grow, or none can shrink
@@ -117,7 +121,7 @@ class Decomposition(OnCore):
         if len(outside):
             bar = self.least * violation
             held = problem.store.slot[outside] >= 0
-            few = min(self.entering, max(FEWEST, int(np.count_nonzero(pair.x)) // 3))
+            few = self._few(problem.store, pair)
             for some, size in ((outside[~held], few), (outside[held], self.largest // 4)):
                 new = some[_worst(pair, some, low + bar, high - bar, size)]
                 enter(problem, state, new)
@@ -127,11 +131,22 @@ class Decomposition(OnCore):
         few = len(state.core) - before < SETTLED * len(state.core)
         share = self.inner_tol * (SHARPER if few else 1.0)
         moved = solve_core(problem, state, max(share * violation, noise))
-        return Reply(1, Stop.BUDGET if moved else Stop.STALLED)
+        if not moved:
+            return Reply(1, Stop.STALLED)
+        violation = _apart(*_extremes(pair.s, pair.grow, pair.shrink))
+        if violation > LESS * state.looked:
+            return Reply(1, Stop.BUDGET)
+        state.looked = violation
+        return Reply(1, Stop.NEWS)
+
+    def _few(self, store: ColumnStore, pair: PairState) -> int:
+        """Return how many may enter whose columns are not held."""
+        fewest, share, most = BY_COLUMNS if store.patience < 0 else BY_ENTRIES
+        return min(self.entering, most, max(fewest, int(share * np.count_nonzero(pair.x))))
 
     def period(self, problem: QP) -> int:
-        """Return 1: an iteration solves a whole reduced problem."""
-        return 1
+        """Return a short period: an iteration solves a whole reduced problem."""
+        return PERIOD
 
     def default_max_iter(self, problem: QP) -> int:
         """Return a budget in which every coordinate could enter twice."""
@@ -141,6 +156,12 @@ class Decomposition(OnCore):
 def _extremes(s: Any, grow: Any, shrink: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the least s that can grow and the greatest that can shrink, of each group."""
     return np.min(s + grow, axis=1), np.max(s - shrink, axis=1)
+
+
+@np.errstate(invalid="ignore")  # a diverging gradient is noticed by this
+def _apart(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+    """Return the greatest violation of a group."""
+    return float(np.max(high - low))
 
 
 def _worst(
