@@ -21,8 +21,8 @@ class Certified(NamedTuple):
     held: Held | None = None  # products of which some were left as a method maintains them
 
 
-MOST = 0.7
-"""Share of the points from which all are looked at."""
+MOST = 0.9
+"""Share of the points of weight zero from which all are looked at."""
 
 
 def certify(
@@ -89,17 +89,21 @@ def seen(
     Both are None where all points are to be evaluated: where that is most of them, where the domain
     does not say what is reached, or where a fresh value refutes the bound.
     """
-    error = held.error + float(np.linalg.norm(x - held.x, 1)) * problem.scale
-    roundoff, product = problem.entry_roundoff(x), held.product - error
+    away = float(np.linalg.norm(x - held.x, 1)) * problem.scale
+    error = held.error + away
+    support, fresh, roundoff = x != 0, np.zeros(problem.m, bool), problem.entry_roundoff(x)
+    n, known = np.count_nonzero(support), support
+    product = np.where(support, held.product, held.product - error)
     if not np.isfinite(product).all():
         return None, None
-    fresh, known = np.zeros(problem.m, bool), x != 0
-    product[known] = held.product[known]
     while True:
         reached = problem.reached(x, product, known)
-        if reached is None or np.count_nonzero(reached | fresh) > MOST * problem.m:
+        if reached is None:
             return None, None
+        n_more = np.count_nonzero(reached & ~support)
         rows = np.flatnonzero(reached & ~fresh)
+        if n_more >= MOST * (problem.m - n):
+            return None, None
         if not len(rows):
             break
         product[rows] = problem.gram.product(x, rows)

@@ -19,6 +19,8 @@ from qpsvm.gram.psd import is_psd
 from qpsvm.gram.quadratic import Residual
 
 EPS = float(np.finfo(np.float64).eps)
+MANY, FEW = 5000, 200
+"""Points from which a few of the support are asked first whether any margin is left, and how many."""
 HINGE = (BoxHyperplane, PenaltyBox)  # the domains of a hinge dual, with a free bias and without
 
 
@@ -280,7 +282,7 @@ class QP(Form):
         upper = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
         upper = max(upper + float(self.linear[some] @ xs) + self.constant, self.least)
         if isinstance(self.domain, HINGE):
-            gap, multipliers = self._hinge_gap(x, product, quadratic, upper)
+            gap, multipliers = self._hinge_gap(x, product, quadratic, upper, some)
         else:
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
@@ -301,21 +303,33 @@ class QP(Form):
         return self.domain.separable_gap(x, slope, self.gram.ridge)
 
     def _hinge_gap(
-        self, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float, upper: float
+        self,
+        x: NDArray[np.float64],
+        product: NDArray[np.float64],
+        quadratic: float,
+        upper: float,
+        some: NDArray[np.int64],
     ) -> tuple[float, NDArray[np.float64]]:
         """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
 
         Either t = 1 with the slacks that this leaves, or t such that the least margin is 1 and no
         slack is left: the only one with infinite C, and the better one where C is large.
         """
-        assert isinstance(self.domain, HINGE)
-        least, bias = self.domain.cone_multiplier(product)
+        domain = self.domain
+        assert isinstance(domain, HINGE)
+        if domain.bounded:
+            slope = product + self.linear
+            gap, b = domain.separable_gap(x, slope, self.gram.ridge, some)
+            soft = gap, np.array([b[0] if len(b) else 0.0, 1.0])
+            few = some[:: 1 + len(some) // FEW]  # over all points the least margin is no greater
+            if self.m >= MANY and gap < np.inf and len(few):
+                if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
+                    return soft  # hard is infinite
+        least, bias = domain.cone_multiplier(product)
         t = 1.0 / least if least > 0 else np.inf
         hard = upper + (0.5 * t * t * quadratic if t and np.isfinite(t) else t) - self.constant
-        if self.domain.bounded:
-            gap, b = self.domain.separable_gap(x, product + self.linear, self.gram.ridge)
-            if gap <= hard or not t:
-                return gap, np.array([b[0] if len(b) else 0.0, 1.0])
+        if domain.bounded and (gap <= hard or not t):
+            return soft
         return hard, np.array([bias * t if t and np.isfinite(t) else np.sign(bias), t or 1.0])
 
     def feasible(

@@ -25,6 +25,8 @@ from qpsvm import (
 )
 from qpsvm.certificate import certify
 from qpsvm.forms import Held
+from qpsvm.gram import SignedGram, rbf
+from qpsvm.solvers.passes import accumulate
 
 M, COLUMNS = 1100, 130  # enough for compiled sweeps
 
@@ -44,6 +46,8 @@ def points(kind, d, rng):
         return (X > 0.5) * 0.3
     if kind == "CSR":
         return sp.csr_matrix(np.where(np.abs(X) > 1, X, 0))
+    if kind == "aligned":  # not centred, all products of one sign, nearly equal: errors add up
+        return sp.csr_matrix((1 + 1e-3 * np.abs(X)).astype(np.float32))
     return X.astype(np.float32) if kind == "float32" else X
 
 
@@ -59,7 +63,8 @@ def truth(X, columns):
 @pytest.mark.parametrize("rate", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("d", [1, 3, 60, 2000])
 @pytest.mark.parametrize(
-    "kind", ["normal", "far", "outliers", "clustered", "counts", "binary", "CSR", "float32"]
+    "kind",
+    ["normal", "far", "outliers", "clustered", "counts", "binary", "CSR", "aligned", "float32"],
 )
 def test_no_entry_of_a_column_is_off_by_more_than_its_bound(rng, kind, d, rate):
     """Columns in compiled code and in numpy, in float32 and float64; gamma from smooth to spiky."""
@@ -72,12 +77,53 @@ def test_no_entry_of_a_column_is_off_by_more_than_its_bound(rng, kind, d, rate):
     for kernel in (gram.narrow(), gram):
         bound = kernel.column_error
         assert bound.shape == (m,) and np.all(bound > 0)
+        evaluated = []
         for few in (columns, columns[:3]):
             K = np.empty((len(few), m), kernel.dtype)
             kernel.fill(few, K, np.arange(len(few)))
             assert np.all(np.abs(K - exact[: len(few)]) <= bound + slack)
+            evaluated.append(K[:3])
+        if kernel.relative_error is not None:
+            rows, factors = kernel.relative_error
+            relative = rows * factors[columns[:3], None]
+            for K in evaluated:
+                for other in (*evaluated, exact[:3]):
+                    error = np.where(relative > 0, np.abs(K - exact[:3]), 0)
+                    assert np.all(error <= relative * other + 2 * kernel.error + 2.0**-124 + slack)
     if kind == "normal" and rate == 1.0:  # of use: not much above what rounding does
         assert np.max(gram.narrow().column_error) < 1e-6 * (d + 30)
+        rows, factors = gram.narrow().relative_error
+        assert np.median(rows) * np.max(factors) < 1e-6 * (d + 30)
+
+
+@pytest.mark.parametrize("kind", ["normal", "outliers", "aligned"])
+def test_sums_of_columns_are_off_by_no_more_than_the_sizes_that_come_along(rng, kind, monkeypatch):
+    """Columns that are summed up as they are evaluated, and held ones; weights of both signs."""
+    monkeypatch.setattr(rbf, "FEW", 0)  # sums in compiled code, though points are few
+    X = points(kind, 60, rng)
+    kernel = RBF(X.astype(np.float32), 1e-2 if kind == "aligned" else 1e-2 / 60)
+    columns = rng.permutation(M)[:COLUMNS]
+    weights = rng.standard_normal(COLUMNS) * 10.0 ** rng.uniform(-6, 0, COLUMNS)
+    exact = np.exp(-kernel.gamma * truth(kernel.X, columns))
+    rows, factors = kernel.relative_error
+    known = factors[columns] > 0
+    sizes = (np.abs(weights) * factors[columns]) @ exact
+    off = 1 + rows * np.max(factors)  # sizes are of entries as they were evaluated
+    slack = 1e-12 * np.sum(np.abs(weights)) + 1.001 * np.abs(weights) @ (exact * ~known[:, None])
+    with kernel.hold(1 << 30) as store:
+        store.ensure(columns)
+        signed = SignedGram(kernel, np.ones(M), np.zeros(M))
+        for held in (True, False):
+            out, size = np.zeros(M), np.zeros(M)
+            if held:
+                cols, z = signed.columns(store), np.ones(M)
+                accumulate(cols, columns, weights, z, out, factors[columns], size)
+            else:
+                kernel.add(columns, weights, out, size=size)
+            assert np.all(1.001 * size * off >= sizes) and np.all(size <= 2 * sizes * off + slack)
+            bound = 1.001 * (rows + kernel.sum_error) * size + slack
+            assert np.all(np.abs(out - weights @ exact) <= bound)
+            assert kind != "normal" or np.median(bound) < 1e-4 * np.median(sizes)
 
 
 def test_columns_of_other_kernels_have_no_bound(rng):

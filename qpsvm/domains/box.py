@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.domains.base import Domain, OracleDomain, check_size
+from qpsvm.domains.box_hyperplane import slack_gap
 from qpsvm.errors import InputError, check_finite
 
 Vector = NDArray[np.float64]
@@ -140,10 +141,11 @@ class PenaltyBox(Domain):
         """Return the upper bound where g < 0 and 0 elsewhere."""
         return np.where(g < 0.0, self.upper, 0.0)
 
-    def separable_gap(self, x: Vector, g: Vector, d: Vector) -> tuple[float, Vector]:
+    def separable_gap(
+        self, x: Vector, g: Vector, d: Vector, support: NDArray[np.int64] | None = None
+    ) -> tuple[float, Vector]:
         """Return sum (upper - x) max(0, -g) + x max(0, g), for d = 0."""
-        gap = (self.upper - x) @ np.maximum(-g, 0.0) + x @ np.maximum(g, 0.0)
-        return float(gap), np.empty(0)
+        return slack_gap(x, self.upper, g, support), np.empty(0)
 
     def reached(
         self, g: Vector, multipliers: Vector, known: NDArray[np.bool_]

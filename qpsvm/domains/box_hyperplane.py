@@ -58,10 +58,10 @@ class BoxHyperplane(Domain):
         The function is convex and piecewise linear with breakpoints -y_i g_i; passing one raises
         its slope by upper_i. The answer is the first breakpoint after which the slope is >= 0.
         """
-        breakpoints = -self.y * g
+        breakpoints = self.y * g
+        np.negative(breakpoints, out=breakpoints)
         if self._uniform:  # the n-th smallest, n the number of y = +1: no sort is needed
-            nth = max(0, int(np.count_nonzero(self.classes[0])) - 1)
-            return float(np.partition(breakpoints, nth)[nth])
+            return nth_smallest(breakpoints, max(1, int(np.count_nonzero(self.classes[0]))))
         upper, below = self.upper, -float(np.sum(self.upper[self.y > 0]))
         total = below + float(np.sum(upper))
         enough = -1e-12 * total if total > 0 else total
@@ -98,13 +98,17 @@ class BoxHyperplane(Domain):
         return v
 
     def separable_gap(
-        self, x: NDArray[np.float64], g: NDArray[np.float64], d: NDArray[np.float64]
+        self,
+        x: NDArray[np.float64],
+        g: NDArray[np.float64],
+        d: NDArray[np.float64],
+        support: NDArray[np.int64] | None = None,
     ) -> tuple[float, NDArray[np.float64]]:
         """Return sum (upper - x) max(0, -s) + x max(0, s), s = g + b y, and b, for d = 0."""
         b = self.best_multiplier(g)
-        slack = g + b * self.y
-        gap = (self.upper - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0)
-        return float(gap), np.array([b])
+        slack = b * self.y
+        slack += g
+        return slack_gap(x, self.upper, slack, support), np.array([b])
 
     def reached(
         self,
@@ -160,6 +164,38 @@ class BoxHyperplane(Domain):
     def take(self, rows: NDArray[np.int64]) -> BoxHyperplane:
         """Return the same constraints on the coordinates `rows`."""
         return BoxHyperplane(self.upper[rows], self.y[rows])
+
+
+def nth_smallest(values: NDArray[np.float64], n: int) -> float:
+    """Return the n-th smallest of the values, n = 1 the least.
+
+    Of many, those between two of a sample are looked through, if it turns out to be one of them.
+    """
+    if len(values) > MANY:
+        some = np.sort(values[:: len(values) // FEW])
+        middle, width = n * len(some) // len(values), len(some) // 16
+        low = some[max(0, middle - width)] if middle > width else -np.inf
+        high = some[middle + width] if middle + width < len(some) else np.inf
+        before = int(np.count_nonzero(values < low))
+        left = values[np.flatnonzero((values >= low) & (values <= high))]
+        if before < n <= before + len(left):
+            return float(np.partition(left, n - before - 1)[n - before - 1])
+    return float(np.partition(values, n - 1)[n - 1])
+
+
+def slack_gap(
+    x: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    slack: NDArray[np.float64],
+    support: NDArray[np.int64] | None,
+) -> float:
+    """Return sum (upper - x) max(0, -slack) + x max(0, slack), read where a term is not 0."""
+    if len(x) <= MANY:
+        return float((upper - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0))
+    under = np.flatnonzero(~(slack >= 0.0))  # NaN counts
+    some = np.flatnonzero(x != 0) if support is None else support
+    gap = float((x[under] - upper[under]) @ slack[under])
+    return gap + float(x[some] @ np.maximum(slack[some], 0.0))
 
 
 def balance(x: NDArray[np.float64], classes: Sequence[NDArray[Any]]) -> tuple[float, float]:

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from qpsvm.domains.base import Domain, project_simplex
 from qpsvm.errors import InputError
 
+EPS = float(np.finfo(np.float64).eps)
+MANY = 5000
+"""Points from which the level over the support says first which others may lie below the water."""
+
 COMPILED = 20_000
 """Points from which several simplices are looked at by compiled code, in one pass."""
 
@@ -71,9 +75,14 @@ class SimplexProduct(Domain):
         low, top = self._least(g, d)
         none = np.empty(0, np.int64)
         one = self.n_groups == 1
-        deep = np.flatnonzero(g < (top[0] if one else top[self.group])) if any(top > low) else none
         # few have weight, as few lie below the water: only these are read
         some = np.flatnonzero(x > 0) if support is None else support
+        for k in range(self.n_groups) if self.m >= MANY else ():
+            own = some if one else some[self.group[some] == k]
+            if top[k] > low[k] and len(own):  # over all points the water is no higher
+                level = water_level(g[own], d[own])
+                top[k] = min(top[k], level + 4.0 * EPS * max(abs(level), abs(low[k])))
+        deep = np.flatnonzero(g < (top[0] if one else top[self.group])) if any(top > low) else none
         for k in range(self.n_groups):
             below = deep if one else deep[self.group[deep] == k]
             rho = low[k] if top[k] <= low[k] else water_level(g[below], d[below], top[k])

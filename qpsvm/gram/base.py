@@ -75,11 +75,24 @@ class Gram(ABC):
         return -1
 
     def add(
-        self, columns: NDArray[np.int64], weights: NDArray[np.float64], out: NDArray[np.float64]
+        self,
+        columns: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        out: NDArray[np.float64],
+        *,
+        size: NDArray[np.float64] | None = None,
     ) -> None:
-        """Add the sum of k(column, all rows) by weight to `out`, entries as good as held ones."""
+        """Add the sum of k(column, all rows) by weight to `out`, entries as good as held ones.
+
+        And to `size`, if given, where there is a `relative_error`: at least the sum by the sizes of the
+        weights times the factors that it has for columns, but for a thousandth.
+        """
+        known = None if size is None else self.relative_error
         for at in _slices(len(columns), max(1, BLOCK_ENTRIES // self.m)):
-            out += weights[at] @ self.block(columns[at])
+            K = self.block(columns[at])
+            out += weights[at] @ K
+            if known is not None:
+                size += (np.abs(weights[at]) * known[1][columns[at]]) @ K
 
     @property
     def sum_error(self) -> float:
@@ -131,6 +144,16 @@ class Gram(ABC):
     @property
     def column_error(self) -> NDArray[np.float64] | None:
         """Bound on the error of an entry of a held column, for each row, shape (m,); None if unknown."""
+        return None
+
+    @property
+    def relative_error(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Bound on the error of an entry relative to it: factors for rows and for columns, shape (m,).
+
+        An entry of a held column is off by at most their product times the entry, as it is or as it is
+        evaluated again; the factor of a column is 0 where this is not known. None where it is known of
+        no column, or of no use: in float64.
+        """
         return None
 
     @property

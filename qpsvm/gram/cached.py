@@ -112,6 +112,11 @@ class Cached(Gram):
         """Return that of the Gram behind, whose columns are held."""
         return self.gram.column_error
 
+    @property
+    def relative_error(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return that of the Gram behind."""
+        return self.gram.relative_error
+
     def factor(self) -> Any:
         """Return the factor of the Gram behind."""
         return self.gram.factor()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -108,6 +109,11 @@ class ColumnStore:
         """Bound on the error of an entry of a column, for each row, shape (m,); None if unknown."""
         return self._gram.column_error
 
+    @cached_property
+    def relative_error(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Factors for rows and columns that bound the error relative to the entry; None if unknown."""
+        return self._gram.relative_error
+
     @property
     def sum_error(self) -> float:
         """Bound on what `add` may lose beside the errors of columns, per unit of weight."""
@@ -147,10 +153,18 @@ class ColumnStore:
         return (self.slot[indices] < 0) & ~(again & often)
 
     def add(
-        self, indices: NDArray[np.int64], weights: NDArray[np.float64], out: NDArray[np.float64]
+        self,
+        indices: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        out: NDArray[np.float64],
+        *,
+        size: NDArray[np.float64] | None = None,
     ) -> None:
-        """Add the columns `indices` of K by weight to `out`; they are evaluated and not held."""
-        self._gram.add(indices, weights, out)
+        """Add the columns `indices` of K by weight to `out`; they are evaluated and not held.
+
+        And what bounds the error of that to `size`: see `Gram.add`.
+        """
+        self._gram.add(indices, weights, out, size=size)
         self._reads[indices] += 1
         self.n_computed += len(indices)
 

@@ -98,16 +98,31 @@ def gaussian_sums(
 
 
 def sums(
-    K: NDArray[np.floating], kind: Any, gamma: float, a: Vector, b: Vector, x: Vector, out: Vector
+    K: NDArray[np.floating],
+    kind: Any,
+    gamma: float,
+    a: Vector,
+    b: Vector,
+    x: Vector,
+    out: Vector,
+    factor: Vector | None = None,
+    size: Vector | None = None,
 ) -> None:
-    """Add x'V to `out` for the kernel values V of a block, computed as `kind`, in this thread."""
+    """Add x'V to `out` for the kernel values V of a block, computed as `kind`, in this thread.
+
+    In float32 and given `size`, also sum_i |x_i| factor_i V_ij to it, or little more. That is nearly free
+    where x is ordered by sign: then rows that are summed up before have one sign, and that sum is
+    multiplied by the greatest factor among them, so that they had better be of one factor, too.
+    """
     rate = -gamma * LOG2E
     if kind == np.float64:
         _sums(K, rate, a, b, x, out)
         return
     norms = a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)
     top = float(np.max(np.abs(x))) or 1.0  # weights beyond the range of float32 do not overflow
-    _sums32(K, np.float32(rate), *norms, (x / top).astype(np.float32), top, out)
+    turn = int(np.count_nonzero(x < 0.0))
+    factor, size = (x, out[:0]) if factor is None or size is None else (factor, size)
+    _sums32(K, np.float32(rate), *norms, (x / top).astype(np.float32), top, turn, out, factor, size)
 
 
 @vectorised
@@ -162,19 +177,31 @@ def _sums(K: Any, rate: Any, a: Any, b: Any, x: Any, out: Any) -> None:
 
 
 @summing
-def _sums32(K: Any, rate: Any, a: Any, b: Any, x: Any, top: float, out: Any) -> None:
+def _sums32(
+    K: Any, rate: Any, a: Any, b: Any, x: Any, top: float, turn: int, out: Any, by: Any, size: Any
+) -> None:
     room = np.empty(CHUNK, np.float32)
     for first in range(0, len(b), CHUNK):
         norm, total = b[first : first + CHUNK], out[first : first + CHUNK]
-        few = room[: len(norm)]
-        for start in range(0, len(a), FEW32):
+        few, sizes = room[: len(norm)], size[first : first + CHUNK]
+        stop = 0
+        while stop < len(a):
+            start = stop
+            stop = min(start + FEW32, turn if start < turn else len(a))
             few[:] = 0.0
-            for i in range(start, min(start + FEW32, len(a))):
+            for i in range(start, stop):
                 row, own, weight = K[i, first : first + CHUNK], a[i], x[i]
                 for j in range(len(norm)):
                     few[j] += weight * exp2_32(rate * ((own + norm[j]) - np.float32(2.0) * row[j]))
-            for j in range(len(norm)):
-                total[j] += top * few[j]
+            if len(sizes):
+                most = np.max(by[start:stop])
+                for j in range(len(norm)):
+                    part = top * few[j]
+                    total[j] += part
+                    sizes[j] += most * abs(part)
+            else:
+                for j in range(len(norm)):
+                    total[j] += top * few[j]
 
 
 @summing

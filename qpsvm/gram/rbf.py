@@ -145,17 +145,48 @@ class RBF(PointGram):
 
         whatever j is. No value is off by more than 1. What float64 loses of the points comes on top.
         """
-        u, d = 0.5 * float(np.finfo(self.dtype).eps), self.X.shape[1]
-        k = 9.0 * u
-        if not self._whole and self._unit is None:
-            if (d + 9) * u > 1 / 20:
-                return np.ones(self.m)
-            k += d * u / (1.0 - d * u) + 1.01 * d * 0.5 * float(np.finfo(np.float64).eps)
+        u, k = 0.5 * float(np.finfo(self.dtype).eps), self._exponent_error
+        if k is None:
+            return np.ones(self.m)
         square = self._rate * self._norms
         value = np.exp(np.minimum(3.0 * k * square, 1.0))
         error = (k * (2.0 * square + np.sqrt(square) + 0.5) + 10.0 * u) * value
         error[3.0 * k * square > 1.0] = 1.0
         return np.minimum(error, 1.0) + 2.0 * self.error
+
+    @property
+    def _exponent_error(self) -> float | None:
+        """The k of `column_error`; None where features are too many for sums in this precision."""
+        u, d = 0.5 * float(np.finfo(self.dtype).eps), self.X.shape[1]
+        if self._whole or self._unit is not None:
+            return 9.0 * u
+        if (d + 9) * u > 1 / 20:
+            return None
+        return 9.0 * u + d * u / (1.0 - d * u) + 1.01 * d * 0.5 * float(np.finfo(np.float64).eps)
+
+    @cached_property
+    def relative_error(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return factors r_i, c_j: a value is off by at most r_i c_j times another evaluation of it.
+
+        With the k of `column_error`, and as E <= 2 gamma (|x_i|^2 + |x_j|^2), the exponent of a value is
+        off by at most a_i + a_j for a = (k + 8u) gamma |x|^2, and its exponential by 8u of itself. So
+        values v, w of k(x_i, x_j), however BLAS added, are within a factor s t of it, s = exp(a_i + 9u)
+        and t = exp(a_j), and for any b > 0
+
+            |v - k| <= (s t - 1) k <= (s t - 1) s t w <= s max(s - 1, b) t (t + (t - 1) / b) w;
+
+        b is a middle value of s - 1. For columns of points so far out that a_j is beyond 1/16 the bound
+        is of no use: 0. What float64 loses of the points comes on top, and 2^-125, the least value.
+        """
+        k = self._exponent_error
+        if self.dtype == np.float64 or k is None:
+            return None
+        u = 0.5 * float(np.finfo(self.dtype).eps)
+        a = (k + 8.0 * u) * self._rate * self._norms
+        s, t = np.expm1(np.minimum(a + 9.0 * u, 100.0)), np.expm1(np.minimum(a, 1.0))  # less 1
+        b = float(np.median(s))
+        rows, columns = (1.0 + s) * np.maximum(s, b), (1.0 + t) * (1.0 + t + t / b)
+        return rows, np.where(a <= 1 / 16, columns, 0.0)
 
     def _moved(self, rows: Any, dtype: Any) -> Points:
         """Return the points `rows` as they are multiplied: multiples, or moved in that precision."""
@@ -230,15 +261,27 @@ class RBF(PointGram):
         return PATIENCE // (-(-d // 8) if isinstance(self._points, Bits) else d)
 
     def add(
-        self, columns: NDArray[np.int64], weights: NDArray[np.float64], out: NDArray[np.float64]
+        self,
+        columns: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        out: NDArray[np.float64],
+        *,
+        size: NDArray[np.float64] | None = None,
     ) -> None:
-        """Add the sum of columns by weight to `out`; no column is written."""
+        """Add the sum of columns by weight to `out`, and of their sizes; no column is written."""
         if not (self.patience >= 0 and self._fuses(len(columns) * self.m)):
-            return super().add(columns, weights, out)
+            return super().add(columns, weights, out, size=size)
         from qpsvm.gram.gaussian import sums
 
+        known, factor = None if size is None else self.relative_error, None
+        if known is not None:  # in the order of signs, and of factors
+            factor = known[1][columns]
+            order = np.argsort(np.copysign(np.maximum(factor, 1e-300), weights))
+            columns, weights, factor = columns[order], weights[order], factor[order]
+
         def take(K: NDArray[np.floating], at: slice, a: Any, b: Any) -> None:
-            sums(K, self.dtype, self._rate, a, b, weights, out[at])
+            into = None if size is None else size[at]
+            sums(K, self.dtype, self._rate, a, b, weights, out[at], factor, into)
 
         self._by_pieces(columns, None, take)
 
@@ -318,7 +361,7 @@ class RBF(PointGram):
     def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
         """Return the Gram of other points, which are not checked again."""
         other = copy(self)
-        for name in ("_unit", "_mean", "_rate", "_points", "_norms"):
+        for name in ("_unit", "_mean", "_rate", "_points", "_norms", "relative_error"):
             other.__dict__.pop(name, None)
         other._set(X=X, m=X.shape[0], dtype=np.dtype(X.dtype), gamma=gamma, **known)
         return other

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.forms import EPS, QP, Held
+from qpsvm.forms import QP, Held
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Solver
+from qpsvm.solvers.drift import Drift
 from qpsvm.solvers.pairs import pairs
 from qpsvm.solvers.passes import accumulate, extend
 from qpsvm.solvers.smo import PairState
@@ -25,10 +26,7 @@ class CoreState:
     n_pairs: int = 0  # SMO steps
     looked: float = np.inf  # the violation at which the bounds were last worth a look
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
-    error: NDArray[np.float64] = field(init=False)  # bound on that of `product` when it was set...
-    moved: float = 0.0  # ... the sum of the sizes of all changes of x since ...
-    n_moves: int = 0  # ... the passes over columns that they took ...
-    passed: float = 0.0  # ... and the part of `moved` whose columns were not held
+    drift: Drift = field(init=False)  # what `product` may have lost since it was set
 
     def __post_init__(self) -> None:
         """Start with an empty core."""
@@ -37,8 +35,7 @@ class CoreState:
 
     def settle(self, error: float | NDArray[np.float64]) -> None:
         """Note a bound on the error of the product that was just set."""
-        self.error = np.full(len(self.x), error)
-        self.moved, self.n_moves, self.passed = 0.0, 0, 0.0
+        self.drift = Drift(np.full(len(self.x), error))
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -70,24 +67,8 @@ class OnCore(Solver):
         state.settle(held.error)
 
     def held(self, problem: QP, state: CoreState) -> Held | None:
-        """Return the product with a bound on the error of each entry, where the columns have one.
-
-        A change of x by t in a coordinate adds t times the error of a column, and at most t |G_ij| times
-        the rounding of a sum of m terms. A pass rounds s, of at most the size of c and all that came.
-        """
-        assert problem.store is not None
-        entry, gram = problem.store.error, problem.gram
-        if entry is None:
-            return None
-        weight = float(np.sum(state.x)) + state.moved
-        size = float(np.max(np.abs(problem.linear)))
-        size += (problem.scale + float(np.max(gram.ridge))) * weight
-        rounding = EPS * (
-            (problem.m + 16) * problem.scale * state.moved + 8 * (state.n_moves + 1) * size
-        )
-        rounding += gram.scale * state.passed * problem.store.sum_error
-        error = state.error + gram.scale * state.moved * entry + rounding
-        return Held(state.x.copy(), state.product, error)
+        """Return the product with a bound on the error of each entry, where the columns have one."""
+        return state.drift.held(problem, state.x, state.product)
 
 
 def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = False) -> None:
@@ -139,7 +120,7 @@ def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
     state.n_pairs += done
     change = x - pair.x[core]
     changed = np.flatnonzero(change)
-    state.moved += float(np.sum(np.abs(change)))
+    state.drift.moved += float(np.sum(np.abs(change)))
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
     _follow(problem, state, core[changed], change[changed])
     pair.s[core] += z * gram.ridge[core] * change
@@ -161,17 +142,18 @@ def _follow(
     if once.any():
         weights = (change * gram.sign[moved])[once]
         total = np.full(problem.m, gram.shift * float(np.sum(weights)))
-        store.add(moved[once], weights, total)
+        state.drift.note(store, moved[once], weights, held=False)
+        store.add(moved[once], weights, total, size=state.drift.size)
         total *= pair.z
         total *= gram.sign * gram.scale
         pair.s += total
-        state.n_moves += 1
-        state.passed += float(np.sum(np.abs(weights)))
     rested, moved, change = moved[resting], moved[~once], change[~once]
+    factors = store.relative_error
     for at in np.array_split(np.arange(len(moved)), max(1, -(-len(moved) // store.n_slots))):
         store.ensure(moved[at])
-        state.n_moves += 1
-        accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s)
+        state.drift.note(store, moved[at], change[at], held=True)
+        sizes = () if factors is None else (factors[1][moved[at]], state.drift.size)
+        accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s, *sizes)
     store.release(rested)
 
 

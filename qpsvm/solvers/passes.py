@@ -29,12 +29,26 @@ def accumulate(
     weights: NDArray[np.float64],
     z: NDArray[np.float64],
     s: NDArray[np.float64],
+    factors: NDArray[np.float64] | None = None,
+    size: NDArray[np.float64] | None = None,
 ) -> None:
-    """Add z times G[:, indices] weights to s, with float64 sums; the columns must be held."""
+    """Add z times G[:, indices] weights to s, with float64 sums; the columns must be held.
+
+    Given `size`, also add at least |K[:, indices]| |weights * factors| to it, and little more: columns
+    are taken in the order of signs, so that the size of a sum over a few of them says it.
+    """
     signed = weights * cols.sign[indices]
-    slots, factor = cols.slot[indices], z * cols.sign * cols.scale
+    if factors is None or size is None:
+        factors, size = signed, s[:0]
+    else:
+        order = np.argsort(np.copysign(np.maximum(factors, 1e-300), signed))
+        signed, indices, factors = signed[order], indices[order], factors[order]
+    turn = int(np.count_nonzero(signed < 0.0)) if len(size) else 0
+    slots, by = cols.slot[indices], z * cols.sign * cols.scale
     spread(
-        lambda at: _accumulate(cols.store, slots, signed, factor, cols.shift, s, *at),
+        lambda at: _accumulate(
+            cols.store, slots, signed, by, cols.shift, s, factors, turn, size, *at
+        ),
         _pieces(len(s), len(indices), CHUNK),
     )
 
@@ -47,25 +61,43 @@ def _accumulate(
     factor: Any,
     shift: float,
     s: Any,
+    share: Any,
+    turn: int,
+    size: Any,
     first: int,
     last: int,
 ) -> None:
     rest = shift * weights.sum()
     for start in range(first, last, CHUNK):
         stop = min(start + CHUNK, last)
-        total = np.full(stop - start, rest)
-        whole = len(slots) // 4 * 4
-        for k in range(0, whole, 4):  # four at once: the sums are read and written less often
-            a, b = store[slots[k], start:stop], store[slots[k + 1], start:stop]
-            c, d = store[slots[k + 2], start:stop], store[slots[k + 3], start:stop]
-            u, v, w, t = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-            for j in range(len(total)):
-                total[j] += (u * a[j] + v * b[j]) + (w * c[j] + t * d[j])
-        for k in range(whole, len(slots)):
-            row = store[slots[k], start:stop]
-            w = weights[k]
-            for j in range(len(row)):
-                total[j] += w * row[j]
+        total, sizes = np.full(stop - start, rest), size[start:stop]
+        end = 0
+        while end < len(slots):
+            k, end = end, min(end + 4, turn if end < turn else len(slots))
+            if end - k == 4:  # four at once: the sums are read and written less often
+                a, b = store[slots[k], start:stop], store[slots[k + 1], start:stop]
+                c, d = store[slots[k + 2], start:stop], store[slots[k + 3], start:stop]
+                u, v, w, t = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+                if len(sizes):
+                    most = np.max(share[k:end])
+                    for j in range(len(total)):
+                        part = (u * a[j] + v * b[j]) + (w * c[j] + t * d[j])
+                        total[j] += part
+                        sizes[j] += most * abs(part)
+                else:
+                    for j in range(len(total)):
+                        total[j] += (u * a[j] + v * b[j]) + (w * c[j] + t * d[j])
+                continue
+            for i in range(k, end):
+                row, w = store[slots[i], start:stop], weights[i]
+                if len(sizes):
+                    for j in range(len(total)):
+                        part = w * row[j]
+                        total[j] += part
+                        sizes[j] += share[i] * abs(part)
+                else:
+                    for j in range(len(total)):
+                        total[j] += w * row[j]
         out, by = s[start:stop], factor[start:stop]
         for j in range(len(out)):
             out[j] += by[j] * total[j]
