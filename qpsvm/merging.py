@@ -275,8 +275,11 @@ def _n_bytes(points: Points) -> int:
 
 def _kinds(qp: QP) -> list[NDArray[Any]]:
     """Return what must be equal besides the points: it enters products, linear term or constraints."""
-    group = [qp.domain.group] if isinstance(qp.domain, SimplexProduct) else []
-    kinds = [qp.gram.sign, qp.linear, *group]
+    kinds = [qp.gram.sign, qp.linear]
+    if isinstance(qp.domain, SimplexProduct):
+        kinds.append(qp.domain.group)
+    elif isinstance(qp.domain, BoxHyperplane) and qp.domain.y is not qp.gram.sign:
+        kinds.append(qp.domain.y)
     return [kind for kind in kinds if np.any(kind != kind[0])]
 
 
