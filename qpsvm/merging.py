@@ -275,7 +275,7 @@ def _n_bytes(points: Points) -> int:
 
 def _kinds(qp: QP) -> list[NDArray[Any]]:
     """Return what must be equal besides the points: it enters products, linear term or constraints."""
-    kinds = [qp.gram.sign, qp.linear]
+    kinds: list[NDArray[Any]] = [qp.gram.sign, qp.linear]
     if isinstance(qp.domain, SimplexProduct):
         kinds.append(qp.domain.group)
     elif isinstance(qp.domain, BoxHyperplane) and qp.domain.y is not qp.gram.sign:
