@@ -16,7 +16,7 @@ from qpsvm.choice import check_problem, find
 from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.formulations import Formulation
 from qpsvm.result import Progress, Result, Status
-from qpsvm.threads import alone
+from qpsvm.threads import single
 
 
 def solve(
@@ -124,7 +124,7 @@ def solve(
         memory = max(1, memory - merging.n_bytes)
         time_limit = None if time_limit is None else max(0.0, time_limit - merging.seconds)
     budget = solver.default_max_iter(form) if max_iter is None else max_iter
-    threads = alone() if form.m <= SMALL else nullcontext()
+    threads = single() if form.m <= SMALL else nullcontext()
     with threads, shown(verbose, callback, name) as watch:
         limits = Limits(tol, budget, time_limit, watch)
         if method == "auto" and max_iter is None:
@@ -210,4 +210,4 @@ ROUGH = 1e-6
 """Largest gap of the low-rank problem from which a polish starts: its split of the weights shows."""
 
 SMALL = 2000
-"""Points up to which a second thread is not worth waking."""
+"""Points up to which the second thread of BLAS is not worth waking."""

@@ -27,10 +27,9 @@ from qpsvm.certificate import Certified
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
 from qpsvm.forms import EPS, HINGE, QP, Form
 from qpsvm.gram import Gram, SignedGram
-from qpsvm.gram.base import _slices
+from qpsvm.gram.base import slices
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.points import PointGram, Points
-from qpsvm.gram.rbf import RBF
 from qpsvm.gram.units import Bits
 from qpsvm.models import Expansion
 from qpsvm.result import Progress
@@ -155,7 +154,7 @@ def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | N
         return None
     if not asked and _quick(form):
         return None
-    points = _points(inner)
+    points = inner.coordinates
     copies = equal_points(points, _kinds(form), 1 if asked else int(WORTH * form.m))
     shares = None if copies is None else _shares(form, copies)
     if copies is None or shares is None:
@@ -227,7 +226,7 @@ def _hashed(points: Points, kinds: list[NDArray[Any]]) -> Vector:
         if sp.issparse(X):
             hashed[:] = X @ own
         else:  # not by BLAS, whose sums of the last rows may be in another order
-            for at in _slices(len(X), PIECE // X.shape[1]):
+            for at in slices(len(X), PIECE // X.shape[1]):
                 hashed[at] = np.einsum("ij,j->i", X[at].astype(np.float64, order="C"), own)
         for kind, factor in zip(kinds, draw[X.shape[1] :], strict=True):
             hashed += factor * kind
@@ -240,7 +239,7 @@ def _equal(points: Points, some: Indices, others: Indices) -> NDArray[np.bool_]:
     if sp.issparse(X):
         return _equal_rows(X, some, others)
     same = np.empty(len(some), np.bool_)
-    for at in _slices(len(some), PIECE // X.shape[1]):
+    for at in slices(len(some), PIECE // X.shape[1]):
         same[at] = np.all(X[some[at]] == X[others[at]], axis=1)
     return same
 
@@ -257,13 +256,6 @@ def _equal_rows(X: Any, some: Indices, others: Indices) -> NDArray[np.bool_]:
     differs = (X.indices[a] != X.indices[b]) | (X.data[a] != X.data[b])
     same[alike[row[differs]]] = False
     return same
-
-
-def _points(gram: PointGram) -> Points:
-    """Return the points, packed where they are so anyway."""
-    unit = gram._unit if isinstance(gram, RBF) else None
-    packed = unit is not None and isinstance(unit.points, Bits)
-    return unit.points if packed else gram.X  # type: ignore[union-attr]
 
 
 def _n_bytes(points: Points) -> int:

@@ -60,7 +60,7 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
         The order in which they are begun; it does not depend on the number of threads.
     """
     with single() as n:
-        if n == 1 or getattr(_local, "alone", False) or len(pieces) <= 1:
+        if n == 1 or len(pieces) <= 1:
             for piece in pieces:
                 task(piece)
             return
@@ -156,18 +156,6 @@ _spare: list[NDArray[np.uint8]] = []
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Keep BLAS and `spread` to the calling thread: waking others costs more than small work."""
-    before = getattr(_local, "alone", False)
-    _local.alone = True
-    try:
-        with single():
-            yield
-    finally:
-        _local.alone = before
-
-
-@contextmanager
 def single(lapack: bool = True, products: bool = True) -> Iterator[int]:
     """Keep scipy's OpenBLAS, numpy's, or both to one thread until the last caller leaves.
 
@@ -187,7 +175,6 @@ def single(lapack: bool = True, products: bool = True) -> Iterator[int]:
             _give_back(pool)
 
 
-_local = threading.local()  # alone: whether this thread is inside of `alone`
 _held: dict[str, tuple[int, int]] = {}  # callers that keep a pool to one thread; its number before
 _gate = threading.Lock()
 

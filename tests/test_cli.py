@@ -192,7 +192,7 @@ def test_tasks_side_by_side_are_all_done_and_leave_blas_as_it_was():
     before, done = threads.describe(), []
     threads.spread(done.append, list(range(20)))
     assert sorted(done) == list(range(20))
-    with threads.alone():
+    with threads.single():
         threads.spread(done.append, [1])
         assert all("1 threads" in v for k, v in threads.describe().items() if k != "numba")
     assert threads.describe() == before

@@ -88,7 +88,7 @@ class Gram(ABC):
         weights times the factors that it has for columns, but for a thousandth.
         """
         known = None if size is None else self.relative_error
-        for at in _slices(len(columns), max(1, BLOCK_ENTRIES // self.m)):
+        for at in slices(len(columns), max(1, BLOCK_ENTRIES // self.m)):
             K = self.block(columns[at])
             out += weights[at] @ K
             if known is not None:
@@ -119,7 +119,7 @@ class Gram(ABC):
         size = max(1, BLOCK_ENTRIES // max(1, len(columns)))
         if n <= size:
             return self.cross(points, columns) @ coef
-        return np.concatenate([self.cross(points[at], columns) @ coef for at in _slices(n, size)])
+        return np.concatenate([self.cross(points[at], columns) @ coef for at in slices(n, size)])
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return K x, or its entries `rows`, computed afresh in float64 block by block."""
@@ -127,7 +127,7 @@ class Gram(ABC):
         wanted = np.arange(self.m) if rows is None else np.asarray(rows)
         out = np.zeros(len(wanted))
         for part in _blocks(support, 512):
-            for at in _slices(len(wanted), max(1, BLOCK_ENTRIES // len(part))):
+            for at in slices(len(wanted), max(1, BLOCK_ENTRIES // len(part))):
                 which = at if rows is None else wanted[at]
                 out[at] += x[part] @ self.block(part, which, np.float64)
         return out
@@ -188,6 +188,7 @@ def _blocks(indices: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]
         yield indices[start : start + size]
 
 
-def _slices(length: int, size: int) -> Iterator[slice]:
+def slices(length: int, size: int) -> Iterator[slice]:
+    """Yield the pieces of a range, of `size` each but for the last."""
     for start in range(0, length, size):
         yield slice(start, min(start + size, length))

@@ -59,6 +59,11 @@ class PointGram(Gram):
         bits = pack(self.X) if self.by_products and packs(self.X) else None
         return self.X if bits is None else bits
 
+    @property
+    def coordinates(self) -> Points:
+        """What tells the points apart: X, or packed points where they are at hand."""
+        return self.X
+
     def wide(self) -> Gram:
         """Return the Gram of the points in float64."""
         return self if self.dtype == np.float64 else replace(self, X=self.X.astype(np.float64))

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.base import Gram, _slices
+from qpsvm.gram.base import Gram, slices
 from qpsvm.gram.points import (
     DENSIFIED,
     FUSED,
@@ -111,7 +111,7 @@ class RBF(PointGram):
         """Squared norms of the points that are multiplied, shape (m,)."""
         if self._unit is not None:
             return self._unit.norms
-        pieces = (self._moved(at, self.dtype) for at in _slices(self.m, ROWS))
+        pieces = (self._moved(at, self.dtype) for at in slices(self.m, ROWS))
         return np.concatenate([squared_norms(p.astype(np.float64, copy=False)) for p in pieces])
 
     @property
@@ -203,7 +203,7 @@ class RBF(PointGram):
             return self.X.astype(dtype, copy=False)
         narrow = self.m >= LONG and self.X.shape[1] <= NARROW
         out = np.empty(self.X.shape, dtype, order="F" if narrow else "C")
-        for at in _slices(self.m, ROWS):
+        for at in slices(self.m, ROWS):
             np.subtract(self.X[at], self._mean, out=out[at], dtype=np.float64, casting="same_kind")
         return out
 
@@ -325,6 +325,12 @@ class RBF(PointGram):
         return gaussian_product(
             lambda indices: self._moved(indices, np.float64), self.m, self._rate, x, rows
         )
+
+    @property
+    def coordinates(self) -> Points:
+        """Packed points, or X."""
+        packed = self._unit is not None and isinstance(self._unit.points, Bits)
+        return self._unit.points if packed else self.X  # type: ignore[union-attr]
 
     def take(self, rows: NDArray[np.int64]) -> Gram:
         """Return the Gram of the points `rows`; their unit is that of all points."""

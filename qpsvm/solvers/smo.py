@@ -45,7 +45,7 @@ class SMO(Solver):
         PenaltyBox,
     )
 
-    first_check: ClassVar[int] = 32  # a check costs as much as some ten steps
+    first_check: ClassVar[int] = 100  # a check costs as much as a hundred short steps
     least_period: ClassVar[int] = 100
 
     def init(
