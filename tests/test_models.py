@@ -188,7 +188,7 @@ def test_prediction_in_blocks_is_prediction(monkeypatch, make, densified):
     whole = plane.decision_function(NEW)
     indices, coef = plane.expansion.indices, plane.expansion.coef
     K = make(X).cross(NEW, indices)
-    np.testing.assert_allclose(whole, K @ coef + plane.b, rtol=1e-12)
+    np.testing.assert_allclose(whole, K @ coef + plane.b, rtol=1e-12, atol=1e-13)
     for name, value in (("FUSED", 0), ("STRIP", 7), ("DENSIFIED", densified)):
         monkeypatch.setattr(expansion, name, value)
     monkeypatch.setattr(fresh, "PART", 11)
@@ -203,7 +203,7 @@ def test_prediction_in_blocks_is_prediction(monkeypatch, make, densified):
             sp.csc_matrix,
             np.ndarray.tolist,
         ):
-            np.testing.assert_allclose(model(given(NEW)) + plane.b, whole, rtol=1e-12)
+            np.testing.assert_allclose(model(given(NEW)) + plane.b, whole, rtol=1e-12, atol=1e-13)
     single = replace(plane.expansion, gram=make(X.astype(np.float32)))
     np.testing.assert_allclose(single(NEW) + plane.b, whole, atol=2e-6 * np.abs(coef).sum())
     assert single(NEW).dtype == np.float64
