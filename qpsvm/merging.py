@@ -226,7 +226,7 @@ def _hashed(points: Points, kinds: list[NDArray[Any]]) -> Vector:
         if sp.issparse(X):
             hashed[:] = X @ own
         else:  # not by BLAS, whose sums of the last rows may be in another order
-            for at in slices(len(X), PIECE // X.shape[1]):
+            for at in slices(len(X), max(1, PIECE // X.shape[1])):
                 hashed[at] = np.einsum("ij,j->i", X[at].astype(np.float64, order="C"), own)
         for kind, factor in zip(kinds, draw[X.shape[1] :], strict=True):
             hashed += factor * kind
@@ -239,7 +239,7 @@ def _equal(points: Points, some: Indices, others: Indices) -> NDArray[np.bool_]:
     if sp.issparse(X):
         return _equal_rows(X, some, others)
     same = np.empty(len(some), np.bool_)
-    for at in slices(len(some), PIECE // X.shape[1]):
+    for at in slices(len(some), max(1, PIECE // X.shape[1])):
         same[at] = np.all(X[some[at]] == X[others[at]], axis=1)
     return same
 

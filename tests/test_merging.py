@@ -232,6 +232,12 @@ def test_points_that_only_look_equal_are_not():
     assert equal_points(huge, [], 1) is None or len(equal_points(huge, [], 1).first) == 1
 
 
+def test_points_of_more_features_than_a_piece_holds(monkeypatch):
+    monkeypatch.setattr("qpsvm.merging.PIECE", 4)
+    points = np.random.default_rng(0).standard_normal((6, 9))[[0, 1, 2, 1, 0, 5]]
+    np.testing.assert_array_equal(equal_points(points, [], 1).label, [0, 1, 2, 1, 0, 3])
+
+
 def test_warm_starts_are_merged():
     for name in ("hinge-weighted", "l2-svm-weighted", "ball", "polytopes-soft", "one-class"):
         problem = PROBLEMS[name]
