@@ -16,6 +16,12 @@ from qpsvm.solvers.passes import accumulate, extend
 from qpsvm.solvers.smo import PairState
 
 
+SHARPER = 0.3
+"""Factor of the spread from one look at the gap over the core to the next."""
+
+Vector = NDArray[np.float64]
+
+
 @dataclass
 class CoreState:
     """A point of the domain, and the Gram matrix of the core."""
@@ -94,8 +100,14 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = Fa
         extend(state.block, store, part, state.core)
 
 
-def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
-    """Solve over the core by SMO from the current weights; return whether anything moved."""
+def solve_core(
+    problem: QP, state: CoreState, spread: float, least: float = np.inf, goal: float = 0.0
+) -> bool:
+    """Solve over the core by SMO from the current weights; return whether anything moved.
+
+    Until the signed gradient spreads by no more than `spread`, and on down to `least` while the gap of
+    the problem over the core, the other weights fixed, is above `goal`.
+    """
     gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
     assert store is not None and state.block is not None
     n = len(core)
@@ -116,8 +128,14 @@ def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
     grow = np.ascontiguousarray(pair.grow[:, core])
     shrink = np.ascontiguousarray(pair.shrink[:, core])
     missing = np.empty(2, np.int64)
-    done, _ = pairs(cols, z, upper, x, s, grow, shrink, _inner_steps(n), spread, missing)
-    state.n_pairs += done
+    left = _inner_steps(n)
+    while True:
+        done, _ = pairs(cols, z, upper, x, s, grow, shrink, left, spread, missing)
+        state.n_pairs += done
+        left -= done
+        if spread <= least or left <= 0 or _gap(z, upper, x, s, grow, shrink) <= goal:
+            break
+        spread = max(SHARPER * spread, least)
     change = x - pair.x[core]
     changed = np.flatnonzero(change)
     state.drift.moved += float(np.sum(np.abs(change)))
@@ -125,6 +143,28 @@ def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
     _follow(problem, state, core[changed], change[changed])
     pair.s[core] += z * gram.ridge[core] * change
     return len(changed) > 0
+
+
+@np.errstate(invalid="ignore")  # what cannot move has an infinite level
+def _gap(z: Vector, upper: Vector, x: Vector, s: Vector, grow: Vector, shrink: Vector) -> float:
+    """Return at most how far the value is above the least one that weight moved in groups reaches.
+
+    It is the largest decrease of the linear part, with multipliers halfway between the extremes, or,
+    where no upper bound limits what can grow, the lowest.
+    """
+    gap = 0.0
+    for g in range(len(grow)):
+        low, high = np.min(s + grow[g]), np.max(s - shrink[g])
+        if not low < high:
+            continue
+        level = 0.5 * (low + high) if np.isfinite(upper[0]) else low
+        mine = np.minimum(grow[g], shrink[g]) == 0.0
+        slope, room = s[mine] - level, upper[mine] - x[mine]
+        below = np.where(z[mine] > 0.0, room, x[mine])
+        above = np.where(z[mine] > 0.0, x[mine], room)
+        gap -= float(np.sum(slope * below, where=slope < 0.0))
+        gap += float(np.sum(slope * above, where=slope > 0.0))
+    return gap
 
 
 def _follow(

@@ -16,8 +16,8 @@ Sources: Joachims, "Making large-scale SVM learning practical" (1999); Wen et al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +35,9 @@ from qpsvm.solvers.starts import for_pairs
 NARROW = 2000
 """Points from which the steps use columns in float32."""
 
-BY_COLUMNS, BY_ENTRIES = (96, 1 / 3, 384), (384, 1.0, 1000)
-"""Coordinates that may always enter, beyond these the share of the number that have weight, and the
-most: where each costs a column, and where it costs entries among the core alone. The first violators
-are of a kind, and most of them leave again."""
+FEWEST, SHARE, MOST = 96, 1 / 3, 384
+"""Where each that enters costs a column: so many may always, or this share of the number that have
+weight, and these at most. The first violators are of a kind, and most of them leave again."""
 
 LESS, PERIOD = 0.7, 4
 """Share of the violation at the last look at the bounds from which they are worth another one, and
@@ -47,9 +46,10 @@ iterations after which they are looked at anyway."""
 MARGIN = 0.1
 """A coordinate at a bound stays while a tenth of the violation would make a pair want it."""
 
-SETTLED, SHARPER = 1 / 16, 0.25
-"""Where the share of the core that is new is below the first number it is solved more sharply, by
-the second: there is little left that other coordinates could change."""
+SETTLED, SHARPEST, CLOSED = 1 / 8, 0.01, 0.3
+"""Where the share of the core that is new is below the first number there is little left that other
+coordinates could change: the core is solved to a spread of the second at least, relative to the
+violation, unless its gap is below the third of what is asked for."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class Decomposition(OnCore):
     Parameters
     ----------
     entering : int
-        Most coordinates that enter the core in one iteration whose columns are not held.
+        Coordinates that enter the core in one iteration at most, of those whose columns are not held;
+        fewer do where each costs a column.
     least : float
         Least violation of one that enters, relative to the greatest: what violates less may not do
         so after the next iteration.
@@ -68,12 +69,15 @@ class Decomposition(OnCore):
     inner_tol : float
         Spread of the gradient over the core at which it counts as solved, relative to the violation
         over all points at which the iteration began.
+    target : float, optional
+        Relative gap that is asked for; the tolerance of the solve by default.
     """
 
     entering: int = 1000
-    least: float = 0.5
+    least: float = 0.2
     largest: int = 4096
     inner_tol: float = 0.3
+    target: float | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
 
@@ -83,6 +87,12 @@ class Decomposition(OnCore):
         check_number("least", self.least, low=0.0, high=0.9)
         check_number("largest", self.largest, low=2, integer=True)
         check_number("inner_tol", self.inner_tol, low=0.0, high=1.0, open_low=True)
+        if self.target is not None:
+            check_number("target", self.target, low=0.0)
+
+    def aim(self, tol: float) -> Self:
+        """Return the solver that solves the last cores for this gap."""
+        return self if self.target is not None else replace(self, target=tol)
 
     def narrow(self, problem: QP) -> bool:
         """Return whether the columns are many: float32 halves their time and memory."""
@@ -128,9 +138,11 @@ class Decomposition(OnCore):
         if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
             return Reply(0, Stop.STALLED)
         noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
-        few = len(state.core) - before < SETTLED * len(state.core)
-        share = self.inner_tol * (SHARPER if few else 1.0)
-        moved = solve_core(problem, state, max(share * violation, noise))
+        spread, least, goal = max(self.inner_tol * violation, noise), np.inf, 0.0
+        if len(state.core) - before < SETTLED * len(state.core):
+            least = max(SHARPEST * violation, noise)
+            goal = CLOSED * (self.target or 0.0) * _value(problem, pair)
+        moved = solve_core(problem, state, spread, least, goal)
         if not moved:
             return Reply(1, Stop.STALLED)
         violation = _apart(*_extremes(pair.s, pair.grow, pair.shrink))
@@ -141,8 +153,9 @@ class Decomposition(OnCore):
 
     def _few(self, store: ColumnStore, pair: PairState) -> int:
         """Return how many may enter whose columns are not held."""
-        fewest, share, most = BY_COLUMNS if store.patience < 0 else BY_ENTRIES
-        return min(self.entering, most, max(fewest, int(share * np.count_nonzero(pair.x))))
+        if store.patience >= 0:
+            return self.entering
+        return min(self.entering, MOST, max(FEWEST, int(SHARE * np.count_nonzero(pair.x))))
 
     def period(self, problem: QP) -> int:
         """Return a short period: an iteration solves a whole reduced problem."""
@@ -151,6 +164,12 @@ class Decomposition(OnCore):
     def default_max_iter(self, problem: QP) -> int:
         """Return a budget in which every coordinate could enter twice."""
         return 500 + 2 * problem.m // self.entering
+
+
+def _value(problem: QP, pair: PairState) -> float:
+    """Return the size of the value at the current point."""
+    gradient = pair.z * pair.s
+    return abs(0.5 * float(pair.x @ (gradient + problem.linear)) + problem.constant)
 
 
 def _extremes(s: Any, grow: Any, shrink: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
