@@ -47,10 +47,9 @@ class BoxHyperplane(Domain):
         return self.bounded and bool(np.all(self.upper == self.upper[0]))
 
     @cached_property
-    def classes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_], bool]:
-        """Where y is +1, where it is -1, and whether both occur."""
-        plus = self.y > 0
-        return plus, ~plus, bool(plus.any() and not plus.all())
+    def classes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The coordinates with y = +1, and those with y = -1."""
+        return np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)
 
     def best_multiplier(self, g: NDArray[np.float64]) -> float:
         """Return b that minimises sum upper_i max(0, -(g_i + b y_i)): the exact best bias.
@@ -61,7 +60,7 @@ class BoxHyperplane(Domain):
         breakpoints = self.y * g
         np.negative(breakpoints, out=breakpoints)
         if self._uniform:  # the n-th smallest, n the number of y = +1: no sort is needed
-            return nth_smallest(breakpoints, max(1, int(np.count_nonzero(self.classes[0]))))
+            return nth_smallest(breakpoints, max(1, len(self.classes[0])))
         upper, below = self.upper, -float(np.sum(self.upper[self.y > 0]))
         total = below + float(np.sum(upper))
         enough = -1e-12 * total if total > 0 else total
@@ -70,12 +69,12 @@ class BoxHyperplane(Domain):
             low, high = -1, len(some)  # the slope is too small after `low`, and not after `high`
             while high - low > 1:
                 middle = (low + high) // 2
-                passed = float(np.sum(upper, where=breakpoints <= some[middle]))
+                passed = float(upper @ (breakpoints <= some[middle]))  # a sum with `where` is slow
                 low, high = (middle, high) if below + passed < enough else (low, middle)
             left = np.ones(len(breakpoints), np.bool_)
             if low >= 0:
                 left &= breakpoints > some[low]
-                below += float(np.sum(upper, where=~left))
+                below += float(upper @ ~left)
             if high < len(some):
                 left &= breakpoints <= some[high]
             breakpoints, upper = breakpoints[left], upper[left]
@@ -124,11 +123,10 @@ class BoxHyperplane(Domain):
 
         For both classes present: b = (min over y=-1 of h - min over y=+1 of h) / 2.
         """
-        plus, minus, both = self.classes
-        if not both:
-            return np.inf, np.inf if plus.any() else -np.inf
-        p = float(np.min(h, where=plus, initial=np.inf))
-        q = float(np.min(h, where=minus, initial=np.inf))
+        plus, minus = self.classes
+        if not (len(plus) and len(minus)):
+            return np.inf, np.inf if len(plus) else -np.inf
+        p, q = float(np.min(h[plus])), float(np.min(h[minus]))
         return 0.5 * (p + q), 0.5 * (q - p)
 
     def violation(self, x: NDArray[np.float64]) -> float:

@@ -85,7 +85,7 @@ class CappedSimplex(Domain):
         """Return where g is at most rho, or, if the best levels are an interval, its upper end."""
         rho = float(multipliers[0])
         if not np.any(g == rho):
-            rho = float(np.min(g, where=known & (g > rho), initial=np.inf))
+            rho = float(np.min(g[known & (g > rho)], initial=np.inf))
         return ~(g > rho)
 
     def full(self, x: Vector) -> NDArray[np.bool_]:

@@ -172,7 +172,8 @@ def _least(X: Any) -> float:
     """Return the least size of a coordinate other than 0 among the first points; 1 if all are 0."""
     some = X[:FIRST]
     values = np.abs(some.data if sp.issparse(some) else some)
-    return float(np.min(values, where=values > 0, initial=np.inf)) if np.any(values) else 1.0
+    some = values[values > 0]
+    return float(np.min(some)) if len(some) else 1.0
 
 
 def _convert(values: NDArray[np.floating], size: float, whole: NDArray[np.float32]) -> bool | None:

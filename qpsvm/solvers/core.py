@@ -162,8 +162,8 @@ def _gap(z: Vector, upper: Vector, x: Vector, s: Vector, grow: Vector, shrink: V
         slope, room = s[mine] - level, upper[mine] - x[mine]
         below = np.where(z[mine] > 0.0, room, x[mine])
         above = np.where(z[mine] > 0.0, x[mine], room)
-        gap -= float(np.sum(slope * below, where=slope < 0.0))
-        gap += float(np.sum(slope * above, where=slope > 0.0))
+        down, up = slope < 0.0, slope > 0.0
+        gap += float(slope[up] @ above[up]) - float(slope[down] @ below[down])
     return gap
 
 

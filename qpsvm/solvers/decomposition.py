@@ -35,9 +35,10 @@ from qpsvm.solvers.starts import for_pairs
 NARROW = 2000
 """Points from which the steps use columns in float32."""
 
-FEWEST, SHARE, MOST = 96, 1 / 3, 384
-"""Where each that enters costs a column: so many may always, or this share of the number that have
-weight, and these at most. The first violators are of a kind, and most of them leave again."""
+BY_COLUMNS, BY_ENTRIES = (96, 1 / 3, 384), (1000, 1.0, 1000)
+"""Coordinates that may always enter, beyond these the share of the number that have weight, and the
+most: where each costs a column, and where it costs entries among the core alone. The first violators
+are of a kind, and most of them leave again."""
 
 LESS, PERIOD = 0.7, 4
 """Share of the violation at the last look at the bounds from which they are worth another one, and
@@ -59,8 +60,7 @@ class Decomposition(OnCore):
     Parameters
     ----------
     entering : int
-        Coordinates that enter the core in one iteration at most, of those whose columns are not held;
-        fewer do where each costs a column.
+        Most coordinates that enter the core in one iteration whose columns are not held.
     least : float
         Least violation of one that enters, relative to the greatest: what violates less may not do
         so after the next iteration.
@@ -153,9 +153,8 @@ class Decomposition(OnCore):
 
     def _few(self, store: ColumnStore, pair: PairState) -> int:
         """Return how many may enter whose columns are not held."""
-        if store.patience >= 0:
-            return self.entering
-        return min(self.entering, MOST, max(FEWEST, int(SHARE * np.count_nonzero(pair.x))))
+        fewest, share, most = BY_COLUMNS if store.patience < 0 else BY_ENTRIES
+        return min(self.entering, most, max(fewest, int(share * np.count_nonzero(pair.x))))
 
     def period(self, problem: QP) -> int:
         """Return a short period: an iteration solves a whole reduced problem."""

@@ -79,7 +79,7 @@ class Multipliers:
             self.rows: NDArray[np.int64] | slice = slice(None)
         else:
             self.rows = np.flatnonzero(live)
-            self.fixed_balance = float(np.sum(self._counted, where=~live))
+            self.fixed_balance = float(np.sum(self._counted[~live]))
             X = self.points.X
             if isinstance(X, np.ndarray) and (
                 count * X.shape[1] <= GATHERED or not X.flags.c_contiguous
