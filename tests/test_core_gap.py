@@ -1,0 +1,93 @@
+"""The gap of the problem over a core, by which `decomposition` decides how sharply to solve it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qpsvm import RBF, HingeDual, L2SVMDual, OneClassDual, PolytopeDistanceDual, SVDDDual, solve
+from qpsvm.solvers.core import CoreState, _gap, enter, solve_core
+from qpsvm.solvers.decomposition import Decomposition
+from qpsvm.solvers.smo import PairState
+from qpsvm.solvers.starts import for_pairs
+
+KINDS = {
+    "hinge": lambda K, y: HingeDual(K, y, 10.0),
+    "weighted": lambda K, y: HingeDual(K, y, np.where(y > 0, 1.0, 5.0)),
+    "hard": lambda K, y: HingeDual(K, y, np.inf),
+    "l2-svm": lambda K, y: L2SVMDual(K, y, 1.0),
+    "one-class": lambda K, y: OneClassDual(K, 0.1),
+    "svdd": lambda K, y: SVDDDual(K, 0.01),
+    "polytope": lambda K, y: PolytopeDistanceDual(K, y),
+}
+
+
+@pytest.fixture
+def points(rng):
+    X = rng.standard_normal((120, 3))
+    return X, np.where(X[:, 0] + 0.3 * rng.standard_normal(120) > 0, 1.0, -1.0)
+
+
+def started(problem, core):
+    state = CoreState(PairState.at(problem, for_pairs(problem, None)))
+    enter(problem, state, core)
+    return state
+
+
+def gap_over_core(state):
+    pair, core = state.pair, state.core
+    parts = (v[core] for v in (pair.z, pair.upper, pair.x, pair.s))
+    return _gap(*parts, pair.grow[:, core], pair.shrink[:, core])
+
+
+def value(problem, x):
+    product = problem.product(x)
+    return 0.5 * x @ (product + problem.gram.ridge * x) + problem.linear @ x + problem.constant
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("spread", [1.0, 0.1, 1e-3])
+def test_the_gap_over_the_core_bounds_what_is_left_to_gain(points, kind, spread):
+    X, y = points
+    form = KINDS[kind](RBF(X, 0.5), y).as_qp()
+    with form.lend(1 << 24) as problem:
+        support = np.flatnonzero(for_pairs(problem, None))
+        core = np.union1d(support, np.arange(0, problem.m, 2))
+        state = started(problem, core)
+        solve_core(problem, state, spread)
+        left = gap_over_core(state)
+        now = value(problem, state.x)
+        solve_core(problem, state, 1e-10)
+        gained = now - value(problem, state.x)
+    assert -1e-9 <= gained <= left + 1e-9
+
+
+def test_a_core_is_solved_on_until_its_gap_is_small_enough_and_no_further(points):
+    X, y = points
+    form = HingeDual(RBF(X, 0.5), y, 10.0).as_qp()
+    with form.lend(1 << 24) as problem:
+        everything = np.arange(problem.m)
+        steps = []
+        for least, goal in ((np.inf, 0.0), (1e-8, 1.0), (1e-8, 1e-4), (1e-8, 0.0), (0.1, 0.0)):
+            state = started(problem, everything)
+            solve_core(problem, state, 1.0, least, goal)
+            steps.append(state.n_pairs)
+            assert goal == 0.0 or gap_over_core(state) <= goal
+    plain, rough, fine, most, limited = steps
+    assert plain < limited < most
+    assert plain <= rough < fine < most
+
+
+def test_the_last_cores_are_solved_for_the_gap_that_is_asked_for(points):
+    """What is asked for is the tolerance of the solve, or the option `target`."""
+    X, y = points
+    problem = HingeDual(RBF(X, 0.5), y, 10.0)
+    assert Decomposition().aim(1e-5).target == 1e-5
+    assert Decomposition(target=1e-2).aim(1e-5).target == 1e-2
+    loose, same, sharp = (
+        solve(problem, "decomposition", tol=1e-3, target=target) for target in (0.9, 1e-3, 1e-9)
+    )
+    asked = solve(problem, "decomposition", tol=1e-3)
+    assert asked.counters == same.counters and np.array_equal(asked.x, same.x)
+    assert loose.converged and sharp.converged
+    assert sharp.counters["pair"] > same.counters["pair"]
