@@ -15,7 +15,6 @@ from qpsvm.solvers.pairs import pairs
 from qpsvm.solvers.passes import accumulate, extend
 from qpsvm.solvers.smo import PairState
 
-
 SHARPER = 0.3
 """Factor of the spread from one look at the gap over the core to the next."""
 
