@@ -35,7 +35,7 @@ from qpsvm.solvers.starts import for_pairs
 NARROW = 2000
 """Points from which the steps use columns in float32."""
 
-BY_COLUMNS, BY_ENTRIES = (96, 1 / 3, 384), (1000, 1.0, 1000)
+BY_COLUMNS, BY_ENTRIES = (96, 1 / 3, 384), (384, 2.0, 1000)
 """Coordinates that may always enter, beyond these the share of the number that have weight, and the
 most: where each costs a column, and where it costs entries among the core alone. The first violators
 are of a kind, and most of them leave again."""
