@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.forms import QP, Held
-from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.drift import Drift
-from qpsvm.solvers.pairs import pairs
+from qpsvm.solvers.inner import Core, solve_inner
 from qpsvm.solvers.passes import accumulate, extend
 from qpsvm.solvers.smo import PairState
 
@@ -101,29 +100,19 @@ def solve_core(problem: QP, state: CoreState, spread: float) -> bool:
     n = len(core)
     block = state.block[:n]
     block.flags.writeable = False
-    cols = Columns(
-        block,
-        np.arange(n),
-        np.zeros(n, np.int64),
-        np.zeros(1, np.int64),
-        store.diag[core],
-        gram.sign[core],
-        gram.ridge[core],
-        float(gram.shift),
-        float(gram.scale),
-    )
-    x, s, z, upper = pair.x[core], pair.s[core], pair.z[core], pair.upper[core]
+    x, z, ridge = pair.x[core], pair.z[core], gram.ridge[core]
+    own = gram.scale * (store.diag[core] + gram.shift) + ridge
+    numbers = float(gram.shift), float(gram.scale)
+    inner = Core(block, own, z * gram.sign[core], ridge, z, pair.upper[core], *numbers)
     grow = np.ascontiguousarray(pair.grow[:, core])
     shrink = np.ascontiguousarray(pair.shrink[:, core])
-    missing = np.empty(2, np.int64)
-    done, _ = pairs(cols, z, upper, x, s, grow, shrink, _inner_steps(n), spread, missing)
-    state.n_pairs += done
+    state.n_pairs += solve_inner(inner, x, pair.s[core], grow, shrink, _inner_steps(n), spread)
     change = x - pair.x[core]
     changed = np.flatnonzero(change)
     state.drift.moved += float(np.sum(np.abs(change)))
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
     _follow(problem, state, core[changed], change[changed])
-    pair.s[core] += z * gram.ridge[core] * change
+    pair.s[core] += z * ridge * change
     return len(changed) > 0
 
 
