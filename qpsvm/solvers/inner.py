@@ -4,7 +4,7 @@ Problem: as in `qpsvm.solvers.smo`, but for a box alone; the pairs are chosen as
 solved to a share of its violation, so the steps keep its gradient in single precision, relative to
 that violation and to the level about which it lies. Vector code then takes twice as many entries at
 once, and an extreme and its place fit into one integer. Weights, lengths of steps and curvatures are in
-double precision. Once the violation has fallen to a thousandth, the gradient is made anew in double
+double precision. Once the violation has fallen to a hundredth, the gradient is made anew in double
 precision from the weights that changed, and the steps begin again.
 """
 
@@ -25,7 +25,7 @@ LEAST = np.int32(-GREATEST)
 PLACE = np.int32(TILE - 1)  # the bits of a key that say which coordinate of the tile it is
 VALUE = np.int32(~PLACE)  # the others: a value, less the last bits that only choose
 
-SHARE = 1e-3
+SHARE = 1 / 128
 """Share of the violation down to which single precision is trusted."""
 
 TINY = 1e-12
@@ -64,7 +64,8 @@ def solve_inner(
 ) -> int:
     """Make steps until no pair's signed gradients s differ by more than `spread`; return how many.
 
-    Weights and what they allow are changed in place; s is left as it was when the last steps began.
+    What single precision loses of the last of them may add a few per cent to that. Weights and what
+    they allow are changed in place; s is left as it was when the last steps began.
     """
     n_groups, n = grow.shape
     n_tiles = (n + TILE - 1) // TILE
