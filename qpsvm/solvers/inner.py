@@ -4,8 +4,8 @@ Problem: as in `qpsvm.solvers.smo`, but for a box alone; the pairs are chosen as
 solved to a share of its violation, so the steps keep its gradient in single precision, relative to
 that violation and to the level about which it lies. Vector code then takes twice as many entries at
 once, and an extreme and its place fit into one integer. Weights, lengths of steps and curvatures are in
-double precision. Once the violation has fallen to a hundredth, the gradient is made anew in double
-precision from the weights that changed, and the steps begin again.
+double precision. Once the violation has fallen to a hundredth, or after many steps, the
+gradient is made anew in double precision from the weights that changed, and the steps begin again.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ VALUE = np.int32(~PLACE)  # the others: a value, less the last bits that only ch
 
 SHARE = 1 / 128
 """Share of the violation down to which single precision is trusted."""
+
+OFTEN = 8
+"""Steps for each coordinate after which it is not trusted, either: roundoff adds up."""
 
 TINY = 1e-12
 """Least curvature that is believed, relative to the greatest diagonal entry."""
@@ -89,9 +92,10 @@ def solve_inner(
             return done
         _read(made, s, grow, shrink, level, violation)
         goal = max(0.99 * spread / violation, SHARE)  # room for what the steps lose
-        steps = _steps(core, made, x, grow, shrink, n_steps - done, goal, violation, size)
+        most = min(n_steps - done, OFTEN * n)
+        steps = _steps(core, made, x, grow, shrink, most, goal, violation, size)
         done += steps
-        if steps == 0 or done == n_steps or goal > SHARE:
+        if steps == 0 or done == n_steps or (goal > SHARE and steps < most):
             return done
         for i in range(n):
             change = core.z[i] * (x[i] - before[i])
