@@ -1,6 +1,6 @@
 """Second-order SMO over a core whose Gram matrix is held: the inner solve of the core methods.
 
-Problem: as in `qpsvm.solvers.smo`, but for a box alone; the pairs are chosen as there. A core is
+Problem: as in `qpsvm.solvers.smo`, but not the box alone; pairs are chosen as there. A core is
 solved to a share of its violation, so the steps keep its gradient in single precision, relative to
 that violation and to the level about which it lies. Vector code then takes twice as many entries at
 once, and an extreme and its place fit into one integer. Weights, lengths of steps and curvatures are in
