@@ -83,6 +83,7 @@ def solve_inner(
         np.empty(TILE, np.float32),
     )
     size = np.max(core.own)
+    size = size if size > 0.0 else 1.0
     for k in range(n):
         made.own[k], made.side[k] = core.own[k] / size, core.side[k]
     level, before, done = np.zeros(n_groups), x.copy(), 0
