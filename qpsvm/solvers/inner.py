@@ -196,23 +196,23 @@ def _steps(
     """Make steps until no group's e differ by more than `goal`; return how many."""
     e, n_groups, n_tiles = made.e, made.low.shape[0], made.low.shape[1]
     block, side, own, z, upper = core.block, core.side, core.own, core.z, core.upper
-    number = np.empty(6, block.dtype)  # scalars in the precision of the block
-    number[0], number[1] = core.shift, TINY
+    number = np.empty(5, block.dtype)  # scalars in the precision of the block
+    number[0], least = core.shift, TINY * np.max(own)
     for step in range(n_steps):
         g, i, worst = 0, -1, np.float64(goal)
         for h in range(n_groups):
             low, high = np.argmin(made.low[h]), np.argmax(made.high[h])
             if made.low[h, low] == GREATEST or made.high[h, high] == LEAST:
                 continue
-            least = low * TILE + (made.low[h, low] & PLACE)
-            apart = np.float64(e[high * TILE + (made.high[h, high] & PLACE)] - e[least])
+            at = low * TILE + (made.low[h, low] & PLACE)
+            apart = np.float64(e[high * TILE + (made.high[h, high] & PLACE)] - e[at])
             if apart > worst:
-                g, i, worst = h, least, apart
+                g, i, worst = h, at, apart
         if i < 0:
             return step
         row_i, most, j = block[i], np.int32(PLACE), -1
-        number[2], number[3] = own[i] / size, 2.0 * core.scale / size * side[i]
-        about = (number[2], number[3], number[0], np.float32(TINY))
+        number[1], number[2] = own[i] / size, 2.0 * core.scale / size * side[i]
+        about = (number[1], number[2], number[0], np.float32(TINY))
         for tile in range(n_tiles):
             a, b = tile * TILE, min(tile * TILE + TILE, len(e))
             if made.high[g, tile] != LEAST:
@@ -228,7 +228,7 @@ def _steps(
         room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
         room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
         wanted = (np.float64(e[j]) - np.float64(e[i])) * violation
-        t = min(wanted / max(curvature, TINY * size), room_i, room_j)
+        t = min(wanted / max(curvature, least), room_i, room_j)
         if t > 1e300:  # the value falls without end along this pair
             return step
         x[i] += z[i] * t
@@ -246,9 +246,9 @@ def _steps(
         part = t / violation
         e[i] += np.float32(core.ridge[i] * part)
         e[j] -= np.float32(core.ridge[j] * part)
-        number[3], number[4] = core.scale * part * side[i], -both
-        number[5] = core.shift * (1.0 - both)
-        by = (number[3], number[4], number[5])
+        number[2], number[3] = core.scale * part * side[i], -both
+        number[4] = core.shift * (1.0 - both)
+        by = (number[2], number[3], number[4])
         for tile in range(n_tiles):
             a, b = tile * TILE, min(tile * TILE + TILE, len(e))
             _add(row_i[a:b], row_j[a:b], made.side[a:b], by, e[a:b])
