@@ -82,7 +82,7 @@ def solve_inner(
         np.empty((n_groups, n_tiles), np.int32),
         np.empty(TILE, np.float32),
     )
-    size = np.max(core.own)
+    size: Any = np.max(core.own)
     size = size if size > 0.0 else 1.0
     for k in range(n):
         made.own[k], made.side[k] = core.own[k] / size, core.side[k]
