@@ -8,17 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.forms import QP, Held
-from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.drift import Drift
-from qpsvm.solvers.pairs import pairs
+from qpsvm.solvers.inner import Core, solve_inner
 from qpsvm.solvers.passes import accumulate, extend
 from qpsvm.solvers.smo import PairState
-
-SHARPER = 0.3
-"""Factor of the spread from one look at the gap over the core to the next."""
-
-Vector = NDArray[np.float64]
 
 
 @dataclass
@@ -112,58 +106,21 @@ def solve_core(
     n = len(core)
     block = state.block[:n]
     block.flags.writeable = False
-    cols = Columns(
-        block,
-        np.arange(n),
-        np.zeros(n, np.int64),
-        np.zeros(1, np.int64),
-        store.diag[core],
-        gram.sign[core],
-        gram.ridge[core],
-        float(gram.shift),
-        float(gram.scale),
-    )
-    x, s, z, upper = pair.x[core], pair.s[core], pair.z[core], pair.upper[core]
+    x, z, ridge = pair.x[core], pair.z[core], gram.ridge[core]
+    own = gram.scale * (store.diag[core] + gram.shift) + ridge
+    numbers = float(gram.shift), float(gram.scale)
+    inner = Core(block, own, z * gram.sign[core], ridge, z, pair.upper[core], *numbers)
     grow = np.ascontiguousarray(pair.grow[:, core])
     shrink = np.ascontiguousarray(pair.shrink[:, core])
-    missing = np.empty(2, np.int64)
-    left = _inner_steps(n)
-    while True:
-        done, _ = pairs(cols, z, upper, x, s, grow, shrink, left, spread, missing)
-        state.n_pairs += done
-        left -= done
-        if spread <= least or left <= 0 or _gap(z, upper, x, s, grow, shrink) <= goal:
-            break
-        spread = max(SHARPER * spread, least)
+    steps = _inner_steps(n), spread, least, goal
+    state.n_pairs += solve_inner(inner, x, pair.s[core], grow, shrink, *steps)
     change = x - pair.x[core]
     changed = np.flatnonzero(change)
     state.drift.moved += float(np.sum(np.abs(change)))
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
     _follow(problem, state, core[changed], change[changed])
-    pair.s[core] += z * gram.ridge[core] * change
+    pair.s[core] += z * ridge * change
     return len(changed) > 0
-
-
-@np.errstate(invalid="ignore")  # what cannot move has an infinite level
-def _gap(z: Vector, upper: Vector, x: Vector, s: Vector, grow: Vector, shrink: Vector) -> float:
-    """Return at most how far the value is above the least one that weight moved in groups reaches.
-
-    It is the largest decrease of the linear part, with multipliers halfway between the extremes, or,
-    where no upper bound limits what can grow, the lowest.
-    """
-    gap = 0.0
-    for g in range(len(grow)):
-        low, high = np.min(s + grow[g]), np.max(s - shrink[g])
-        if not low < high:
-            continue
-        level = 0.5 * (low + high) if np.isfinite(upper[0]) else low
-        mine = np.minimum(grow[g], shrink[g]) == 0.0
-        slope, room = s[mine] - level, upper[mine] - x[mine]
-        below = np.where(z[mine] > 0.0, room, x[mine])
-        above = np.where(z[mine] > 0.0, x[mine], room)
-        down, up = slope < 0.0, slope > 0.0
-        gap += float(slope[up] @ above[up]) - float(slope[down] @ below[down])
-    return gap
 
 
 def _follow(
