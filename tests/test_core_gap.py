@@ -52,7 +52,8 @@ def test_a_core_is_solved_until_no_more_than_the_goal_is_left_to_gain(points, ki
         solve_core(problem, state, 1e-10)
         gained = now - value(problem, state.x)
     assert -1e-9 <= gained <= goal
-    assert goal < 1e-3 or state.n_pairs > steps  # it had not been solved to the end
+    if goal >= 1e-3 and kind != "hard":  # whose gap is infinite until it is solved to the end
+        assert state.n_pairs > steps
 
 
 def test_a_core_is_solved_on_until_its_gap_is_small_enough_and_no_further(points):

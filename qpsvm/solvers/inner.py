@@ -78,8 +78,9 @@ def solve_inner(
 ) -> int:
     """Make steps until no pair's signed gradients s differ by more than `spread`; return how many.
 
-    And on, down to `least`, while the gap over the core is above `goal`. What single precision loses of the last of them may add a few per cent to that. Weights and what
-    they allow are changed in place; s is left as it was when the last steps began.
+    And on, down to `least`, while the gap over the core is above `goal`. What single precision loses of
+    the last steps may add a few per cent to that. Weights and what they allow are changed in place; s is
+    left as it was when the last steps began.
     """
     n_groups, n = grow.shape
     n_tiles = (n + TILE - 1) // TILE
@@ -130,8 +131,8 @@ def solve_inner(
 def _gap(core: Core, made: Reading, x: Any) -> float:
     """Return how much e lets weight moved in groups gain at most.
 
-    The multipliers are halfway between the extremes, or, where no upper bound limits what can grow, at
-    the lowest.
+    The multipliers are halfway between the extremes, or at the lower ones where nothing has an upper
+    bound; of a hinge dual it is infinite then.
     """
     gap, e = 0.0, made.e
     for g in range(len(made.low)):
