@@ -45,7 +45,7 @@ def gaussian_product(
     x : ndarray, shape (m,)
     rows : array_like of int, optional
     """
-    support = np.flatnonzero(x)
+    support = np.flatnonzero(x != 0)
     parts = _parts(points, support)
     wanted = np.ones(m, bool)
     if rows is not None:
