@@ -270,9 +270,10 @@ class RBF(PointGram):
         from qpsvm.gram.tiles import add
 
         known = None if size is None else self.relative_error
-        sizes = None if known is None else np.abs(weights) * known[1][columns]
-        into = None if known is None else size
-        add(self._points, self._terms, self._rate, columns, weights, out, sizes, into)
+        sides = self._points, self._terms, self._rate, columns
+        if known is None:
+            return add(*sides, [weights], out)
+        add(*sides, [weights, np.abs(weights) * known[1][columns]], out, size)
 
     @property
     def sum_error(self) -> float:

@@ -35,7 +35,10 @@ ALONE = 1 << 16
 LOG2E = 1.4426950408889634
 
 Vector = NDArray[np.float64]
+ALL, NONE = read_only(np.empty(0, np.int64)), np.empty(0)
+
 vectorised = numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+summing = numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 
 
 def terms(gamma: float, norms: Vector, kind: Any) -> NDArray[np.floating]:
@@ -64,14 +67,15 @@ def fill(
     columns, rows, slots : ndarray of int
         All rows if they are None.
     """
-    few, a, held, turned, factor = _sides(points, b, gamma, columns)
-    m = len(b) if rows is None else len(rows)
-    chosen, into = read_only(np.empty(0, np.int64) if rows is None else rows), read_only(slots)
-    width = _width(len(columns), m)
+    held, turned, factor = _held(points, gamma)
+    few, a = _grouped(_rows(points)[columns]), _grouped(b[columns])
+    sides = read_only(few), read_only(a), held, turned, read_only(b)
+    m, chosen = (len(b), ALL) if rows is None else (len(rows), read_only(rows))
+    width, into, x = _width(len(columns), m), read_only(slots), np.empty((2, 0), b.dtype)
 
     def piece(first: int) -> None:
-        last = min(first + width, m)
-        _fill(few, a, held, turned, read_only(b), chosen, first, last, factor, out, into)
+        at = chosen, first, min(first + width, m), b.dtype.type(factor)
+        _sweep(*sides, *at, out, into, x, NONE, NONE, NONE, NONE, NONE)
 
     spread(piece, apart(m, width))
 
@@ -81,46 +85,76 @@ def add(
     b: NDArray[np.floating],
     gamma: float,
     columns: NDArray[np.int64],
-    x: Vector,
+    weights: list[Vector],
     out: Vector,
-    y: Vector | None = None,
     size: Vector | None = None,
 ) -> None:
-    """Add the sum of k(columns, all points) by x to `out`, and by y to `size`, in parallel.
+    """Add the sum of k(columns, all points) by weight to `out`, in parallel.
 
-    The sum of a point does not depend on how the points are shared out.
+    And to `size`, if given, by the second weights. The sum of a point does not depend on how the
+    points are shared out.
     """
-    few, a, held, turned, factor = _sides(points, b, gamma, columns)
+    held, turned, factor = _held(points, gamma)
+    few, a = _grouped(_rows(points)[columns]), _grouped(b[columns])
+    sides = read_only(few), read_only(a), held, turned, read_only(b)
     m, width = len(b), _width(len(columns), len(b))
-    first_sum = (*_weights(x, a), out)
-    second_sum = (*_weights(x if y is None else y, a), out[:0] if size is None else size)
+    x, top = np.zeros((2, len(a)), b.dtype), np.ones(2)
+    for n, w in enumerate(weights):  # those beyond the range of float32 do not overflow
+        top[n] = float(np.max(np.abs(w), initial=0.0)) or 1.0
+        x[n, : len(w)] = w / top[n]
+    to, sizes = np.empty((0, 0), b.dtype), NONE if size is None else size
 
     def piece(first: int) -> None:
-        last, sides = min(first + width, m), (few, a, held, turned, read_only(b))
-        _add(*sides, first, last, factor, *first_sum, *second_sum)
+        at = ALL, first, min(first + width, m), b.dtype.type(factor)
+        _sweep(*sides, *at, to, ALL, x, top, out, sizes, NONE, NONE)
 
     spread(piece, apart(m, width))
 
 
-def _sides(points: Any, b: NDArray[np.floating], gamma: float, columns: NDArray[np.int64]) -> Any:
-    """Return columns and their terms in whole groups, points, whether these are turned, the factor."""
-    weight = points.weight if isinstance(points, Bits) else 1.0
-    held = points.words if isinstance(points, Bits) else points
-    n = -(-len(columns) // GROUP) * GROUP
-    few, a = np.zeros((n, held.shape[1]), held.dtype), np.zeros(n, b.dtype)
-    few[: len(columns)], a[: len(columns)] = held[columns], b[columns]
-    turned = not held.flags.c_contiguous and held.flags.f_contiguous
+def add_both(
+    few: Any,
+    a: Vector,
+    some: Any,
+    b: Vector,
+    gamma: float,
+    x: Vector,
+    out: Vector,
+    z: Vector = NONE,
+    back: Vector = NONE,
+) -> None:
+    """Add x'V to `out` for the kernel values V of points `few` and `some`, and given z, V z to `back`.
+
+    In float64 and in this thread. Points are dense or packed; a and b are their squared norms.
+    """
+    held, turned, factor = _held(some, gamma)
+    left, right = _grouped(_rows(few)), _grouped(terms(gamma, a, float))
+    sides = read_only(left), read_only(right), held, turned, read_only(terms(gamma, b, float))
+    weights, to, behind = np.zeros((2, len(right))), np.empty((0, 0)), np.zeros(len(right))
+    weights[0, : len(x)] = x
+    at = ALL, 0, len(b), factor
+    _sweep(*sides, *at, to, ALL, weights, np.ones(2), out, NONE, z, behind if len(z) else NONE)
+    if len(z):
+        back += behind[: len(back)]
+
+
+def _rows(points: Any) -> NDArray[Any]:
+    return points.words if isinstance(points, Bits) else points
+
+
+def _held(points: Any, gamma: float) -> tuple[NDArray[Any], bool, float]:
+    """Return points as the sweep reads them, whether feature by feature, and what products count."""
+    held, weight = _rows(points), points.weight if isinstance(points, Bits) else 1.0
+    turned = held.flags.f_contiguous and not held.flags.c_contiguous
     held = np.ascontiguousarray(held.T if turned else held)
-    factor = b.dtype.type(2.0 * gamma * LOG2E * weight)
-    return read_only(few), read_only(a), read_only(held), turned, factor
+    return read_only(held), turned, 2.0 * gamma * LOG2E * weight
 
 
-def _weights(x: Vector, a: NDArray[np.floating]) -> tuple[NDArray[np.floating], float]:
-    """Return weights in the precision of `a` and what they were divided by, so that none overflows."""
-    top = float(np.max(np.abs(x), initial=0.0)) or 1.0
-    out = np.zeros_like(a)
-    out[: len(x)] = x / top
-    return out, top
+def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return whole groups of rows, the last one filled up with zeros."""
+    missing = -len(rows) % GROUP
+    if missing:
+        rows = np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)])
+    return np.ascontiguousarray(rows)
 
 
 def _width(n: int, m: int) -> int:
@@ -132,61 +166,42 @@ def _width(n: int, m: int) -> int:
 
 
 @vectorised
-def _fill(
+def _sweep(
     few: Any, a: Any, points: Any, turned: bool, b: Any, rows: Any, first: int, last: int,
-    factor: Any, out: Any, slots: Any,
+    factor: Any, store: Any, slots: Any, x: Any, top: Any, out: Any, size: Any, z: Any, back: Any,
 ) -> None:  # fmt: skip
-    rooms = _rooms(few, points, a)
-    tile, norm, K = rooms[1:]
+    """Take the kernel values of `few` with the points from `first` to `last` where they are wanted.
+
+    Those are all points, or the points `rows`. Values go to the rows `slots` of `store`, and sums by
+    the weights x to `out` and `size`, and by the weights z to `back`, each unless it is empty.
+    """
+    tile = np.empty((few.shape[1] + LANES, TILE), points.dtype)
+    chosen, norm = np.empty(TILE, np.int64), np.empty(TILE, a.dtype)
+    K, total = np.empty((GROUP, TILE), a.dtype), np.empty((2, TILE))
     for start in range(first, last, TILE):
         width = min(TILE, last - start)
-        _load(points, turned, b, rows, start, width, rooms)
-        for i in range(0, len(slots), GROUP):
-            _values(few, i, tile, a, norm, factor, K)
-            for u in range(min(GROUP, len(slots) - i)):
-                row, to = K[u], out[slots[i + u], start : start + width]
-                for j in range(width):
-                    to[j] = row[j]
-
-
-@vectorised
-def _add(
-    few: Any, a: Any, points: Any, turned: bool, b: Any, first: int, last: int,
-    factor: Any, x: Any, top: float, out: Any, y: Any, most: float, size: Any,
-) -> None:  # fmt: skip
-    rooms, total, rows = _rooms(few, points, a), np.empty((2, TILE)), np.empty(0, np.int64)
-    tile, norm, K = rooms[1:]
-    for start in range(first, last, TILE):
-        width = min(TILE, last - start)
-        _load(points, turned, b, rows, start, width, rooms)
+        for j in range(TILE):
+            at = start + min(j, width - 1)
+            chosen[j] = rows[at] if len(rows) else at
+            norm[j] = b[chosen[j]]
+        turn(points, turned, chosen, width, tile)
         total[:] = 0.0
         for i in range(0, len(few), GROUP):
             _values(few, i, tile, a, norm, factor, K)
-            _sum(K, x[i : i + GROUP], total[0])
+            for u in range(min(GROUP, len(slots) - i)):
+                row, to = K[u], store[slots[i + u], start : start + width]
+                for j in range(width):
+                    to[j] = row[j]
+            if len(out):
+                _sum(K, x[0, i : i + GROUP], total[0])
             if len(size):
-                _sum(K, y[i : i + GROUP], total[1])
-        for j in range(width):
-            out[start + j] += top * total[0, j]
+                _sum(K, x[1, i : i + GROUP], total[1])
+            for u in range(GROUP if len(back) else 0):
+                back[i + u] += _dot(K[u], z[start : start + width])
+        for j in range(width if len(out) else 0):
+            out[start + j] += top[0] * total[0, j]
         for j in range(width if len(size) else 0):
-            size[start + j] += most * total[1, j]
-
-
-@vectorised
-def _rooms(few: Any, points: Any, a: Any) -> Any:
-    """Return memory for the indices of a tile's points, these, their terms, and kernel values."""
-    tile = np.empty((few.shape[1] + LANES, TILE), points.dtype)
-    return np.empty(TILE, np.int64), tile, np.empty(TILE, a.dtype), np.empty((GROUP, TILE), a.dtype)
-
-
-@vectorised
-def _load(points: Any, turned: bool, b: Any, rows: Any, start: int, width: int, to: Any) -> None:
-    """Fill a tile with points from `start` on, the last one again where they are few."""
-    chosen, tile, norm, _ = to
-    for j in range(TILE):
-        at = start + min(j, width - 1)
-        chosen[j] = rows[at] if len(rows) else at
-        norm[j] = b[chosen[j]]
-    turn(points, turned, chosen, width, tile)
+            size[start + j] += top[1] * total[1, j]
 
 
 @vectorised
@@ -210,3 +225,11 @@ def _sum(K: Any, x: Any, total: Any) -> None:
         one = (x0 * K[0, j] + x1 * K[1, j]) + (x2 * K[2, j] + x3 * K[3, j])
         two = (x4 * K[4, j] + x5 * K[5, j]) + (x6 * K[6, j] + x7 * K[7, j])
         total[j] += one + two
+
+
+@summing
+def _dot(row: Any, z: Any) -> float:
+    total = 0.0
+    for j in range(len(z)):
+        total += row[j] * z[j]
+    return total
