@@ -158,7 +158,7 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
     multiply, turn_square, is_double = _plain_multiply, _plain_turn_square, _plain_is_double
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(inline="always")  # compiled once, in the loop that calls it
 def turn(points: Any, turned: bool, rows: Any, width: int, tile: Any) -> None:
     """Write the first `width` of the points `rows`, of which there are TILE, to a tile.
 

@@ -38,6 +38,7 @@ Vector = NDArray[np.float64]
 ALL, NONE = read_only(np.empty(0, np.int64)), np.empty(0)
 
 vectorised = numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+within = numba.njit(inline="always")  # compiled once, in the sweep
 summing = numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 
 
@@ -204,7 +205,7 @@ def _sweep(
             size[start + j] += top[1] * total[1, j]
 
 
-@vectorised
+@within
 def _values(few: Any, i: int, tile: Any, a: Any, norm: Any, factor: Any, K: Any) -> None:
     """Write the kernel values of a group of columns, from column i on, with the points of a tile."""
     double = is_double(K)
@@ -217,7 +218,7 @@ def _values(few: Any, i: int, tile: Any, a: Any, norm: Any, factor: Any, K: Any)
             row[j] = exp2_64(float(t)) if double else exp2_32(np.float32(t))
 
 
-@vectorised
+@within
 def _sum(K: Any, x: Any, total: Any) -> None:
     """Add the sum of a group's kernel values by weight to that of a tile."""
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
