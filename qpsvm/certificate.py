@@ -45,7 +45,7 @@ def certify(
     left = None
     if support_only:
         assert isinstance(problem, QP), "only methods on a QP leave points out"
-        rows = np.flatnonzero(x)
+        rows = np.flatnonzero(x != 0)
         part, product = problem.take(rows), np.zeros(problem.m)
         product[rows] = part.gram.product(x[rows])
         bounds = part.bounds(x[rows], product[rows])

@@ -55,7 +55,7 @@ class Formulation(ABC):
 
     def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the indices of the points with a weight in a canonical x."""
-        return np.flatnonzero(x)
+        return np.flatnonzero(x != 0)
 
     def start(self, qp: Any, x0: Any) -> NDArray[np.float64]:
         """Return a starting point of the canonical form from an earlier result or an array."""
@@ -87,7 +87,7 @@ class WeightedFormulation(Formulation):
 
     def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the indices, among all points given, of those with a positive weight."""
-        return self.kept[np.flatnonzero(x)]
+        return self.kept[np.flatnonzero(x != 0)]
 
     def spread(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weights of all points: those of the kept ones, 0 elsewhere."""

@@ -55,7 +55,7 @@ class MEBDual(Formulation):
         expansion = Expansion.of(self.K, certified.x)
         center = expansion.vector
         if center is None:
-            rows = np.flatnonzero(certified.x)
+            rows = np.flatnonzero(certified.x != 0)
             square = float(certified.x[rows] @ self.K.dot(certified.x, rows))
         else:
             square = float(center @ center)

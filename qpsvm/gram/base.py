@@ -123,7 +123,7 @@ class Gram(ABC):
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return K x, or its entries `rows`, computed afresh in float64 block by block."""
-        support = np.flatnonzero(x)
+        support = np.flatnonzero(x != 0)
         wanted = np.arange(self.m) if rows is None else np.asarray(rows)
         out = np.zeros(len(wanted))
         for part in _blocks(support, 512):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.gaussian import gaussian_sums
 from qpsvm.gram.points import DENSIFIED, Points, products, squared_norms
+from qpsvm.gram.tiles import add_both
 from qpsvm.threads import scratch, spread
 
 PART = 512  # support points of a block
@@ -45,7 +46,7 @@ def gaussian_product(
     x : ndarray, shape (m,)
     rows : array_like of int, optional
     """
-    support = np.flatnonzero(x)
+    support = np.flatnonzero(x != 0)
     parts = _parts(points, support)
     wanted = np.ones(m, bool)
     if rows is not None:
@@ -80,12 +81,19 @@ def gaussian_expansion(
     """
     some, b = prepared(some)
     total = np.zeros(len(b))
-    with scratch(PART * len(b), some.dtype) as room:
-        for k, at in enumerate(range(0, len(coef), PART)):
-            few, a = parts(k)
-            K = products(few, some, room[: len(a) * len(b)].reshape(len(a), len(b)))
-            gaussian_sums(K, gamma, a, b, coef[at : at + PART], total)
+    for k, at in enumerate(range(0, len(coef), PART)):
+        few, a = parts(k)
+        _add(few, a, some, b, gamma, coef[at : at + PART], total)
     return total
+
+
+def _add(few: Points, a: Vector, some: Points, b: Vector, gamma: float, *sums: Vector) -> None:
+    """Sum up the kernel values of a block, as `gaussian_sums` does."""
+    if not sp.issparse(some):
+        return add_both(few, a, some, b, gamma, *sums)
+    with scratch(len(a) * len(b), some.dtype) as room:
+        K = products(few, some, room.reshape(len(a), len(b)))
+        gaussian_sums(K, gamma, a, b, *sums)
 
 
 def prepared(some: Points) -> Part:
@@ -118,13 +126,11 @@ def _inside(parts: Callable[[int], Part], support: Indices, x: Vector, gamma: fl
         some, b = parts(j)
         here = slice(j * PART, j * PART + len(b))
         total, above = np.zeros(len(b)), np.zeros(j * PART)
-        with scratch(PART * len(b), some.dtype) as room:
-            for k in range(j + 1):
-                few, a = parts(k)
-                there = slice(k * PART, k * PART + len(a))
-                K = products(few, some, room[: len(a) * len(b)].reshape(len(a), len(b)))
-                both = () if k == j else (x[here], above[there])
-                gaussian_sums(K, gamma, a, b, x[there], total, *both)
+        for k in range(j + 1):
+            few, a = parts(k)
+            there = slice(k * PART, k * PART + len(a))
+            both = () if k == j else (x[here], above[there])
+            _add(few, a, some, b, gamma, x[there], total, *both)
         out[here], backward[j] = total, above
 
     spread(column, list(columns)[::-1])  # the longest first

@@ -17,8 +17,6 @@ from qpsvm.threads import spread
 
 CHUNK = 1024
 FEW = 16  # rows summed up before they are added to the sums of a block, and these to those of all
-FEW32 = 8  # the same in float32, whose sums lose digits sooner
-SUM_ERROR = (FEW32 + 4) * 2.0**-24  # of such a sum, relative to that of the weights' sizes
 PIECE = 1 << 18  # entries that a thread sweeps at a time
 LOG2E = 1.4426950408889634
 
@@ -97,34 +95,6 @@ def gaussian_sums(
         _both_sums(K, -gamma * LOG2E, a, b, x, out, z, back)
 
 
-def sums(
-    K: NDArray[np.floating],
-    kind: Any,
-    gamma: float,
-    a: Vector,
-    b: Vector,
-    x: Vector,
-    out: Vector,
-    factor: Vector | None = None,
-    size: Vector | None = None,
-) -> None:
-    """Add x'V to `out` for the kernel values V of a block, computed as `kind`, in this thread.
-
-    In float32 and given `size`, also sum_i |x_i| factor_i V_ij to it, or little more. That is nearly free
-    where x is ordered by sign: then rows that are summed up before have one sign, and that sum is
-    multiplied by the greatest factor among them, so that they had better be of one factor, too.
-    """
-    rate = -gamma * LOG2E
-    if kind == np.float64:
-        _sums(K, rate, a, b, x, out)
-        return
-    norms = a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)
-    top = float(np.max(np.abs(x))) or 1.0  # weights beyond the range of float32 do not overflow
-    turn = int(np.count_nonzero(x < 0.0))
-    factor, size = (x, out[:0]) if factor is None or size is None else (factor, size)
-    _sums32(K, np.float32(rate), *norms, (x / top).astype(np.float32), top, turn, out, factor, size)
-
-
 @vectorised
 def _sweep32(
     K: Any, out: Any, slots: Any, first: int, rate: Any, a: Any, b: Any, inside: bool
@@ -174,34 +144,6 @@ def _sums(K: Any, rate: Any, a: Any, b: Any, x: Any, out: Any) -> None:
             block[j] += few[j]
     for j in range(len(b)):
         out[j] += block[j]
-
-
-@summing
-def _sums32(
-    K: Any, rate: Any, a: Any, b: Any, x: Any, top: float, turn: int, out: Any, by: Any, size: Any
-) -> None:
-    room = np.empty(CHUNK, np.float32)
-    for first in range(0, len(b), CHUNK):
-        norm, total = b[first : first + CHUNK], out[first : first + CHUNK]
-        few, sizes = room[: len(norm)], size[first : first + CHUNK]
-        stop = 0
-        while stop < len(a):
-            start = stop
-            stop = min(start + FEW32, turn if start < turn else len(a))
-            few[:] = 0.0
-            for i in range(start, stop):
-                row, own, weight = K[i, first : first + CHUNK], a[i], x[i]
-                for j in range(len(norm)):
-                    few[j] += weight * exp2_32(rate * ((own + norm[j]) - np.float32(2.0) * row[j]))
-            if len(sizes):
-                most = np.max(by[start:stop])
-                for j in range(len(norm)):
-                    part = top * few[j]
-                    total[j] += part
-                    sizes[j] += most * abs(part)
-            else:
-                for j in range(len(norm)):
-                    total[j] += top * few[j]
 
 
 @summing

@@ -155,7 +155,7 @@ class QuadraticGram(SignedGram, General):
             return super().product(x, rows)
         if not isinstance(self.kernel, Precomputed) or self.kernel.dtype != np.float64:
             return self.kernel.dot(x)
-        support = np.flatnonzero(x)
+        support = np.flatnonzero(x != 0)
         if 8 * len(support) < self.m:
             return x[support] @ self.kernel.K[support]
         return self.kernel.K @ x

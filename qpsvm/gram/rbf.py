@@ -23,25 +23,12 @@ from qpsvm.gram.points import (
     squared_norms,
 )
 from qpsvm.gram.units import Bits, Unit, unit_of
-from qpsvm.threads import apart, scratch, spread
 
 DENSE_ENTRIES = 1 << 26
 """Most coordinates that are held twice for it: 256 MB in float32."""
 
 ROWS = 1024
 """Points converted at a time, in cache."""
-
-FILL_ENTRIES = 1 << 19
-"""Entries of a block of columns that a thread works on before it takes another one."""
-
-FILL_ROWS = 1 << 14
-"""Most points of such a block."""
-
-STRIP, STRIP_ENTRIES = 256, 1 << 17
-"""Points that are multiplied and swept at a time: so many, or so many entries where columns are few.
-
-Products of few features come twice as fast as in blocks of 2,000 points, and stay in cache.
-"""
 
 LONG, NARROW = 1 << 18, 16
 """So many points of at most so many features are moved into an array that lies feature by feature.
@@ -131,10 +118,10 @@ class RBF(PointGram):
 
         Let u be the unit roundoff of the columns, and E = gamma |x_i - x_j|^2 the exponent. Errors of
         E relative to gamma (|x_i|^2 + |x_j|^2) are 4u where coordinates were rounded once more, 4u in
-        norms and differences, and d u / (1 - d u) in inner products of d terms, which BLAS adds in any
-        order; of whole multiples these are exact. In all they are less than k = 9u + d u / (1 - d u),
-        and a term alike for norms, which are summed in float64. Relative to E there are 4u, which
-        E exp(-E) <= 1/e makes 2u of the value, and the exponential itself adds 8u.
+        norms, rates and differences, and d u / (1 - d u) in inner products of d terms, which may be
+        added in any order; of whole multiples these are exact. In all they are less than
+        k = 9u + d u / (1 - d u), and a term alike for norms, which are summed in float64. Relative to
+        E there are 4u, which E exp(-E) <= 1/e makes 2u of the value, and the exponential itself adds 8u.
 
         The others make t exp(t - E) of the value, t = k gamma (|x_i|^2 + |x_j|^2). A large x_j is far
         from x_i: with q = sqrt(gamma) |x_i| and v = sqrt(gamma) (|x_j| - |x_i|), where v^2 <= E,
@@ -228,6 +215,18 @@ class RBF(PointGram):
         """Return whether so many entries are for compiled code; for packed points it is at hand."""
         return n_entries >= FUSED or isinstance(self._points, Bits)
 
+    def _by_tiles(self, n_entries: int) -> bool:
+        """Return whether columns are for compiled code, which many points in float32 have at hand."""
+        at_hand = self.dtype == np.float32 and self.m >= FEW
+        return not sp.issparse(self._points) and (at_hand or self._fuses(n_entries))
+
+    @cached_property
+    def _terms(self) -> NDArray[np.floating]:
+        """What squared norms add to exponents, in the precision of columns, shape (m,)."""
+        from qpsvm.gram.tiles import terms
+
+        return terms(self._rate, self._norms, self.dtype)
+
     def fill(
         self,
         columns: NDArray[np.int64],
@@ -237,7 +236,7 @@ class RBF(PointGram):
     ) -> None:
         """Write k(columns, rows) to rows of `out` by pieces, each swept while in cache."""
         m = self.m if rows is None else len(rows)
-        if sp.issparse(self._points) or not self._fuses(len(columns) * m):
+        if not self._by_tiles(len(columns) * m):
             return super().fill(columns, out, slots, rows)
         if len(columns) == 1 and rows is None and self.m >= LONG:
             points, kinds = self._points, {self._points.dtype, out.dtype}
@@ -245,12 +244,9 @@ class RBF(PointGram):
                 from qpsvm.gram.single import fill_column
 
                 return fill_column(points, self._norms, columns[0], self._rate, out[slots[0]])
-        from qpsvm.gram.gaussian import sweep
+        from qpsvm.gram.tiles import fill
 
-        def take(K: NDArray[np.floating], at: slice, a: Any, b: Any) -> None:
-            sweep(K, out, slots, at.start, self._rate, a, b)
-
-        self._by_pieces(columns, rows, take)
+        fill(self._points, self._terms, self._rate, columns, rows, out, slots)
 
     @property
     def patience(self) -> int:
@@ -269,52 +265,22 @@ class RBF(PointGram):
         size: NDArray[np.float64] | None = None,
     ) -> None:
         """Add the sum of columns by weight to `out`, and of their sizes; no column is written."""
-        if not (self.patience >= 0 and self._fuses(len(columns) * self.m)):
+        if not (self.patience >= 0 and self._by_tiles(len(columns) * self.m)):
             return super().add(columns, weights, out, size=size)
-        from qpsvm.gram.gaussian import sums
+        from qpsvm.gram.tiles import add
 
-        known, factor = None if size is None else self.relative_error, None
-        if known is not None:  # in the order of signs, and of factors
-            factor = known[1][columns]
-            order = np.argsort(np.copysign(np.maximum(factor, 1e-300), weights))
-            columns, weights, factor = columns[order], weights[order], factor[order]
-
-        def take(K: NDArray[np.floating], at: slice, a: Any, b: Any) -> None:
-            into = None if size is None else size[at]
-            sums(K, self.dtype, self._rate, a, b, weights, out[at], factor, into)
-
-        self._by_pieces(columns, None, take)
+        known = None if size is None else self.relative_error
+        sides = self._points, self._terms, self._rate, columns
+        if known is None:
+            return add(*sides, [weights], out)
+        add(*sides, [weights, np.abs(weights) * known[1][columns]], out, size)
 
     @property
     def sum_error(self) -> float:
-        """Sums in float32 are of a few rows at a time; weights are rounded to it before."""
-        from qpsvm.gram.gaussian import SUM_ERROR
+        """Sums in float32 are of a few columns at a time; weights are rounded to it before."""
+        from qpsvm.gram.tiles import SUM_ERROR
 
         return SUM_ERROR if self.patience >= 0 and self.dtype == np.float32 else 0.0
-
-    def _by_pieces(
-        self, columns: NDArray[np.int64], rows: NDArray[np.int64] | None, take: Any
-    ) -> None:
-        """Call ``take(inner products, rows of the piece, norms, norms)`` piece by piece, in cache."""
-        points, norms = self._points, self._norms
-        few, a = points[columns], norms[columns]
-        m = self.m if rows is None else len(rows)
-        widest = min(FILL_ROWS, max(512, FILL_ENTRIES // len(columns)))
-        two = 2 if len(columns) * m >= FUSED else 1
-        width = -(-m // (two * -(-m // (two * widest))))  # alike, so that threads end together
-        strip = max(STRIP, STRIP_ENTRIES // len(columns))
-        strip = -(-width // -(-width // strip))
-
-        def piece(start: int) -> None:
-            stop = min(start + width, m)
-            with scratch(len(a) * min(strip, width), points.dtype) as room:
-                for first in range(start, stop, strip):
-                    at = slice(first, min(first + strip, stop))
-                    chosen = at if rows is None else rows[at]
-                    part = room[: len(a) * (at.stop - first)].reshape(len(a), -1)
-                    take(products(few, points[chosen], part), at, a, norms[chosen])
-
-        spread(piece, apart(m, width))
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return K x, or its entries `rows`, computed afresh in float64."""
@@ -367,7 +333,7 @@ class RBF(PointGram):
     def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
         """Return the Gram of other points, which are not checked again."""
         other = copy(self)
-        for name in ("_unit", "_mean", "_rate", "_points", "_norms", "relative_error"):
+        for name in ("_unit", "_mean", "_rate", "_points", "_norms", "_terms", "relative_error"):
             other.__dict__.pop(name, None)
         other._set(X=X, m=X.shape[0], dtype=np.dtype(X.dtype), gamma=gamma, **known)
         return other

@@ -67,7 +67,7 @@ class CoreSet(OnCore):
         else:
             x = two_points(problem)
         state = CoreState(PairState.at(problem, x))
-        enter(problem, state, np.flatnonzero(x), hold=True)
+        enter(problem, state, np.flatnonzero(x != 0), hold=True)
         return state
 
     def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:

@@ -112,7 +112,7 @@ class Decomposition(OnCore):
         """Return the state with the support of the starting point as its core."""
         x = for_pairs(problem, x0)
         state = CoreState(PairState.at(problem, x))
-        support = np.flatnonzero(x)
+        support = np.flatnonzero(x != 0)
         enter(problem, state, support[: self.largest])
         return state
 
