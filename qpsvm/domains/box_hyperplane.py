@@ -47,10 +47,14 @@ class BoxHyperplane(Domain):
         return self.bounded and bool(np.all(self.upper == self.upper[0]))
 
     @cached_property
-    def classes(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_], bool]:
-        """Where y is +1, where it is -1, and whether both occur."""
-        plus = self.y > 0
-        return plus, ~plus, bool(plus.any() and not plus.all())
+    def total(self) -> float:
+        """The sum of the upper bounds."""
+        return float(np.sum(self.upper))
+
+    @cached_property
+    def classes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where y is +1, and where it is -1."""
+        return np.flatnonzero(self.y > 0), np.flatnonzero(self.y <= 0)
 
     def best_multiplier(self, g: NDArray[np.float64]) -> float:
         """Return b that minimises sum upper_i max(0, -(g_i + b y_i)): the exact best bias.
@@ -61,7 +65,7 @@ class BoxHyperplane(Domain):
         breakpoints = self.y * g
         np.negative(breakpoints, out=breakpoints)
         if self._uniform:  # the n-th smallest, n the number of y = +1: no sort is needed
-            return nth_smallest(breakpoints, max(1, int(np.count_nonzero(self.classes[0]))))
+            return nth_smallest(breakpoints, max(1, len(self.classes[0])))
         upper, below = self.upper, -float(np.sum(self.upper[self.y > 0]))
         total = below + float(np.sum(upper))
         enough = -1e-12 * total if total > 0 else total
@@ -124,11 +128,10 @@ class BoxHyperplane(Domain):
 
         For both classes present: b = (min over y=-1 of h - min over y=+1 of h) / 2.
         """
-        plus, minus, both = self.classes
-        if not both:
-            return np.inf, np.inf if plus.any() else -np.inf
-        p = float(np.min(h, where=plus, initial=np.inf))
-        q = float(np.min(h, where=minus, initial=np.inf))
+        plus, minus = self.classes
+        if not (len(plus) and len(minus)):
+            return np.inf, np.inf if len(plus) else -np.inf
+        p, q = float(np.min(h[plus])), float(np.min(h[minus]))
         return 0.5 * (p + q), 0.5 * (q - p)
 
     def violation(self, x: NDArray[np.float64]) -> float:

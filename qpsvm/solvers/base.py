@@ -108,6 +108,12 @@ class Solver(ABC):
         """
         return int(np.clip(WORK_BETWEEN_CHECKS / problem.m, self.least_period, 5000))
 
+    def next_check(self, n_iter: int, period: int) -> int:
+        """Return the number of the next check: doubled up to the period, then its multiples."""
+        if n_iter >= period:
+            return (n_iter // period + 1) * period
+        return min(max(self.first_check, 2 * n_iter), period)
+
     def on_one_thread(self, problem: Any) -> tuple[bool, bool]:
         """Return whether scipy's OpenBLAS (factors) and numpy's (products) are to use one thread."""
         return False, False
@@ -168,11 +174,12 @@ class Method:
 
     def maker(self, problem: Form) -> Callable[..., Solver] | None:
         """Return what makes the solver for a problem, or None where the method does not fit."""
-        if not isinstance(problem, self.form):
+        made = self.solver()
+        if not isinstance(problem, made.form):
             return None
         if isinstance(problem, QP) and getattr(problem.domain, "n_groups", 1) < self.least_groups:
             return None
-        if self.solver().fits(problem):
+        if made.fits(problem):
             return self.solver
         if self.general is not None and self.general().fits(problem):
             return self.general
