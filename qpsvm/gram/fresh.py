@@ -20,7 +20,8 @@ from qpsvm.gram.gaussian import gaussian_sums
 from qpsvm.gram.points import DENSIFIED, Points, products, squared_norms
 from qpsvm.threads import scratch, spread
 
-PART, FEW = 512, 2048  # support points of a block, half as many where there are few: threads share them
+PART = 512  # support points of a block
+FEW = 2048  # support points below which it has half as many, for threads to share out
 STRIP = 512  # other points of a block: 2 MB
 HELD = 1 << 24  # coordinates of the support that are kept: 128 MB
 
@@ -67,7 +68,7 @@ def gaussian_product(
 
 
 def gaussian_expansion(
-    parts: Callable[[int], Part], coef: Vector, gamma: float, some: Points, size: int = PART
+    parts: Callable[[int], Part], coef: Vector, gamma: float, some: Points, size: int
 ) -> Vector:
     """Return sum_j coef_j k(x_j, z) for the points z of `some`, in this thread.
 

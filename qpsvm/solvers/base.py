@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -174,12 +175,11 @@ class Method:
 
     def maker(self, problem: Form) -> Callable[..., Solver] | None:
         """Return what makes the solver for a problem, or None where the method does not fit."""
-        made = self.solver()
-        if not isinstance(problem, made.form):
+        if not isinstance(problem, self.form):
             return None
         if isinstance(problem, QP) and getattr(problem.domain, "n_groups", 1) < self.least_groups:
             return None
-        if made.fits(problem):
+        if self._plain.fits(problem):
             return self.solver
         if self.general is not None and self.general().fits(problem):
             return self.general
@@ -188,7 +188,12 @@ class Method:
     @property
     def form(self) -> type[Form]:
         """The canonical form that it works on."""
-        return self.solver().form
+        return self._plain.form
+
+    @cached_property
+    def _plain(self) -> Solver:
+        """The solver without options, made once: every choice asks many of them whether they fit."""
+        return self.solver()
 
     def fits(self, problem: Form) -> bool:
         """Return whether the method can work on the problem."""
