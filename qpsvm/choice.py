@@ -17,8 +17,11 @@ from qpsvm.gram.precomputed import Precomputed
 from qpsvm.margin import MarginProblem
 from qpsvm.merging import Merging, merging
 
+BLOCKS = 1500
+"""Points from which ``method="auto"`` prefers blocks of columns to the whole Gram matrix."""
+
 LARGE = 1000
-"""Points from which ``method="auto"`` prefers blocks of columns to single ones."""
+"""Points on a factor from which penalties and sizes decide."""
 
 WEAK = 0.3
 """Mean of C_i |x_i|^2 below which most weights are at their bounds, and few Newton steps are needed."""
@@ -155,8 +158,8 @@ def auto(qp: Form | None) -> tuple[str, str]:
         (factor, "crsvm", few),
         (factor, "mnp", few),
         (newton, "face-newton", "columns of a sample foretell that most points have weight"),
-        (qp.m >= LARGE, "decomposition", f"columns in blocks, from {LARGE:,} points on"),
-        (True, "smo", f"pairs of columns, below {LARGE:,} points"),
+        (qp.m >= BLOCKS, "decomposition", f"columns in blocks, from {BLOCKS:,} points on"),
+        (True, "smo", f"pairs of columns, below {BLOCKS:,} points"),
         (True, "apg", "the domain has a projection"),
         (True, "bpfw", "the domain has a linear minimiser and no projection"),
     )

@@ -255,7 +255,7 @@ class QP(Form):
         total = weight = float(np.linalg.norm(x, 1))
         hinge = isinstance(self.domain, HINGE) and self.domain.bounded
         if hinge:  # its gap weighs the error of a margin by x_i or by upper_i - x_i
-            weight = float(np.sum(self.domain.upper))  # type: ignore[attr-defined]
+            weight = self.domain.total  # type: ignore[attr-defined]
         sharp = hinge or isinstance(self.domain, SimplexProduct)
         quadratic = float(x @ product) if sharp else np.inf
         error = self.gram.roundoff(self.scale, total, weight, quadratic)

@@ -164,7 +164,7 @@ def _iterate(
             return reached, None
         if limits.most_pairs is not None and _pairs(state) > limits.most_pairs:
             return Status.STALLED, None
-        due = _next_check(trace.n_iter, period, solver.first_check) if period else limits.max_iter
+        due = solver.next_check(trace.n_iter, period) if period else limits.max_iter
         target = min(due, limits.max_iter)
         stop = Stop.BUDGET
         while trace.n_iter < target and stop is Stop.BUDGET and not trace.limit(interrupted):
@@ -176,13 +176,6 @@ def _iterate(
 def _pairs(state: Any) -> int:
     """Return the steps that `smo`, alone or inside another method, has made on coordinates."""
     return int(state.counters.get("pair", 0) + state.counters.get("single", 0))
-
-
-def _next_check(n_iter: int, period: int, first: int) -> int:
-    """Return the number of the next check: doubled up to the period, then its multiples."""
-    if n_iter >= period:
-        return (n_iter // period + 1) * period
-    return min(max(first, 2 * n_iter), period)
 
 
 @dataclass

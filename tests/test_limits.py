@@ -24,6 +24,7 @@ from qpsvm import (
     Status,
     solve,
 )
+from qpsvm.solvers import SMO
 
 TIGHT = 1e-12  # not reached on the problem `hard` in minutes
 
@@ -100,7 +101,19 @@ def test_callback_stops_by_stop_iteration(hard):
 
     result = solve(hard, "smo", tol=TIGHT, callback=callback)
     check_honest(result, Status.CALLBACK_STOP)
-    assert result.n_iter == 100  # the checks come after 100, 200, ... steps
+    assert result.n_iter == 200  # the first check
+
+
+def test_checks_of_smo_come_more_and_more_seldom_up_to_the_period(hard):
+    problem = hard.as_qp()
+    period, seen = SMO().period(problem), [0]
+    while seen[-1] < 60 * period:
+        seen.append(SMO().next_check(seen[-1], period))
+    apart = np.diff(seen)
+    assert apart[0] == 200 and np.all(np.diff(apart[1:]) >= 0) and apart[-1] == period
+    np.testing.assert_allclose(apart[10:], np.minimum(12 * np.sqrt(seen[10:-1]), period), rtol=0.02)
+    result = solve(hard, "smo", tol=TIGHT, max_iter=1000)
+    assert result.history.iteration.tolist() == [n for n in seen if n < 1000] + [1000]
 
 
 def test_callback_exception_propagates(hard, sigint):
@@ -251,12 +264,12 @@ def test_bar_goes_to_the_standard_error_and_leaves_the_answer_alone(hard, capsys
 def test_the_automatic_choice_says_why(clouds):
     X, y = clouds
     for problem, method, reason in (
-        (HingeDual(RBF(X), y), "smo", "below 1,000 points"),
+        (HingeDual(RBF(X), y), "smo", "below 1,500 points"),
         (HingePrimal(X, y), "crsvm", "factor"),
         (
-            MEBDual(RBF(np.vstack([X + k for k in range(9)]))),
+            MEBDual(RBF(np.vstack([X + k for k in range(13)]))),
             "decomposition",
-            "from 1,000 points on",
+            "from 1,500 points on",
         ),
     ):
         result = solve(problem)

@@ -230,9 +230,9 @@ def test_auto_on_wide_points():
     mean = np.mean(points.multiply(points).sum(axis=1))
     for make, force, method in (
         (sp.csr_matrix, 1.9, "dcd"),
-        (sp.csr_matrix, 2.1, "decomposition"),
+        (sp.csr_matrix, 2.1, "smo"),
         (sp.csr_matrix.toarray, 0.29, "dcd"),
-        (sp.csr_matrix.toarray, 0.31, "decomposition"),
+        (sp.csr_matrix.toarray, 0.31, "smo"),
     ):
         assert picked(make(points), y, force / mean, 1200) == method
         assert picked(make(points), y, force / mean, 1200, bias=False) == "dcd"

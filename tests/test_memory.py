@@ -11,6 +11,7 @@ import pytest
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, InputError, L2SVMDual, solve
 from qpsvm.gram.base import BLOCK_ENTRIES
+from qpsvm.gram.units import unit_of
 from qpsvm.models import Expansion
 
 X, Y = two_clouds(2500, 5, seed=51)
@@ -84,3 +85,15 @@ def test_prediction_holds_a_block_at_a_time():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 40e6
+
+
+def test_a_unit_is_found_without_a_copy_of_the_points_in_float64():
+    X = np.random.default_rng(0).integers(0, 256, (4000, 500)) / 255
+    unit_of(X[:2000])  # memory that is kept
+    tracemalloc.start()
+    unit = unit_of(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert unit is not None and unit.points.dtype == np.float32
+    assert np.array_equal(unit.norms, np.sum(np.rint(255 * X) ** 2, axis=1))
+    assert peak < unit.points.nbytes + 0.4 * X.nbytes

@@ -36,7 +36,7 @@ K, Y = low_rank_kernel()
 CRAWLING = {
     "smo + crsvm": HingeDual(K, Y, C=1e4),
     "smo + mnp": L2SVMDual(K, Y, C=1e5),
-    "decomposition + mnp": PolytopeDistanceDual(*low_rank_kernel(1100), chi=1e4),
+    "decomposition + mnp": PolytopeDistanceDual(*low_rank_kernel(1500), chi=1e4),
 }
 
 

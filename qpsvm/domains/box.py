@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,11 @@ class PenaltyBox(Domain):
     def bounded(self) -> bool:
         """Whether the upper bounds are finite."""
         return bool(np.isfinite(self.upper[0]))
+
+    @cached_property
+    def total(self) -> float:
+        """The sum of the upper bounds."""
+        return float(np.sum(self.upper))
 
     def linear_min(self, g: Vector) -> Vector:
         """Return the upper bound where g < 0 and 0 elsewhere."""

@@ -47,9 +47,14 @@ class BoxHyperplane(Domain):
         return self.bounded and bool(np.all(self.upper == self.upper[0]))
 
     @cached_property
+    def total(self) -> float:
+        """The sum of the upper bounds."""
+        return float(np.sum(self.upper))
+
+    @cached_property
     def classes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The coordinates with y = +1, and those with y = -1."""
-        return np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)
+        """Where y is +1, and where it is -1."""
+        return np.flatnonzero(self.y > 0), np.flatnonzero(self.y <= 0)
 
     def best_multiplier(self, g: NDArray[np.float64]) -> float:
         """Return b that minimises sum upper_i max(0, -(g_i + b y_i)): the exact best bias.

@@ -124,9 +124,11 @@ class ColumnStore:
         self.clock[0] += 1
         held = self.slot[indices]
         self.stamp[held[held >= 0]] = self.clock[0]
-        missing = np.unique(indices[held < 0])
+        missing = indices[held < 0]
         if len(missing) == 0:
             return
+        if np.any(missing[1:] <= missing[:-1]):
+            missing = np.unique(missing)
         slots = self._room(len(missing))
         evicted = self._owner[slots]
         self.slot[evicted[evicted >= 0]] = -1

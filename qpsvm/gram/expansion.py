@@ -98,7 +98,7 @@ def _gaussian(gram: RBF, indices: NDArray[np.int64], coef: Vector, new: Points) 
         some = None if unit is None else unit.multiples(piece)
         few, rate = parts(some is not None), gram.gamma if some is None else gram._rate
         some = moved(piece) if some is None else some
-        out[first : first + STRIP] = gaussian_expansion(few.__getitem__, coef, rate, some)
+        out[first : first + STRIP] = gaussian_expansion(few.__getitem__, coef, rate, some, PART)
 
     parts(unit is not None)
     spread(strip, list(range(0, new.shape[0], STRIP)))

@@ -19,8 +19,8 @@ from qpsvm.threads import spread
 EXACT = 2.0**24
 """Greatest squared norm of integer points whose sums of products float32 represents exactly."""
 
-FIRST = 1024
-"""Points that say what the unit may be."""
+FIRST, GLANCE = 1024, 64
+"""Points that say what the unit may be, and how many of them are tried before the others."""
 
 ENTRIES = 1 << 16
 """Coordinates looked at at a time, in cache."""
@@ -120,7 +120,7 @@ def unit_of(X: Any) -> Unit | None:
 def _unit(X: Any, size: float) -> Unit | None:
     """Return the unit if it is of this size; many points are shared out among threads."""
     values = X.data if sp.issparse(X) else X
-    if _convert(values[:FIRST], size, np.empty(values[:FIRST].shape, np.float32)) is None:
+    if _convert(values[:GLANCE], size, np.empty(values[:GLANCE].shape, np.float32)) is None:
         return None
     whole = np.empty(values.shape, np.float32)
     step = max(1, ENTRIES * len(values) // max(1, values.size))
@@ -172,8 +172,8 @@ def _least(X: Any) -> float:
     """Return the least size of a coordinate other than 0 among the first points; 1 if all are 0."""
     some = X[:FIRST]
     values = np.abs(some.data if sp.issparse(some) else some)
-    some = values[values > 0]
-    return float(np.min(some)) if len(some) else 1.0
+    least = float(np.min(np.where(values > 0, values, np.inf), initial=np.inf))
+    return least if least < np.inf else 1.0
 
 
 def _convert(values: NDArray[np.floating], size: float, whole: NDArray[np.float32]) -> bool | None:
@@ -182,17 +182,16 @@ def _convert(values: NDArray[np.floating], size: float, whole: NDArray[np.float3
     None if one differs by more than its rounding.
     """
     values = values.astype(np.float64, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        nearest = np.rint(values / size)
-        away = nearest * size
+    with np.errstate(over="ignore", invalid="ignore"):  # in place: fresh memory costs more
+        nearest = values / size
+        np.rint(nearest, out=nearest)
+        whole[:] = nearest
+        away = np.multiply(nearest, size)
         away -= values
     if not np.any(away):
-        whole[:] = nearest
         return False
-    if not np.all(np.abs(away) <= np.finfo(np.float64).eps * np.abs(values)):
-        return None
-    whole[:] = nearest
-    return True
+    error = np.multiply(np.abs(values, out=nearest), np.finfo(np.float64).eps, out=nearest)
+    return True if np.all(np.abs(away, out=away) <= error) else None
 
 
 def _like(X: Any, values: NDArray[np.float32]) -> Any:
@@ -206,6 +205,12 @@ def _norms(points: Any) -> NDArray[np.float64]:
         squares = np.square(points.data, dtype=np.float64)
         square = sp.csr_matrix((squares, points.indices, points.indptr), points.shape)
         return np.asarray(square @ np.ones(points.shape[1]))
+    norms = np.empty(len(points))
     step = max(1, ENTRIES // points.shape[1])
-    pieces = [points[at : at + step].astype(np.float64) for at in range(0, len(points), step)]
-    return np.concatenate([np.einsum("ij,ij->i", p, p) for p in pieces])
+
+    def piece(start: int) -> None:
+        some = points[start : start + step].astype(np.float64)
+        np.einsum("ij,ij->i", some, some, out=norms[start : start + step])
+
+    spread(piece, list(range(0, len(points), step)))
+    return norms

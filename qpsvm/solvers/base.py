@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -108,6 +109,12 @@ class Solver(ABC):
         """
         return int(np.clip(WORK_BETWEEN_CHECKS / problem.m, self.least_period, 5000))
 
+    def next_check(self, n_iter: int, period: int) -> int:
+        """Return the number of the next check: doubled up to the period, then its multiples."""
+        if n_iter >= period:
+            return (n_iter // period + 1) * period
+        return min(max(self.first_check, 2 * n_iter), period)
+
     def on_one_thread(self, problem: Any) -> tuple[bool, bool]:
         """Return whether scipy's OpenBLAS (factors) and numpy's (products) are to use one thread."""
         return False, False
@@ -172,7 +179,7 @@ class Method:
             return None
         if isinstance(problem, QP) and getattr(problem.domain, "n_groups", 1) < self.least_groups:
             return None
-        if self.solver().fits(problem):
+        if self._plain.fits(problem):
             return self.solver
         if self.general is not None and self.general().fits(problem):
             return self.general
@@ -181,7 +188,12 @@ class Method:
     @property
     def form(self) -> type[Form]:
         """The canonical form that it works on."""
-        return self.solver().form
+        return self._plain.form
+
+    @cached_property
+    def _plain(self) -> Solver:
+        """The solver without options, made once: every choice asks many of them whether they fit."""
+        return self.solver()
 
     def fits(self, problem: Form) -> bool:
         """Return whether the method can work on the problem."""
