@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
     {"errors", "result"},
-    {"threads"},
+    {"threads", "compiled"},
     {"gram", "domains"},
     {"forms"},
     {"margin"},

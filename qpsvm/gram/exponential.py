@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numba.core import config, types
 from numba.extending import intrinsic
+
+from qpsvm.compiled import njit
 
 ROUND32, ROUND64 = np.float32(1.5 * 2.0**23), 1.5 * 2.0**52
 LEAST32, LEAST64 = np.float32(-125.0), -1021.0
@@ -69,7 +70,7 @@ _bits32, _from32 = _reader(types.float32, types.int32), _reader(types.int32, typ
 _bits64, _from64 = _reader(types.float64, types.int64), _reader(types.int64, types.float64)
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
 def exp2_32(t: Any) -> Any:
     """Return 2^t in float32 for t <= 0; what rounding left above 0 counts as 0."""
     t = t if t < ZERO32 else ZERO32
@@ -85,7 +86,7 @@ def exp2_32(t: Any) -> Any:
     return _from32(np.int32(_bits32(p) + np.int32(_bits32(n) << np.int32(23))))
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
 def exp2_64(t: Any) -> Any:
     """Return 2^t in float64 for t <= 0; what rounding left above 0 counts as 0."""
     t = t if t < 0.0 else 0.0

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from qpsvm.compiled import njit
 
 GREATEST = np.int64(np.iinfo(np.int64).max)
 GLANCE = 64  # values that are looked at before it is asked whether one of them was it
@@ -18,7 +19,7 @@ GLANCE = 64  # values that are looked at before it is asked whether one of them 
 def vectorized(function: Any) -> Any:
     """Compile for the disk cache, free of the interpreter lock; no NaN may decide anything."""
     flags = {"contract", "nnan", "nsz"}
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
+    return njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
 
 
 @vectorized

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import njit
 from qpsvm.gram.columns import Columns, ColumnStore
 from qpsvm.threads import spread
 
@@ -53,7 +53,7 @@ def accumulate(
     )
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _accumulate(
     store: Any,
     slots: Any,
@@ -135,7 +135,7 @@ def compact(block: NDArray[np.floating], wanted: NDArray[np.bool_]) -> NDArray[n
     return order
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _compact(block: Any, order: Any, holes: Any, last: Any, start: int, stop: int) -> None:
     n = len(order)
     for i in range(start, stop):
@@ -146,7 +146,7 @@ def _compact(block: Any, order: Any, holes: Any, last: Any, start: int, stop: in
             out[holes[k]] = row[last[k]]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _gather(
     block: Any, store: Any, slots: Any, core: Any, first: int, diag: Any, start: int, stop: int
 ) -> None:
@@ -158,7 +158,7 @@ def _gather(
         out[first + k] = diag[k]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _mirror(block: Any, n: int, first: int, start: int, stop: int) -> None:
     """Copy the new rows into the new columns of the rows from start to stop, tile by tile."""
     for top in range(start, stop, TILE):

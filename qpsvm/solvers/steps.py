@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
+from qpsvm.compiled import njit
 from qpsvm.gram.columns import Columns
 
 MISSING = 4
@@ -17,7 +16,7 @@ TILE = 1024
 
 def compiled(function: Any) -> Any:
     """Compile for the disk cache, free of the interpreter lock, with numpy's division rules."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function)
+    return njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function)
 
 
 @compiled
