@@ -141,7 +141,8 @@ def _compact(block: Any, order: Any, holes: Any, last: Any, start: int, stop: in
     for i in range(start, stop):
         row, out = block[order[i]], block[i]
         if order[i] != i:
-            out[:n] = row[:n]
+            for k in range(n):  # a slice would compile the message of a wrong length, for 2 s
+                out[k] = row[k]
         for k in range(len(holes)):
             out[holes[k]] = row[last[k]]
 
