@@ -58,6 +58,19 @@ def least_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
 
 
 @vectorized
+def greatest_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
+    """Return the key of the greatest value with ``mark & bits_of == wanted``; -GREATEST if none."""
+    high = -GREATEST
+    for k in range(len(values)):
+        bits = bits64(values[k])
+        out = -np.int64((mark[k] & bits_of) != wanted)
+        key = bits ^ ((bits >> 63) & GREATEST)
+        key = (key & ~out) | (-GREATEST & out)
+        high = key if key > high else high
+    return high
+
+
+@vectorized
 def first_of(values: Any, key: int, mark: Any, wanted: int, bits_of: int) -> Any:
     """Return the first position of a key, among the values that are marked as wanted; else -1."""
     for start in range(0, len(values), GLANCE):

@@ -67,10 +67,15 @@ def _accumulate(
     first: int,
     last: int,
 ) -> None:
-    rest = shift * weights.sum()
+    rest = 0.0  # plain loops: every function of numpy's would be compiled, too
+    for w in weights:
+        rest += w
+    rest *= shift
     for start in range(first, last, CHUNK):
         stop = min(start + CHUNK, last)
-        total, sizes = np.full(stop - start, rest), size[start:stop]
+        total, sizes = np.empty(stop - start), size[start:stop]
+        for j in range(len(total)):
+            total[j] = rest
         end = 0
         while end < len(slots):
             k, end = end, min(end + 4, turn if end < turn else len(slots))
@@ -79,7 +84,9 @@ def _accumulate(
                 c, d = store[slots[k + 2], start:stop], store[slots[k + 3], start:stop]
                 u, v, w, t = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
                 if len(sizes):
-                    most = np.max(share[k:end])
+                    most = share[k]
+                    for i in range(k + 1, end):
+                        most = share[i] if share[i] > most else most
                     for j in range(len(total)):
                         part = (u * a[j] + v * b[j]) + (w * c[j] + t * d[j])
                         total[j] += part
