@@ -150,7 +150,7 @@ def auto(qp: Form | None) -> tuple[str, str]:
         or (cubed > CHEAP and force < WEAK)
         or (sparse and not factor and force < FIRM)  # by conjugate gradients, without matrices
     )
-    newton = not factor and METHODS["face-newton"].fits(qp) and _mostly_support(qp)
+    newton = not factor and _mostly_support(qp)
     rules = (
         (firm, "crsvm", "the Gram has a factor with few columns and the penalties are large"),
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
@@ -173,9 +173,13 @@ def _mostly_support(qp: QP) -> bool:
     With fewer, or a ridge that leaves more to precondition, pairs in blocks of columns are faster.
     Columns that are held anyway are for methods that read them.
     """
+    from qpsvm.solvers import METHODS
+
+    if not MANY[0] <= qp.m <= MANY[1] or not METHODS["face-newton"].fits(qp):
+        return False
+    if isinstance(qp.gram.kernel, Cached | Precomputed):
+        return False
     from qpsvm.solvers.forecast import share_of_support
 
-    if not MANY[0] <= qp.m <= MANY[1] or isinstance(qp.gram.kernel, Cached | Precomputed):
-        return False
     firm = float(np.mean(qp.gram.ridge)) >= SOFT * float(np.mean(qp.gram.diag()))
     return firm and share_of_support(qp) >= MOST

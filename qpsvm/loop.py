@@ -34,8 +34,8 @@ class Limits:
     max_iter: int
     time_limit: float | None = None
     callback: Callable[[Progress], Any] | None = None
-    most_pairs: int | None = None
-    """Steps on pairs or single coordinates after which a method counts as stalled."""
+    crawls: Callable[[int], bool] | None = None
+    """Whether after so many steps on pairs or single coordinates a method counts as stalled."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _iterate(
         reached = trace.limit(interrupted)
         if reached is not None:
             return reached, None
-        if limits.most_pairs is not None and _pairs(state) > limits.most_pairs:
+        if limits.crawls is not None and limits.crawls(_pairs(state)):
             return Status.STALLED, None
         due = solver.next_check(trace.n_iter, period) if period else limits.max_iter
         target = min(due, limits.max_iter)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -52,9 +53,16 @@ def relay(
 ) -> tuple[Outcome, Leg]:
     """Run the method; where it stalls or crawls, what follows; say so in the name and the reason."""
     name, reason = leg.name, leg.reason
-    other = _other(form, name, memory_limit)
     few, each = PATIENCE
-    hasty = limits if other is None else replace(limits, most_pairs=few + each * form.m)
+
+    @cache
+    def other() -> str | None:  # asked for where it is needed: to load another method takes time
+        return _other(form, leg.name, memory_limit)
+
+    def crawls(pairs: int) -> bool:
+        return pairs > few + each * form.m and other() is not None
+
+    hasty = replace(limits, crawls=crawls)
     outcome = lent(form, leg.solver, x0, hasty, memory_limit, seed)
     followers = _followers(form, leg, other)
     while outcome.status in (Status.STALLED, Status.MAX_ITER):
@@ -65,7 +73,7 @@ def relay(
         gap = outcome.certified.certificate.relative_gap
         reason += f"; at a relative gap of {gap:.1g} {why}"
         name = name if method == leg.name else f"{name} + {method}"
-        patient = other in (None, method)  # no other method is left
+        patient = other() in (None, method)  # no other method is left
         most = outcome.n_iter + solver.default_max_iter(form)
         these = replace(limits if patient else hasty, max_iter=most)
         x = outcome.certified.x
@@ -82,7 +90,9 @@ def _other(form: Form, name: str, memory_limit: int) -> str | None:
     return next((key for key in keys if METHODS[key].fits(form)), None)
 
 
-def _followers(form: Form, leg: Leg, other: str | None) -> Iterator[tuple[Form, str, Solver, str]]:
+def _followers(
+    form: Form, leg: Leg, other: Callable[[], str | None]
+) -> Iterator[tuple[Form, str, Solver, str]]:
     """Yield what is tried after the first method: the problem, a name, the solver, and why.
 
     The same method with columns in float64, where they had less; then another method. The points in
@@ -93,8 +103,9 @@ def _followers(form: Form, leg: Leg, other: str | None) -> Iterator[tuple[Form, 
     wide = form.wide()
     if wide is not form and leg.solver.on_columns:
         yield wide, leg.name, leg.solver, "columns in float64 went on"
-    if other is not None:
-        yield wide, other, METHODS[other].solver(), f"{other} went on"
+    name = other()
+    if name is not None:
+        yield wide, name, METHODS[name].solver(), f"{name} went on"
 
 
 def lent(

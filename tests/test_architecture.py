@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
     {"errors", "result"},
-    {"threads"},
+    {"threads", "compiled"},
     {"gram", "domains"},
     {"forms"},
     {"margin"},
@@ -130,6 +130,21 @@ heavy = "numba", "sklearn", "joblib", "matplotlib", "tqdm"
 print([name for name in heavy if name in sys.modules])
 """
     assert fresh_process(code).strip() == "['numba']"
+
+
+def test_first_solve_loads_its_own_method_alone(fresh_process):
+    code = """
+import gc, sys, qpsvm, numpy
+X = numpy.random.default_rng(0).standard_normal((50, 3))
+assert qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X), numpy.sign(X[:, 0]))).method == "smo"
+print(gc.isenabled(), "scipy.spatial" in sys.modules)
+print([name for name in sys.modules if name.startswith("qpsvm.solvers.")])
+"""
+    switches, loaded = fresh_process(code).splitlines()
+    assert switches == "True False"
+    families = "frank_wolfe decomposition crsvm mnp face_newton dcd nesvm".split()
+    assert "qpsvm.solvers.smo" in loaded
+    assert not any(f"'qpsvm.solvers.{family}'" in loaded for family in families)
 
 
 def test_public_names_are_documented():

@@ -8,10 +8,22 @@ import numpy as np
 import pytest
 
 from problems.clouds import two_clouds
-from qpsvm import RBF, Cached, HingeDual, L2SVMDual, Linear, MEBDual, PolytopeDistanceDual, solve
+from qpsvm import (
+    RBF,
+    Cached,
+    HingeDual,
+    L2SVMDual,
+    Linear,
+    MEBDual,
+    PolytopeDistanceDual,
+    SVDDDual,
+    solve,
+)
 from qpsvm.domains.simplex import water_level
 from qpsvm.solvers import METHODS, extremes
+from qpsvm.solvers.pairs import read
 from qpsvm.solvers.prefetch import FEWEST, Prefetch, least_unheld
+from qpsvm.solvers.smo import SMO
 from qpsvm.solvers.steps import TILE
 
 
@@ -63,6 +75,27 @@ def test_the_gradient_that_steps_maintain_is_that_of_the_point(method, m):
             assert reply.stop.name == "BUDGET"
     assert qp.domain.violation(state.x) < 1e-12
     np.testing.assert_allclose(state.product, qp.gram.product(state.x), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("m", [TILE - 1, 2 * TILE + 5])
+@pytest.mark.parametrize("declare", [HingeDual, L2SVMDual, MEBDual, PolytopeDistanceDual, SVDDDual])
+def test_what_steps_note_is_what_is_read_anew(declare, m):
+    X, y = two_clouds(m, 3, seed=5)
+    K = RBF(X, 0.5)
+    problem = declare(K) if declare is MEBDual else declare(K, 0.01 if declare is SVDDDual else y)
+    qp, solver = problem.as_qp(), SMO()
+    with qp.gram.kernel.hold(1 << 28) as store:
+        lent = replace(qp, store=store)
+        state, n = solver.init(lent, None, np.random.default_rng(0)), 0
+        while n < 150:
+            n += solver.advance(lent, state, 150 - n).steps
+            made, cols = state.reading, lent.columns()
+            anew = read(cols, state.z, state.s, state.grow, state.shrink)
+            assert made.n_able == anew.n_able
+            for field in ("side", "own", "mark", "low", "high", "every", "size", "plain"):
+                np.testing.assert_array_equal(getattr(made, field), getattr(anew, field), field)
+            n_able = int(anew.n_able[0])
+            assert set(made.able[:n_able]) == set(anew.able[:n_able])
 
 
 def test_least_unheld_are_the_least(rng):

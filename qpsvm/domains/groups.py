@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from qpsvm.compiled import njit
 
 LANES = 8
 """Least values noted side by side: one that is read right after it was written is waited for."""
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def least_of_groups(g: Any, d: Any, group: Any, n_groups: int, ridged: bool) -> Any:
     """Return the least g and the least g + d of each group, shapes (n_groups,).
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numba.core import config, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from qpsvm.compiled import njit
 from qpsvm.gram.units import WORDS, Bits
 
 TILE = 256  # points whose words are turned at a time
@@ -54,7 +54,7 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
     _count = _plain_count
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _common(A: Any, B: Any, weight: Any, out: Any) -> None:
     n_words = A.shape[1]
     tile = np.empty((n_words, TILE), np.uint32)
@@ -70,7 +70,7 @@ def _common(A: Any, B: Any, weight: Any, out: Any) -> None:
                 _four(A[i], tile, w, weight, row, True)
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _four(own: Any, tile: Any, w: int, weight: Any, row: Any, more: bool) -> None:
     """Write what four words have in common to `row`, or add it there."""
     a, b, c, d = own[w], own[w + 1], own[w + 2], own[w + 3]

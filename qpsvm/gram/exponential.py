@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
-from numba.core import config, types
-from numba.extending import intrinsic
+
+from qpsvm.compiled import bits32, bits64, from32, from64, njit
 
 ROUND32, ROUND64 = np.float32(1.5 * 2.0**23), 1.5 * 2.0**52
 LEAST32, LEAST64 = np.float32(-125.0), -1021.0
@@ -49,27 +48,7 @@ C64 = (
 )
 
 
-def _reader(source: Any, target: Any) -> Any:
-    """Return a function that reads the bits of a number as those of another type."""
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
-        kinds = {t: getattr(np, t.name) for t in (source, target)}
-        return lambda x: kinds[source](x).view(kinds[target])
-
-    @intrinsic
-    def read(context, x):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            return builder.bitcast(arguments[0], context.get_value_type(target))
-
-        return target(source), emit
-
-    return read
-
-
-_bits32, _from32 = _reader(types.float32, types.int32), _reader(types.int32, types.float32)
-_bits64, _from64 = _reader(types.float64, types.int64), _reader(types.int64, types.float64)
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
 def exp2_32(t: Any) -> Any:
     """Return 2^t in float32 for t <= 0; what rounding left above 0 counts as 0."""
     t = t if t < ZERO32 else ZERO32
@@ -82,10 +61,10 @@ def exp2_32(t: Any) -> Any:
     p = p * f + C32[1]
     p = p * f + C32[0]
     p = p * f + ONE32
-    return _from32(np.int32(_bits32(p) + np.int32(_bits32(n) << np.int32(23))))
+    return from32(np.int32(bits32(p) + np.int32(bits32(n) << np.int32(23))))
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
 def exp2_64(t: Any) -> Any:
     """Return 2^t in float64 for t <= 0; what rounding left above 0 counts as 0."""
     t = t if t < 0.0 else 0.0
@@ -103,4 +82,4 @@ def exp2_64(t: Any) -> Any:
     p = p * f + C64[1]
     p = p * f + C64[0]
     p = p * f + 1.0
-    return _from64(_bits64(p) + (_bits64(n) << np.int64(52)))
+    return from64(bits64(p) + (bits64(n) << np.int64(52)))

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import njit
+
 # Sums may be reordered: the same machine code still gives the same bits.
-summing = numba.njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"}
-)
+summing = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 
 
 def row_products(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:

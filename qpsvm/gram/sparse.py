@@ -20,6 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.compiled import njit
+
 TILE = 64  # dense rows summed at a time, and rows of the matrix
 PIECE = 8  # tiles of the matrix that a thread takes at once
 DENSE = 0.25  # share of stored entries above which many rows are faster by gemm
@@ -63,7 +65,7 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-@numba.njit(cache=True, nogil=True, parallel=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, parallel=True, fastmath={"contract"})
 def _tile(A: Any, data: Any, indices: Any, indptr: Any, out: Any) -> None:
     m = len(indptr) - 1
     size = PIECE * TILE
@@ -79,7 +81,7 @@ def _tile(A: Any, data: Any, indices: Any, indptr: Any, out: Any) -> None:
                     to[i] = sums[i, j]
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _row(A: Any, data: Any, indices: Any, k: int, stop: int, total: Any) -> None:
     """Write the sum of data[k] A[indices[k]] to `total`, four entries at a time."""
     total[:] = 0

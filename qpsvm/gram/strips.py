@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import njit
 from qpsvm.gram.base import Gram
 from qpsvm.threads import spread
 
@@ -88,7 +88,7 @@ class Strips:
         return out
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
+@njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 def _strip(K: Any, v: Any, wanted: Any, start: int, above: Any, out: Any) -> None:
     """Add to `out` the strip times v, and to `above` what its part left of the diagonal gives."""
     b, whole = K.shape[0], K.shape[0] // 4 * 4

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from qpsvm.compiled import njit
 from qpsvm.solvers.block import DEPENDENT, EPS, FACE, MEMBERS, Block
 from qpsvm.solvers.steps import compiled
 
@@ -328,7 +328,7 @@ def backward(R: Any, s: int, v: Any) -> None:
 
 
 # Its sum may be reordered, so that it vectorizes: the same machine code still gives the same bits.
-@numba.njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
 def dot(a: Any, b: Any, n: int) -> float:
     """Return the inner product of the first n entries."""
     total = 0.0

@@ -149,7 +149,8 @@ def sweeps(
                 else:
                     order[kept] = order[k]
                     kept += 1
-            order[kept:n_active] = out[:n_out]
+            for k in range(n_out):  # a slice would compile the message of a wrong length, for 2 s
+                order[kept + k] = out[k]
             n_active = kept
         span[0], span[1] = highest, lowest
         gap /= max(total - 0.5 * np.dot(w, w), 1e-300)
@@ -165,7 +166,8 @@ def sweeps(
             if not closed:
                 span[2] *= TIGHTER
             n_active = m  # look at all again
-            order[:] = np.arange(m)
+            for k in range(m):
+                order[k] = k
         if closed:
             break
     return n_active, b, done, 1.0, before, gap, ahead

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
+
+from qpsvm.compiled import bits32, bits64, njit
 
 GREATEST = np.int64(np.iinfo(np.int64).max)
 GLANCE = 64  # values that are looked at before it is asked whether one of them was it
@@ -18,16 +19,16 @@ GLANCE = 64  # values that are looked at before it is asked whether one of them 
 def vectorized(function: Any) -> Any:
     """Compile for the disk cache, free of the interpreter lock; no NaN may decide anything."""
     flags = {"contract", "nnan", "nsz"}
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
+    return njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
 
 
 @vectorized
 def least_key(values: Any) -> Any:
     """Return the key of the least value."""
-    bits = values.view(np.int64)
     low = GREATEST
-    for k in range(len(bits)):
-        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+    for k in range(len(values)):
+        bits = bits64(values[k])
+        key = bits ^ ((bits >> 63) & GREATEST)
         low = key if key < low else low
     return low
 
@@ -35,10 +36,10 @@ def least_key(values: Any) -> Any:
 @vectorized
 def greatest_key(values: Any) -> Any:
     """Return the key of the greatest value."""
-    bits = values.view(np.int64)
     high = -GREATEST
-    for k in range(len(bits)):
-        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+    for k in range(len(values)):
+        bits = bits64(values[k])
+        key = bits ^ ((bits >> 63) & GREATEST)
         high = key if key > high else high
     return high
 
@@ -46,11 +47,11 @@ def greatest_key(values: Any) -> Any:
 @vectorized
 def least_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
     """Return the key of the least value with ``mark & bits_of == wanted``; GREATEST if none is."""
-    bits = values.view(np.int64)
     low = GREATEST
-    for k in range(len(bits)):
+    for k in range(len(values)):
+        bits = bits64(values[k])
         out = -np.int64((mark[k] & bits_of) != wanted)  # all bits, or none: a branch is slower
-        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+        key = bits ^ ((bits >> 63) & GREATEST)
         key = (key & ~out) | (GREATEST & out)
         low = key if key < low else low
     return low
@@ -59,11 +60,11 @@ def least_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
 @vectorized
 def greatest_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
     """Return the key of the greatest value with ``mark & bits_of == wanted``; -GREATEST if none."""
-    bits = values.view(np.int64)
     high = -GREATEST
-    for k in range(len(bits)):
+    for k in range(len(values)):
+        bits = bits64(values[k])
         out = -np.int64((mark[k] & bits_of) != wanted)
-        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+        key = bits ^ ((bits >> 63) & GREATEST)
         key = (key & ~out) | (-GREATEST & out)
         high = key if key > high else high
     return high
@@ -72,16 +73,17 @@ def greatest_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
 @vectorized
 def first_of(values: Any, key: int, mark: Any, wanted: int, bits_of: int) -> Any:
     """Return the first position of a key, among the values that are marked as wanted; else -1."""
-    bits = values.view(np.int64)
-    for start in range(0, len(bits), GLANCE):
-        part, kinds, found = bits[start : start + GLANCE], mark[start : start + GLANCE], np.int64(0)
+    for start in range(0, len(values), GLANCE):
+        part, kinds = values[start : start + GLANCE], mark[start : start + GLANCE]
+        found = np.int64(0)
         for k in range(len(part)):  # all of them: vector code
-            away = (part[k] ^ ((part[k] >> 63) & GREATEST)) ^ key
+            bits = bits64(part[k])
+            away = (bits ^ ((bits >> 63) & GREATEST)) ^ key
             found += np.int64((away | np.int64((kinds[k] & bits_of) ^ wanted)) == 0)
         if found:
             for k in range(len(part)):
-                same = (part[k] ^ ((part[k] >> 63) & GREATEST)) == key
-                if same and (kinds[k] & bits_of) == wanted:
+                bits = bits64(part[k])
+                if (bits ^ ((bits >> 63) & GREATEST)) == key and (kinds[k] & bits_of) == wanted:
                     return start + k
     return -1
 
@@ -89,16 +91,16 @@ def first_of(values: Any, key: int, mark: Any, wanted: int, bits_of: int) -> Any
 @vectorized
 def greatest32(values: Any) -> Any:
     """Return the bits of the greatest of nonnegative values in float32, and its first position."""
-    bits = values.view(np.int32)
     high = np.int32(0)
-    for k in range(len(bits)):
-        high = bits[k] if bits[k] > high else high
-    for start in range(0, len(bits), GLANCE):
-        part, found = bits[start : start + GLANCE], np.int32(0)
+    for k in range(len(values)):
+        bits = bits32(values[k])
+        high = bits if bits > high else high
+    for start in range(0, len(values), GLANCE):
+        part, found = values[start : start + GLANCE], np.int32(0)
         for k in range(len(part)):
-            found += np.int32(part[k] == high)
+            found += np.int32(bits32(part[k]) == high)
         if found:
             for k in range(len(part)):
-                if part[k] == high:
+                if bits32(part[k]) == high:
                     return high, start + k
     return high, -1

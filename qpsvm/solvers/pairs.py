@@ -11,19 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import bits64, from64
 from qpsvm.gram.columns import Columns
-from qpsvm.solvers.extremes import (
-    GREATEST,
-    first_of,
-    greatest32,
-    greatest_key_of,
-    least_key,
-    least_key_of,
-    vectorized,
-)
-from qpsvm.solvers.steps import MISSING, TILE, held, touch
-from qpsvm.solvers.team import Team, done, join, no_team, offer, offered, over, take, wait
-from qpsvm.solvers.tiles import add, add_least, add_least_signed, add_signed
+from qpsvm.solvers.extremes import GREATEST, first_of, greatest32, vectorized
+from qpsvm.solvers.steps import MISSING, TILE, held, inlined, touch
+from qpsvm.solvers.team import Team, done, join, offer, offered, over, take, team, wait
+from qpsvm.solvers.tiles import add_least, add_least_signed
 
 
 class Reading(NamedTuple):
@@ -51,39 +44,35 @@ FEW = 8
 """Where one coordinate in so many can shrink, they are looked at one by one."""
 
 
-@vectorized
-def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Any:
+def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Reading:
     """Return what the steps read, for a new s."""
     n_groups, m = grow.shape
-    n_tiles = (m + TILE - 1) // TILE
-    side, n_plus = np.empty(m, np.int8), 0
-    for k in range(m):
-        side[k] = np.int8(z[k] * cols.sign[k])
-        n_plus += side[k] > 0
-    made = Reading(
+    starts, up, down = np.arange(0, m, TILE), grow == 0.0, shrink == 0.0
+    bits = s.view(np.int64)
+    keys = bits ^ ((bits >> 63) & GREATEST)
+    kind = up.astype(np.int32)
+    kind[down] += SHRINKS
+    if n_groups > 1:
+        kind[1:] += (kind[1:] > 0) * BITS * np.arange(1, n_groups)[:, None]
+    mark = np.add.reduce(kind, axis=0, dtype=np.int32)
+    every = np.logical_and.reduceat(up[0], starts) & (n_groups == 1)
+    some, able = np.nonzero(down)[1], np.empty(m, np.int64)
+    able[: len(some)] = some
+    side = (z * cols.sign).astype(np.int8)
+    own = cols.scale * (cols.diag + cols.shift) + cols.ridge
+    return Reading(
         side,
-        np.empty(m),
-        np.zeros(m, np.int32),
-        np.empty((n_groups, n_tiles), np.int64),
-        np.empty((n_groups, n_tiles), np.int64),
-        np.zeros(n_tiles, np.bool_),
-        np.empty(m, np.int64),
-        np.zeros(1, np.int64),
+        own,
+        mark,
+        np.minimum.reduceat(np.where(up, keys, GREATEST), starts, axis=1),
+        np.maximum.reduceat(np.where(down, keys, -GREATEST), starts, axis=1),
+        every,
+        able,
+        np.array([len(some)]),
         np.empty(TILE, np.float32),
-        np.empty(1),
-        n_plus == m,
+        np.array([own.max()]),
+        bool(side.min() > 0),
     )
-    for k in range(m):
-        made.own[k] = cols.scale * (cols.diag[k] + cols.shift) + cols.ridge[k]
-    made.size[0] = np.max(made.own)
-    for g in range(n_groups):
-        for k in range(m):
-            can = (GROWS if grow[g, k] == 0.0 else 0) + (SHRINKS if shrink[g, k] == 0.0 else 0)
-            if can:
-                _mark(made, k, can + BITS * g)
-    for tile in range(n_tiles):
-        _note(made, s, tile, n_tiles > 0)  # a literal would compile it twice
-    return made
 
 
 @vectorized
@@ -104,45 +93,50 @@ def _mark(made: Reading, k: int, mark: int) -> None:
 
 
 @vectorized
-def _note(made: Reading, s: Any, tile: int, anew: bool) -> None:
-    """Note the extremes of s over a tile, `anew` where a mark in it was changed."""
-    start = tile * TILE
-    stop = min(start + TILE, len(s))
-    part, mark = s[start:stop], made.mark[start:stop]
-    if anew and len(made.low) == 1:
-        n_grow = 0
-        for k in range(len(mark)):
-            n_grow += mark[k] & GROWS
-        made.every[tile] = n_grow == len(mark)
-    for g in range(len(made.low)):
-        if made.every[tile]:
-            made.low[g, tile] = least_key(part)
-        else:
-            made.low[g, tile] = least_key_of(part, mark, GROWS + BITS * g, ~SHRINKS)
-        if anew or made.high[g, tile] != -GREATEST:  # nothing can shrink before a mark changes
-            made.high[g, tile] = greatest_key_of(part, mark, SHRINKS + BITS * g, ~GROWS)
+def _extremes(s: Any, mark: Any, group: int) -> Any:
+    """Return the keys of the least s of a tile that can grow and of the greatest that can shrink."""
+    low, high = GREATEST, -GREATEST
+    for k in range(len(s)):
+        bits = bits64(s[k])
+        key = bits ^ ((bits >> 63) & GREATEST)
+        out = -np.int64((mark[k] & ~SHRINKS) != GROWS + group)  # all bits, or none: no branch
+        below = (key & ~out) | (GREATEST & out)
+        low = below if below < low else low
+        out = -np.int64((mark[k] & ~GROWS) != SHRINKS + group)
+        above = (key & ~out) | (-GREATEST & out)
+        high = above if above > high else high
+    return low, high
 
 
 @vectorized
-def _gains(row: Any, own: Any, mark: Any, wanted: int, part: Any, about: Any, gain: Any) -> None:
+def _add(
+    near: Any, far: Any, side: Any, a: float, b: float, rest: float, s: Any, mark: Any, group: int
+) -> Any:
+    """Add two columns to a tile, each entry with its sign; return its extremes as `_extremes` does."""
+    low, high = GREATEST, -GREATEST
+    for k in range(len(s)):
+        value = s[k] + side[k] * (a * near[k] + b * far[k] + rest)
+        s[k] = value
+        bits = bits64(value)
+        key = bits ^ ((bits >> 63) & GREATEST)
+        out = -np.int64((mark[k] & ~SHRINKS) != GROWS + group)
+        below = (key & ~out) | (GREATEST & out)
+        low = below if below < low else low
+        out = -np.int64((mark[k] & ~GROWS) != SHRINKS + group)
+        above = (key & ~out) | (-GREATEST & out)
+        high = above if above > high else high
+    return low, high
+
+
+@vectorized
+def _gains(
+    row: Any, side: Any, own: Any, mark: Any, wanted: int, part: Any, about: Any, gain: Any
+) -> None:
     """Write the decrease of the value, but for a factor, that a pair with each point of a tile brings.
 
     It is (s_k - low)^2 / curvature, with both relative to the greatest there may be, so that
     float32 will do: the quotient only chooses.
     """
-    low, own_i, factor, per_apart, per_size = about
-    for k in range(len(part)):
-        difference = (part[k] - low) * per_apart * np.float64((mark[k] & ~GROWS) == wanted)
-        near = np.float32(difference if difference > 0.0 else 0.0)
-        curvature = np.float32((own_i + own[k] - factor * row[k]) * per_size)
-        gain[k] = near * near / (curvature if curvature > TINY else TINY)
-
-
-@vectorized
-def _signed_gains(
-    row: Any, side: Any, own: Any, mark: Any, wanted: int, part: Any, about: Any, gain: Any
-) -> None:
-    """Do what `_gains` does where the signs differ; `own` leaves the shift to the row."""
     low, own_i, factor, shift, per_apart, per_size = about
     for k in range(len(part)):
         difference = (part[k] - low) * per_apart * np.float64((mark[k] & ~GROWS) == wanted)
@@ -168,85 +162,97 @@ def _partner(
     `row` is column i of K.
     """
     scale, shift, size = fixed
-    if FEW * made.n_able[0] <= len(s):
-        return _partner_of_few(row, made, s, g, i, low, fixed)
-    most, where, factor = np.int32(0), -1, 2.0 * scale  # the bits of 0
+    own, where, group = made.own, -1, BITS * g
+    factor = 2.0 * scale * made.side[i]
+    if FEW * made.n_able[0] <= len(s):  # as on a simplex, whose points have few weights
+        best, tiny = 0.0, TINY * size
+        for a in range(made.n_able[0]):
+            k = made.able[a]
+            if (made.mark[k] & ~GROWS) != SHRINKS + group or s[k] <= low:
+                continue
+            difference = s[k] - low
+            curvature = own[i] + own[k] - factor * made.side[k] * (row[k] + shift)
+            gain = difference * (difference / (curvature if curvature > tiny else tiny))
+            if gain > best or (gain == best and k < where):
+                best, where = gain, k
+        return where
+    most = np.int32(0)  # the bits of 0
+    own_i = own[i]
+    if made.plain:  # the same number for all
+        own_i, shift = own_i - factor * shift, 0.0
+    about = (low, own_i, factor, shift, 1.0 / apart, 1.0 / size)
     for tile in range(made.high.shape[1]):
         if made.high[g, tile] <= low_key:  # nothing to gain here
             continue
         start = tile * TILE
-        stop = min(start + TILE, len(s))
-        gain, part = made.room[: stop - start], s[start:stop]
-        own, mark, wanted = made.own[start:stop], made.mark[start:stop], SHRINKS + BITS * g
-        if made.plain:
-            about = (low, made.own[i] - factor * shift, factor, 1.0 / apart, 1.0 / size)
-            _gains(row[start:stop], own, mark, wanted, part, about, gain)
-        else:
-            side, factor_i = made.side[start:stop], factor * made.side[i]
-            signed = (low, made.own[i], factor_i, shift, 1.0 / apart, 1.0 / size)
-            _signed_gains(row[start:stop], side, own, mark, wanted, part, signed, gain)
-        bits, k = greatest32(gain)
+        gains = made.room[: len(s) - start]
+        stop = start + len(gains)
+        _gains(
+            row[start:stop],
+            made.side[start:stop],
+            own[start:stop],
+            made.mark[start:stop],
+            SHRINKS + group,
+            s[start:stop],
+            about,
+            gains,
+        )
+        bits, k = greatest32(gains)
         if bits > most:
             most, where = bits, start + k
     return where
 
 
-@vectorized
-def _partner_of_few(row: Any, made: Reading, s: Any, g: int, i: int, low: float, fixed: Any) -> int:
-    """Do what `_partner` does where few can shrink: as on a simplex, whose points have few weights."""
-    scale, shift, size = fixed
-    tiny = TINY * size
-    own, factor = made.own, 2.0 * scale * made.side[i]
-    most, where = 0.0, -1
-    for a in range(made.n_able[0]):
-        k = made.able[a]
-        if (made.mark[k] & ~GROWS) != SHRINKS + BITS * g or s[k] <= low:
-            continue
-        difference = s[k] - low
-        curvature = max(own[i] + own[k] - factor * made.side[k] * (row[k] + shift), tiny)
-        gain = difference * (difference / curvature)
-        if gain > most or (gain == most and k < where):
-            most, where = gain, k
-    return where
+@inlined
+def _lift(s: Any, k: int, ridge: float, t: float, low: int, high: int) -> bool:
+    """Add the ridge's part to one entry; return whether it was one of the extremes or may be one now."""
+    if ridge == 0.0:
+        return False
+    bits = bits64(s[k])
+    before = bits ^ ((bits >> 63) & GREATEST)
+    s[k] += ridge * t
+    bits = bits64(s[k])
+    after = bits ^ ((bits >> 63) & GREATEST)
+    return before <= low or after <= low or before >= high or after >= high
 
 
 @vectorized
-def _follow(cols: Columns, made: Reading, s: Any, who: Team, first: int, last: int) -> None:
-    """Let the tiles from `first` up to `last` of s follow the pair that `who` tells; note extremes."""
+def _follow(cols: Columns, made: Reading, s: Any, who: Team, number: int, mine: int) -> None:
+    """Let s follow the pair that `who` tells, by the pieces that nobody has taken; note extremes."""
     i, j, t = who.place[0], who.place[1], who.number[0]
     a, b = cols.scale * t * made.side[i], -cols.scale * t * made.side[j]
     rest = (a + b) * cols.shift
     row_i, row_j = cols.store[cols.slot[i]], cols.store[cols.slot[j]]
-    for tile in range(first, last):
-        start = tile * TILE
-        stop = min(start + TILE, len(s))
-        near, far, part, side = row_i[start:stop], row_j[start:stop], s[start:stop], made.side
-        anew = start <= i < stop or start <= j < stop
-        if made.every[tile] and made.high[0, tile] == -GREATEST and not anew:
-            if made.plain:
-                made.low[0, tile] = add_least(near, far, 1.0, a, b, rest, part)
-            else:
-                low = add_least_signed(near, far, side[start:stop], 1.0, a, b, rest, part)
-                made.low[0, tile] = low
-            continue
-        if made.plain:
-            add(near, far, 1.0, a, b, rest, part)
-        else:
-            add_signed(near, far, side[start:stop], 1.0, a, b, rest, part)
-        if start <= i < stop:
-            s[i] += cols.ridge[i] * t
-        if start <= j < stop:
-            s[j] -= cols.ridge[j] * t
-        _note(made, s, tile, anew)
-
-
-@vectorized
-def _pieces(cols: Columns, made: Reading, s: Any, who: Team, number: int, mine: int) -> None:
-    """Do pieces of a pass until all are taken."""
-    for k in range(len(who.taken)):
-        first, last = take(who, number, mine, k)
-        if first < last:
-            _follow(cols, made, s, who, first, last)
+    n_groups, first, last = len(made.low), 0, who.n_tiles
+    for piece in range(len(who.taken) if who.shared else 1):
+        if who.shared:
+            first, last = take(who, number, mine, piece)
+        for tile in range(first, last):
+            start = tile * TILE
+            part = s[start : start + TILE]
+            stop = start + len(part)
+            near, far = row_i[start:stop], row_j[start:stop]
+            side, mark = made.side[start:stop], made.mark[start:stop]
+            at_i, at_j = start <= i < stop, start <= j < stop
+            if at_i or at_j:
+                if n_groups == 1:
+                    n_grow = 0
+                    for k in range(len(mark)):
+                        n_grow += mark[k] & GROWS
+                    made.every[tile] = n_grow == len(mark)
+            elif made.every[tile] and made.high[0, tile] == -GREATEST:
+                if made.plain:
+                    made.low[0, tile] = add_least(near, far, 1.0, a, b, rest, part)
+                else:
+                    made.low[0, tile] = add_least_signed(near, far, side, 1.0, a, b, rest, part)
+                continue
+            low, high = _add(near, far, side, a, b, rest, part, mark, 0)
+            made.low[0, tile], made.high[0, tile] = low, high
+            again = at_i and _lift(s, i, cols.ridge[i], t, low, high)
+            again = (at_j and _lift(s, j, cols.ridge[j], -t, low, high)) or again
+            for g in range(0 if again else 1, n_groups):
+                made.low[g, tile], made.high[g, tile] = _extremes(part, mark, BITS * g)
+        if who.shared and first < last:
             done(who)
 
 
@@ -257,11 +263,10 @@ def assist_pairs(cols: Columns, made: Reading, s: Any, who: Team) -> None:
     while not over(who):
         number = offered(who)
         if number > last:
-            _pieces(cols, made, s, who, number, mine)
+            _follow(cols, made, s, who, number, mine)
             last = number
 
 
-@vectorized
 def pairs(
     cols: Columns,
     z: Any,
@@ -278,8 +283,7 @@ def pairs(
 
     It is stalled once no pair's gradients differ by more than `spread`.
     """
-    made = read(cols, z, s, grow, shrink)
-    who = no_team()
+    made, who = read(cols, z, s, grow, shrink), team(len(x), alone=True)
     return pair_steps(cols, made, z, upper, x, s, grow, shrink, n_steps, spread, missing, who)
 
 
@@ -304,10 +308,9 @@ def pair_steps(
     size = made.size[0]
     tiny = TINY * size
     fixed = (cols.scale, cols.shift, size)
-    cell = np.empty(1, np.int64)
+    zero: Any = np.int64(0)  # a literal would have functions compiled twice
     for step in range(n_steps):
-        g: Any = np.int64(0)  # literals would have `_partner` compiled twice
-        i: Any = np.int64(-1)
+        g, i = zero, zero - 1
         low, low_key, violation = 0.0, GREATEST, 0.0
         for h in range(n_groups):
             tile, least, most = 0, GREATEST, -GREATEST
@@ -319,17 +322,16 @@ def pair_steps(
             if least == GREATEST or most == -GREATEST:
                 continue
             start = tile * TILE
-            stop = min(start + TILE, len(s))
+            stop = start + TILE
             mark = made.mark[start:stop]
             k = start + first_of(s[start:stop], least, mark, GROWS + BITS * h, ~SHRINKS)
-            cell[0] = most ^ ((most >> 63) & GREATEST)
-            apart = cell.view(np.float64)[0] - s[k]
+            apart = from64(most ^ ((most >> 63) & GREATEST)) - s[k]
             if apart > violation:
                 g, i, low, low_key, violation = h, k, s[k], least, apart
         if i < 0 or violation <= spread:
             return step, 1
         if not held(cols, i):
-            missing[:] = i
+            missing[0], missing[1] = i, i
             return step, MISSING
         row_i = cols.store[cols.slot[i]]
         j = _partner(row_i, made, s, g, i, low, low_key, violation, fixed)
@@ -343,7 +345,9 @@ def pair_steps(
         curvature = own[i] + own[j] - 2.0 * cols.scale * side[i] * side[j] * (row_i[j] + cols.shift)
         room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
         room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
-        t = min((s[j] - low) / max(curvature, tiny), room_i, room_j)
+        t = (s[j] - low) / (curvature if curvature > tiny else tiny)
+        t = room_i if room_i < t else t
+        t = room_j if room_j < t else t
         if t > 1e300:  # the value falls without end along this pair
             return step, 1
         x[i] += z[i] * t
@@ -360,10 +364,8 @@ def pair_steps(
             can = (0 if stuck else GROWS) + (0 if fixed_down else SHRINKS)
             _mark(made, k, can + BITS * g)
         who.place[0], who.place[1], who.number[0] = i, j, t
+        number = offer(who) if who.shared else zero
+        _follow(cols, made, s, who, number, zero)
         if who.shared:
-            number = offer(who)
-            _pieces(cols, made, s, who, number, 0)
             wait(who, number)
-        else:
-            _follow(cols, made, s, who, 0, n_tiles)
     return n_steps, 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import njit
 from qpsvm.gram.columns import Columns, ColumnStore
 from qpsvm.threads import spread
 
@@ -53,7 +53,7 @@ def accumulate(
     )
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _accumulate(
     store: Any,
     slots: Any,
@@ -67,10 +67,15 @@ def _accumulate(
     first: int,
     last: int,
 ) -> None:
-    rest = shift * weights.sum()
+    rest = 0.0  # plain loops: every function of numpy's would be compiled, too
+    for w in weights:
+        rest += w
+    rest *= shift
     for start in range(first, last, CHUNK):
         stop = min(start + CHUNK, last)
-        total, sizes = np.full(stop - start, rest), size[start:stop]
+        total, sizes = np.empty(stop - start), size[start:stop]
+        for j in range(len(total)):
+            total[j] = rest
         end = 0
         while end < len(slots):
             k, end = end, min(end + 4, turn if end < turn else len(slots))
@@ -79,7 +84,9 @@ def _accumulate(
                 c, d = store[slots[k + 2], start:stop], store[slots[k + 3], start:stop]
                 u, v, w, t = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
                 if len(sizes):
-                    most = np.max(share[k:end])
+                    most = share[k]
+                    for i in range(k + 1, end):
+                        most = share[i] if share[i] > most else most
                     for j in range(len(total)):
                         part = (u * a[j] + v * b[j]) + (w * c[j] + t * d[j])
                         total[j] += part
@@ -135,18 +142,19 @@ def compact(block: NDArray[np.floating], wanted: NDArray[np.bool_]) -> NDArray[n
     return order
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _compact(block: Any, order: Any, holes: Any, last: Any, start: int, stop: int) -> None:
     n = len(order)
     for i in range(start, stop):
         row, out = block[order[i]], block[i]
         if order[i] != i:
-            out[:n] = row[:n]
+            for k in range(n):  # a slice would compile the message of a wrong length, for 2 s
+                out[k] = row[k]
         for k in range(len(holes)):
             out[holes[k]] = row[last[k]]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _gather(
     block: Any, store: Any, slots: Any, core: Any, first: int, diag: Any, start: int, stop: int
 ) -> None:
@@ -158,7 +166,7 @@ def _gather(
         out[first + k] = diag[k]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _mirror(block: Any, n: int, first: int, start: int, stop: int) -> None:
     """Copy the new rows into the new columns of the rows from start to stop, tile by tile."""
     for top in range(start, stop, TILE):

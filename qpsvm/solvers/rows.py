@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.compiled import njit
 from qpsvm.gram.linear import times
 from qpsvm.gram.passes import read_only, summing
 
@@ -57,8 +57,8 @@ def rows_of(X: Any, order: Any = None) -> Rows:
 
 # CSR rows are short: vectors of entries would lose more at the ends of a row than they gain. A call
 # for each row would count references, which costs as much as the row.
-in_order = numba.njit(cache=True, nogil=True, error_model="numpy")
-inlined = numba.njit(inline="always")
+in_order = njit(cache=True, nogil=True, error_model="numpy")
+inlined = njit(inline="always")
 
 
 @inlined

@@ -8,8 +8,8 @@ Tao and Wu, (5) and (6)); with u not clipped, center 0 and width 1/2 it is q^2.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from qpsvm.compiled import njit
 from qpsvm.gram.passes import summing
 
 

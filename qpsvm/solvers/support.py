@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import njit
 from qpsvm.domains import SimplexProduct
 from qpsvm.forms import QP
 from qpsvm.solvers.extremes import (
@@ -43,7 +43,7 @@ class Support(NamedTuple):
 def summing(function: Any) -> Any:
     """Compile like `compiled`, free to reorder sums."""
     flags = {"contract", "nnan", "nsz", "reassoc"}
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
+    return njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
 
 
 @dataclass

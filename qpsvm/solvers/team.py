@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from qpsvm.solvers.steps import TILE, compiled
+from qpsvm.solvers.steps import TILE, compiled, inlined
 from qpsvm.threads import spread
 
 SHARED = 200_000
@@ -44,19 +44,12 @@ class Team(NamedTuple):
     shared: bool
 
 
-def team(m: int) -> Team:
+def team(m: int, alone: bool = False) -> Team:
     """Return the team for passes over m points."""
     n_tiles = -(-m // TILE)
-    shared = m >= SHARED and not config.DISABLE_JIT  # type: ignore[attr-defined]
+    shared = not alone and m >= SHARED and not config.DISABLE_JIT  # type: ignore[attr-defined]
     taken = np.zeros(-(-n_tiles // PIECE), np.int64)
     return Team(np.zeros(32, np.int64), taken, np.zeros(4, np.int64), np.zeros(4), n_tiles, shared)
-
-
-@compiled
-def no_team() -> Team:
-    """Return the team of one."""
-    none = np.zeros(0, np.int64)
-    return Team(np.zeros(32, np.int64), none, np.zeros(4, np.int64), np.zeros(4), 0, False)
 
 
 def together(who: Team, steps: Callable[[], Any], assist: Callable[[], Any]) -> Any:
@@ -148,25 +141,25 @@ def _close(who: Team) -> None:
     _store(who.state, CLOSED, 1)
 
 
-@compiled
+@inlined
 def join(who: Team) -> Any:
     """Return the number of the one who assists: 1, 2, ..."""
     return _add(who.state, JOINED, 1) + 1
 
 
-@compiled
+@inlined
 def offer(who: Team) -> Any:
     """Offer the next pass, once all that it needs to know is written; return its number."""
     return _add(who.state, OFFERED, 1) + 1
 
 
-@compiled
+@inlined
 def offered(who: Team) -> Any:
     """Return the number of the present pass, 1 for the first one."""
     return _load(who.state, OFFERED)
 
 
-@compiled
+@inlined
 def take(who: Team, number: int, mine: int, k: int) -> Any:
     """Try to take the k-th piece in one's own order; return its tiles, from and up to, or 0, 0.
 
@@ -181,20 +174,20 @@ def take(who: Team, number: int, mine: int, k: int) -> Any:
     return piece * PIECE, min(piece * PIECE + PIECE, who.n_tiles)
 
 
-@compiled
+@inlined
 def done(who: Team) -> None:
     """Say that a piece is done."""
     _add(who.state, DONE, 1)
 
 
-@compiled
+@inlined
 def wait(who: Team, number: int) -> None:
     """Wait until all pieces of a pass are done."""
     while _load(who.state, DONE) < number * len(who.taken):
         pass
 
 
-@compiled
+@inlined
 def over(who: Team) -> Any:
     """Return whether no further pass will be offered."""
     return _load(who.state, CLOSED) != 0

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import bits64
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.extremes import (
     GREATEST,
@@ -68,10 +69,11 @@ def add_signed(
 @vectorized
 def add_least(near: Any, far: Any, keep: float, t: float, u: float, rest: float, q: Any) -> Any:
     """Add two columns to a tile; return the key of its least entry."""
-    bits, low = q.view(np.int64), GREATEST
+    low = GREATEST
     for k in range(len(q)):
-        q[k] = keep * q[k] + (t * near[k] + u * far[k] + rest)
-        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+        value = keep * q[k] + (t * near[k] + u * far[k] + rest)
+        q[k], bits = value, bits64(value)
+        key = bits ^ ((bits >> 63) & GREATEST)
         low = key if key < low else low
     return low
 
@@ -81,10 +83,11 @@ def add_least_signed(
     near: Any, far: Any, side: Any, keep: float, t: float, u: float, rest: float, q: Any
 ) -> Any:
     """Do so, each entry with its sign."""
-    bits, low = q.view(np.int64), GREATEST
+    low = GREATEST
     for k in range(len(q)):
-        q[k] = keep * q[k] + side[k] * (t * near[k] + u * far[k] + rest)
-        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+        value = keep * q[k] + side[k] * (t * near[k] + u * far[k] + rest)
+        q[k], bits = value, bits64(value)
+        key = bits ^ ((bits >> 63) & GREATEST)
         low = key if key < low else low
     return low
 
@@ -94,10 +97,11 @@ def _add_least_of_two(
     near: Any, far: Any, side: Any, group: Any, keep: float, t: float, u: float, rest: float, q: Any
 ) -> Any:
     """Do so for the least entries of group 0 and of group 1."""
-    bits, low, other = q.view(np.int64), GREATEST, GREATEST
+    low, other = GREATEST, GREATEST
     for k in range(len(q)):
-        q[k] = keep * q[k] + side[k] * (t * near[k] + u * far[k] + rest)
-        key = bits[k] ^ ((bits[k] >> 63) & GREATEST)
+        value = keep * q[k] + side[k] * (t * near[k] + u * far[k] + rest)
+        q[k], bits = value, bits64(value)
+        key = bits ^ ((bits >> 63) & GREATEST)
         out = -np.int64(group[k] != 0)  # all bits, or none: a branch is slower
         first, second = (key & ~out) | (GREATEST & out), (key & out) | (GREATEST & ~out)
         low = first if first < low else low
