@@ -153,6 +153,7 @@ def auto(qp: Form | None) -> tuple[str, str]:
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
         (sweeps, "dcd", "the Gram has a factor whose matrices cost more than passes over it"),
         (factor, "crsvm", few),
+        (X is not None, "mfn", "the Gram has a factor, and a few Newton steps in its columns do"),
         (factor, "mnp", few),
         (newton, "face-newton", "columns of a sample foretell that most points have weight"),
         (qp.m >= LARGE, "decomposition", f"columns in blocks, from {LARGE:,} points on"),

@@ -13,6 +13,7 @@ from qpsvm.solvers.dcd import DualCoordinateDescent
 from qpsvm.solvers.decomposition import Decomposition
 from qpsvm.solvers.dicg import DecompositionInvariant
 from qpsvm.solvers.face_newton import FaceNewton
+from qpsvm.solvers.finite_newton import FiniteNewton
 from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.mnp import MinNormPoint
 from qpsvm.solvers.nep import NearestFrankWolfe, StochasticFrankWolfe
@@ -141,6 +142,13 @@ METHODS: dict[str, Method] = {
         "Wolfe (1976)",
         gap=1e-8,
         budget=1_000,
+    ),
+    "mfn": Method(
+        FiniteNewton,
+        "modified finite Newton: the linear L2-SVM by Newton steps in w",
+        "Keerthi and DeCoste (2005); Mangasarian (2002)",
+        gap=1e-8,
+        budget=100,
     ),
     "nep-fw": Method(
         NearestFrankWolfe,
