@@ -147,7 +147,7 @@ def auto(qp: Form | None) -> tuple[str, str]:
         or (cubed > CHEAP and force < WEAK)
         or (sparse and not factor and force < FIRM)  # by conjugate gradients, without matrices
     )
-    newton = not factor and METHODS["face-newton"].fits(qp) and _mostly_support(qp)
+    newton = X is None and METHODS["face-newton"].fits(qp) and _mostly_support(qp)
     rules = (
         (firm, "crsvm", "the Gram has a factor with few columns and the penalties are large"),
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),

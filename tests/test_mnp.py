@@ -237,7 +237,7 @@ def test_factor_follows_the_face(rng, rank, n_groups, ahead):
         assert approach(block, 0.1, 100) > 0
     else:
         factor_face(block, np.arange(4 * n_groups))
-    descend(block, 500, np.zeros(2, np.int64))
+    descend(block, 500, np.inf, np.zeros(2, np.int64))
     face = block.face[: block.sizes[FACE]]
     s, n = len(face), 60
     A = (block.group[face] == np.arange(n_groups)[:, None]).astype(float)

@@ -10,8 +10,8 @@ Newton step solves
 
     (I + sum over S of z_i z_i' / D_i) dv = Z'Y a - v,   S = {i: g_i < 1},   a_i = max(0, 1 - g_i) / D_i,
 
-and goes as far as P falls. With the right S it is exact. The weights are x = a / sum a, and 1/2 |v - Z'Y a|^2
-is the duality gap of v and a.
+and goes as far as P falls. With the right S it is exact. The weights are x = a / sum a, and
+1/2 |v - Z'Y a|^2 is the duality gap of v and a.
 
 The matrix has the order of d + 1 or, where fewer, of S. Of wide CSR points it is left to conjugate
 gradients, as far as these come.
