@@ -232,6 +232,6 @@ METHODS: dict[str, Method] = {
         "the same with decreasing smoothing, about a moving centre",
         "Zhou, Tao and Wu, Algorithm 2",
         gap=1e-4,
-        budget=200_000,
+        budget=20_000,
     ),
 }
