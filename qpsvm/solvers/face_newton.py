@@ -57,7 +57,7 @@ DOUBT = 4.5
 """How much more of a margin is needed where the ridge is nothing beside what the factor leaves out."""
 
 RANK, WEAK = 512, 0.3
-"""Columns of the factor, and the mean ridge, relative to the diagonal, below which it has twice as many."""
+"""Columns of the factor, and the mean ridge over the diagonal below which they are twice as many."""
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
