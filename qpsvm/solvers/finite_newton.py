@@ -161,7 +161,7 @@ class Augmented:
         if of.n > WIDE:
             diagonal = np.ones(of.n)
             moments(of.rows, S, d, np.zeros(of.n), diagonal)
-            v, reached = conjugate(of.rows, d, S, diagonal, right, PRODUCTS, share=ACCURATE)
+            v, reached = conjugate(of.rows, d, S, diagonal, right, PRODUCTS, ACCURATE)
             if reached or min(len(S), of.n) > DENSE:
                 return v
         of.factor_some(S, d)

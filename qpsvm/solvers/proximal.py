@@ -215,7 +215,7 @@ def _iterated(
         moment[:] = 0.0
     diagonal -= moment * moment / total
     right = moment * (slope / total) - g
-    dw, reached = conjugate(rows, own, free, diagonal, right, most, moment, total)
+    dw, reached = conjugate(rows, own, free, diagonal, right, most, ACCURATE, moment, total)
     if not reached:
         return None
     return dw, (-slope - float(moment @ dw)) / total if state.bias else 0.0
@@ -228,9 +228,9 @@ def conjugate(
     diagonal: Vector,
     right: Vector,
     most: int,
+    share: float,
     moment: Vector | None = None,
     total: float = np.inf,
-    share: float = ACCURATE,
 ) -> tuple[Vector, bool]:
     """Solve (I + X_F'S X_F - m m' / total) v = right by conjugate gradients, of the CSR rows F.
 
