@@ -150,12 +150,13 @@ def auto(qp: Form | None) -> tuple[str, str]:
         or (cubed > CHEAP and force < WEAK)
         or (sparse and not factor and force < FIRM)  # by conjugate gradients, without matrices
     )
-    newton = not factor and _mostly_support(qp)
+    newton = X is None and _mostly_support(qp)
     rules = (
         (firm, "crsvm", "the Gram has a factor with few columns and the penalties are large"),
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
         (sweeps, "dcd", "the Gram has a factor whose matrices cost more than passes over it"),
         (factor, "crsvm", few),
+        (X is not None, "mfn", "the Gram has a factor, and a few Newton steps in its columns do"),
         (factor, "mnp", few),
         (newton, "face-newton", "columns of a sample foretell that most points have weight"),
         (qp.m >= BLOCKS, "decomposition", f"columns in blocks, from {BLOCKS:,} points on"),

@@ -178,10 +178,11 @@ def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | N
 def _quick(qp: QP) -> bool:
     """Return whether a few passes over the points solve a problem: to find copies takes as many.
 
-    So it is on a factor, but for the L2-SVM's ridge.
+    So it is on a factor, but for the polytope distance's ridge.
     """
-    light = isinstance(qp.domain, SimplexProduct) and not qp.gram.ridge.any()
-    return qp.gram.kernel.factor() is not None and (light or isinstance(qp.domain, HINGE))
+    domain, ridge = qp.domain, qp.gram.ridge
+    one = isinstance(domain, SimplexProduct) and (domain.n_groups == 1 or not ridge.any())
+    return qp.gram.kernel.factor() is not None and (one or isinstance(domain, HINGE))
 
 
 def equal_points(points: Points, kinds: list[NDArray[Any]], least: int) -> Copies | None:

@@ -20,6 +20,7 @@ SECOND = {
     "smo": ("mnp", "crsvm"),
     "decomposition": ("mnp", "crsvm"),
     "mnp": ("smo",),
+    "mfn": ("mnp",),
     "dcd": ("crsvm",),
     "face-newton": ("decomposition",),
 }

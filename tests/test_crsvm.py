@@ -371,3 +371,15 @@ def test_what_does_not_fit_is_said():
     }.items():  # fmt: skip
         with pytest.raises(InputError, match=option):
             solve(HingePrimal(X, y), **{option: value})
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_weights_left_alone_do_not_let_steps_run_away(seed):
+    """Rare features and classes: with most weights fixed the augmented Lagrangian had no minimum."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((9000, 100)) < rng.uniform(0.005, 0.1, 100)).astype(float)
+    w = rng.standard_normal(100) * (rng.random(100) < 0.3) * 3
+    scores = X @ w + 0.5 * rng.standard_normal(9000)
+    y = np.where(scores > np.quantile(scores, 0.97), 1.0, -1.0)
+    result = solve(HingeDual(Linear(sp.csr_matrix(X)), y, 1e4), tol=1e-6, seed=seed)
+    assert result.status is Status.OPTIMAL and result.n_iter <= 300

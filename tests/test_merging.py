@@ -167,7 +167,8 @@ def test_auto_merges_where_it_pays_and_says_so():
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0), "smo").counters
     assert "merged" not in solve(HingeDual(Linear(X), y, 2.0)).counters
     assert "merged" not in solve(MEBDual(Linear(X))).counters
-    assert "merged" in solve(L2SVMDual(Linear(X), y, 2.0)).counters
+    assert "merged" not in solve(L2SVMDual(Linear(X), y, 2.0)).counters
+    assert "merged" in solve(PolytopeDistanceDual(Linear(X), y, 2.0)).counters
     K = RBF(X, 0.3).block(np.arange(FEW))
     assert "merged" not in solve(HingeDual(K, y, 2.0)).counters
     X[: FEW - 40] += 1e-3 * np.random.default_rng(0).standard_normal((FEW - 40, 6))

@@ -10,6 +10,7 @@ import pytest
 import qpsvm
 from problems.clouds import separable_clouds, two_clouds
 from qpsvm import RBF, L2SVMDual, Linear, MEBDual, PolytopeDistanceDual, Precomputed, Status
+from qpsvm.solvers import mnp
 from qpsvm.solvers.active_set import descend
 from qpsvm.solvers.block import FACE, MEMBERS, approach, empty_block, factor_face
 
@@ -237,7 +238,7 @@ def test_factor_follows_the_face(rng, rank, n_groups, ahead):
         assert approach(block, 0.1, 100) > 0
     else:
         factor_face(block, np.arange(4 * n_groups))
-    descend(block, 500, np.zeros(2, np.int64))
+    descend(block, 500, np.inf, np.zeros(2, np.int64))
     face = block.face[: block.sizes[FACE]]
     s, n = len(face), 60
     A = (block.group[face] == np.arange(n_groups)[:, None]).astype(float)
@@ -261,3 +262,32 @@ def test_many_linear_points_are_moved_only_from_far_away(rng):
     assert np.abs(moved.X).max() < 10
     radius = [solve(MEBDual(Linear(X + shift))).model.radius for shift in (0.0, 1e6)]
     assert radius[0] == pytest.approx(radius[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_an_iteration_is_bounded_by_the_work_of_its_steps(rng, monkeypatch, linear):
+    """From many weights: nothing is solved before the first iteration, and each is cut in time."""
+    X, y = two_clouds(700, 5, seed=7)
+    problem = L2SVMDual(Linear(X) if linear else RBF(X, 0.2), y, C=3.0)
+    monkeypatch.setattr(mnp, "WORK", 1e4)
+    start = rng.random(700)
+    none = solve(problem, x0=start, time_limit=0.0)
+    assert none.n_iter == 0 and none.status is Status.TIME_LIMIT
+    assert not any(none.counters[kind] for kind in mnp.STEP_KINDS)
+    seen = []
+    qp = problem.as_qp()
+    with qp.lend(1 << 30) as lent:
+        solver = mnp.MinNormPoint()
+        state = solver.init(lent, start / start.sum(), rng)
+        for _ in range(60):
+            before, size = state.counts.copy(), 700
+            solver.advance(lent, state, 1)
+            steps = state.counts - before
+            assert (
+                steps[0] + steps[1] <= mnp.FEWEST + 1e4 / max(state.block.sizes[FACE], 1) ** 2 + 2
+            )
+            assert state.x.sum() == pytest.approx(1.0) and state.x.min() >= 0.0
+            np.testing.assert_allclose(state.product, qp.gram.product(state.x), atol=1e-9 * size)
+            seen.append(state.outcome == mnp.CUT)
+    assert any(seen)
+    assert solve(problem, x0=start, tol=1e-8).status is Status.OPTIMAL

@@ -131,6 +131,13 @@ METHODS: dict[str, Method] = {
         gap=1e-8,
         budget=1_000,
     ),
+    "mfn": Method(
+        within("finite_newton", "FiniteNewton"),
+        "modified finite Newton: the linear L2-SVM by Newton steps in w",
+        "Keerthi and DeCoste (2005); Mangasarian (2002)",
+        gap=1e-8,
+        budget=100,
+    ),
     "nep-fw": Method(
         within("nep", "NearestFrankWolfe"),
         "Frank-Wolfe with a nearest-extreme-point oracle",
@@ -213,6 +220,6 @@ METHODS: dict[str, Method] = {
         "the same with decreasing smoothing, about a moving centre",
         "Zhou, Tao and Wu, Algorithm 2",
         gap=1e-4,
-        budget=200_000,
+        budget=20_000,
     ),
 }

@@ -30,16 +30,17 @@ from qpsvm.solvers.block import DEPENDENT, EPS, FACE, MEMBERS, Block
 from qpsvm.solvers.steps import compiled
 
 MAJOR, MINOR = 0, 1  # entries of the step counts: a member enters; a member leaves
-OPTIMAL, UNFINISHED, NONCONVEX = 0, 1, 2  # why `descend` came back
+OPTIMAL, UNFINISHED, NONCONVEX, CUT = 0, 1, 2, 3  # why `descend` came back
 IDLE_MAJORS = 12  # majors without progress after which roundoff is what is left
 
 
 @compiled
-def descend(b: Block, budget: int, counts: Any) -> int:
+def descend(b: Block, budget: int, work: float, counts: Any) -> int:
     """Go to the optimum of the face, enter the most violating member, repeat; say why it ended.
 
-    Where the face is empty, the members with a weight are put there first; with a budget of 0
-    majors that is all. A major strictly decreases h in exact arithmetic, so no face occurs twice.
+    Members with a weight are put on the face first; with a budget of 0 majors that is all. After
+    `work` entries it is CUT: the same call goes on from there.
+    A major strictly decreases h in exact arithmetic, so no face occurs twice.
     In floating point the decrease, of second order in the violation, is lost before the violation
     is: majors without a visible decrease go on while the largest violation shrinks, and for a
     dozen more.
@@ -52,9 +53,16 @@ def descend(b: Block, budget: int, counts: Any) -> int:
     size = 0.0
     for k in range(n):
         size = max(size, abs(b.Q[k, k]))
-    for k in range(n if b.sizes[FACE] == 0 else 0):
-        if b.x[k] > 0.0 and not enter(b, k, z, counts):
-            return NONCONVEX
+    left = np.full(1, work)
+    on = np.zeros(n, np.bool_)
+    for k in range(b.sizes[FACE]):
+        on[b.face[k]] = True
+    for k in range(n):
+        if b.x[k] > 0.0 and not on[k]:
+            if left[0] <= 0.0:
+                return CUT
+            if not enter(b, k, z, left, counts):
+                return NONCONVEX
     if budget == 0:
         return UNFINISHED
     least_value = np.inf
@@ -63,7 +71,8 @@ def descend(b: Block, budget: int, counts: Any) -> int:
     majors = 0
     polished = False
     gradient(b)
-    to_optimum(b, z, nu, M, counts)
+    if not to_optimum(b, z, nu, M, left, counts):
+        return CUT
     while True:
         value = gradient(b)
         i = most_violating(b, 4.0 * EPS * size, futile)
@@ -77,16 +86,17 @@ def descend(b: Block, budget: int, counts: Any) -> int:
         least_value = min(value, least_value)
         least_violation = min(violation, least_violation)
         if i >= 0 and idle <= IDLE_MAJORS:
-            if majors == budget:
+            if majors == budget or left[0] <= 0.0:
                 return UNFINISHED
             majors += 1
             counts[MAJOR] += 1
-            if not enter(b, i, z, counts):
+            if not enter(b, i, z, left, counts):
                 return NONCONVEX
         elif polished:
             return OPTIMAL
         polished = i < 0 or idle > IDLE_MAJORS  # a last correction of what rounding has left
-        to_optimum(b, z, nu, M, counts)
+        if not to_optimum(b, z, nu, M, left, counts):
+            return CUT
         if i >= 0:
             futile[i] = b.x[i] == 0.0
 
@@ -132,7 +142,7 @@ def most_violating(b: Block, least: float, futile: Any) -> int:
 
 
 @compiled
-def enter(b: Block, i: int, z: Any, counts: Any) -> bool:
+def enter(b: Block, i: int, z: Any, left: Any, counts: Any) -> bool:
     """Append member i to the face; return False where Q is seen to have a negative eigenvalue.
 
     With r = R^-T h_i the new column of R is r over the square root of h_ii - r'r. Where that is 0,
@@ -141,6 +151,7 @@ def enter(b: Block, i: int, z: Any, counts: Any) -> bool:
     """
     while True:
         s = b.sizes[FACE]
+        left[0] -= float(s) * s
         row = b.Q[i]
         own = row[i] + b.sigma[0]
         for k in range(s):
@@ -195,12 +206,16 @@ def move_along(b: Block, i: int, z: Any, sign: float) -> bool:
 
 
 @compiled
-def to_optimum(b: Block, z: Any, nu: Any, M: Any, counts: Any) -> None:
-    """Move to the minimizer on the affine hull of the face, shrinking it where a weight ends."""
+def to_optimum(b: Block, z: Any, nu: Any, M: Any, left: Any, counts: Any) -> bool:
+    """Move to the minimizer on the affine hull of the face, shrinking it where a weight ends.
+
+    Returns False where the work `left` is done before it is there: x and the face fit each other.
+    """
     n_groups = nu.shape[0]
     while True:
         direction(b, z, nu, M)
         s = b.sizes[FACE]
+        left[0] -= float(s) * s
         theta = 1.0
         out = s
         for k in range(s):
@@ -216,12 +231,15 @@ def to_optimum(b: Block, z: Any, nu: Any, M: Any, counts: Any) -> None:
             break
         counts[MINOR] += 1
         remove(b, out)
+        if left[0] <= 0.0:
+            return False
     for g in range(n_groups):
         nu[g] = 0.0
     for k in range(s):
         nu[b.group[b.face[k]]] += b.x[b.face[k]]
     for k in range(s):
         b.x[b.face[k]] /= nu[b.group[b.face[k]]]
+    return True
 
 
 @compiled

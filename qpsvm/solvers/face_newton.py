@@ -44,7 +44,7 @@ NARROW = 2000
 WEAKEST = 1e-4
 """Least ridge, relative to the diagonal: below it a factor in float32 says too little; steps stall."""
 
-NEAR = 10.0
+NEAR = 1.0
 """A point of the simplex is made once a step's decrease of P, relative, is this many times the gap."""
 
 STEPS, REMEMBERED = 50, 5
@@ -53,8 +53,11 @@ STEPS, REMEMBERED = 50, 5
 SHARE, MENDED = 1e-5, 1e-3
 """What may be left of the squared residual, in a Newton step and where negative weights were cut."""
 
-DOUBT = 4.0
-"""How much more of a margin is needed where the factor leaves all of the Gram out."""
+DOUBT = 4.5
+"""How much more of a margin is needed where the ridge is nothing beside what the factor leaves out."""
+
+RANK, WEAK = 512, 0.3
+"""Columns of the factor, and the mean ridge over the diagonal below which they are twice as many."""
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -88,6 +91,13 @@ class FaceState:
             self.counters["columns"] = len(self.rows)
             self.counters["bytes"] = self.strips.n_bytes + self.forecast.F.nbytes
 
+    def take(self, u: Vector, g: Vector) -> None:
+        """Let x be the weights u >= 0 of the rows, scaled, and the margins g its product."""
+        total = float(np.sum(u))
+        if 0.0 < total < np.inf:
+            self.x[self.rows], self.product[:] = u / total, self.g / total
+            self.product[self.rows] = g / total
+
 
 @dataclass(frozen=True)
 class FaceNewton(Solver):
@@ -95,16 +105,17 @@ class FaceNewton(Solver):
 
     Parameters
     ----------
-    rank : int
-        Most columns of the factor; fewer where half of the memory holds no more.
+    rank : int, optional
+        Most columns of the factor, by default 512, or 1024 where the ridge is weak; fewer where half
+        of the memory holds no more.
     margin : float
-        A point becomes a row where its margin is foretold to be below 1 + this, or up to five times
-        this, the more of the Gram the factor leaves out.
+        A point becomes a row where its margin is foretold to be below 1 + this, or up to 5.5 times
+        this, the more the factor leaves out beside the ridge.
     goal : float
         Relative gap near which points of the simplex are made; `solve` sets it to its `tol`.
     """
 
-    rank: int = 512
+    rank: int | None = None
     margin: float = 0.1
     goal: float = 1e-3
 
@@ -113,7 +124,8 @@ class FaceNewton(Solver):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        check_number("rank", self.rank, low=1, integer=True)
+        if self.rank is not None:
+            check_number("rank", self.rank, low=1, integer=True)
         check_number("margin", self.margin, low=0.0)
         check_number("goal", self.goal, low=0.0, high=1.0, open_low=True)
 
@@ -150,7 +162,9 @@ class FaceNewton(Solver):
         kernel = gram.kernel.narrow() if m >= NARROW else gram.kernel
         assert problem.store is not None
         memory = problem.store.n_slots * m * gram.kernel.dtype.itemsize
-        rank = max(1, min(self.rank, m, memory // (16 * m)))  # two arrays in float32
+        firm = float(np.mean(gram.ridge)) >= WEAK * float(np.mean(gram.diag()))
+        most = self.rank or (RANK if firm else 2 * RANK)
+        rank = max(1, min(most, m, memory // (16 * m)))  # two arrays in float32
         forecast = Forecast(gram, kernel, rank, rng)
         strips = Strips(kernel, memory - forecast.F.nbytes)
         x, product, u, g = np.zeros((4, m))
@@ -160,11 +174,13 @@ class FaceNewton(Solver):
         else:
             state.x[:] = problem.domain.repair(x0)
             self._look(problem, state, gram.product(state.x))
-        trace = gram.scale * float(np.sum(kernel.diag()))
-        left = float(np.sum(forecast.rest)) / trace if trace > 0.0 else 0.0
-        state.grow(self.margin * (1.0 + DOUBT * left))
-        state.g[state.rows] = _times(problem, state, state.u[state.rows])
-        _settle(problem, state)
+        left = float(np.sum(forecast.rest))
+        state.grow(self.margin * (1.0 + DOUBT * left / (left + float(np.sum(gram.ridge)))))
+        u = state.u[state.rows]
+        g = _times(problem, state, u)
+        state.g[state.rows] = g
+        if x0 is None:
+            state.take(u, g)
         if not state.x.any():  # nothing of use was foretold
             state.x[0] = 1.0
             self._look(problem, state, gram.column(0))
@@ -189,7 +205,7 @@ class FaceNewton(Solver):
             return Reply(1, Stop.NUMERICAL)
         state.u[rows], state.g[rows] = u, g
         if gain <= NEAR * self.goal * before:
-            _settle(problem, state)
+            _settle(problem, state, self.sure * self.goal)
         return Reply(1, Stop.BUDGET if gain > 1e-14 * before else Stop.STALLED)
 
     def refresh(self, problem: QP, state: FaceState, product: NDArray[np.float64]) -> None:
@@ -257,8 +273,8 @@ def _solve(
         state.counters["cg"] += 1
 
 
-def _settle(problem: QP, state: FaceState) -> None:
-    """Make the point of the simplex from the weights."""
+def _settle(problem: QP, state: FaceState, goal: float) -> None:
+    """Make the point of the simplex from the weights: without the negative ones, or solved again."""
     rows, D = state.rows, problem.gram.ridge[state.rows]
     u, g = state.u[rows], state.g[rows]
     S = (u > 0.0) & (g < 1.0)
@@ -266,12 +282,10 @@ def _settle(problem: QP, state: FaceState) -> None:
         return
     v = np.where(S, u, 0.0)
     if np.any(v != u):
-        part = _times(problem, state, v - u, S | (u != 0.0))
-        _solve(problem, state, S, v, g + part, D, MENDED)
-        v = np.maximum(v, 0.0)
-        u, g = v, g + _times(problem, state, v - u)
-    total = float(np.sum(u))
-    if not 0.0 < total < np.inf:
-        return
-    state.x[rows], state.product[:] = u / total, state.g / total
-    state.product[rows] = g / total
+        g = g + _times(problem, state, v - u)
+    state.take(v, g)
+    bounds = problem.bounds(state.x, state.product)
+    if bounds.gap > goal * bounds.upper:
+        _solve(problem, state, S, u := v.copy(), g, D, MENDED)
+        u = np.maximum(u, 0.0)
+        state.take(u, g + _times(problem, state, u - v))

@@ -25,8 +25,8 @@ BLOCKS = 8
 KEPT = 1e-4
 """Eigenvalues of a drawn block, relative to the diagonal, that are above float32's rounding."""
 
-NEWTON = 30
-"""Most Newton steps on the problem of low rank."""
+NEWTON, SETTLED = 30, 0.002
+"""Most Newton steps on the problem of low rank, and the share of the support at whose change they end."""
 
 SAMPLE, SAMPLE_RANK = 2000, 256
 """Points, and columns, that foretell the share of support vectors."""
@@ -72,6 +72,7 @@ class Forecast:
         self.B = gram.ridge + self.rest
         self._inner = np.zeros((r, r))  # F_S' B_S^-1 F_S
         self._inside = np.zeros(m, bool)  # S
+        self._room = np.empty_like(self.F)  # its rows over S come first; fresh memory costs time
 
     def restrict(self, face: Indices) -> None:
         """Set the face S over which `solve` solves."""
@@ -83,7 +84,8 @@ class Forecast:
         self._add(np.flatnonzero(now & ~self._inside), 1.0)
         self._add(np.flatnonzero(self._inside & ~now), -1.0)
         self._inside = now
-        self._some, self._own = self.F[face], self.B[face]
+        self._some, self._own = self._room[: len(face)], self.B[face]
+        spread(lambda at: np.take(self.F, face[at], 0, self._some[at]), _slices(len(face)))
         A = self._inner + np.eye(len(self._inner))
         A[np.diag_indices_from(A)] += 1e-6 * float(np.max(np.diagonal(A)))
         self._factor = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
@@ -125,7 +127,7 @@ class Forecast:
             change = _product(F, d)
             t = least_ahead(float(w @ d), float(d @ d), f, change, B)
             w, f = w + t * d, f + t * change
-            if np.count_nonzero((f < 1.0) != S) <= len(f) // 1000:
+            if np.count_nonzero((f < 1.0) != S) <= SETTLED * len(f):
                 break
         u = np.maximum(1.0 - f, 0.0) / B
         return u, f + self.rest * u

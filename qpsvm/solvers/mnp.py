@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.forms import EPS, QP
-from qpsvm.solvers.active_set import NONCONVEX, OPTIMAL, UNFINISHED, descend
+from qpsvm.solvers.active_set import CUT, NONCONVEX, OPTIMAL, UNFINISHED, descend
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.block import (
     FACE,
@@ -50,6 +50,8 @@ START = 64  # points drawn for the starting point
 MANY = 64  # candidates from which SMO goes ahead of the active set
 WORK = 5e8  # entries that the majors, or the pairs, of one iteration touch at most
 LARGEST_START = 4096  # most points of x0 that are kept: a face is factored in dense arrays
+FEWEST = 16  # changes of the face that one iteration may make in any case
+NOBODY = np.empty(0, np.int64)
 IDLE = 3  # iterations without progress after which the rounding of the products is in the way
 COLUMNS_AT_ONCE = 512
 
@@ -78,7 +80,8 @@ class MinNormPoint(Solver):
     ) -> MinNormPointState:
         """Return the state at x0, or at equal weights on a few points drawn from each group.
 
-        Points of the support that depend affinely on others are freed on the way, downhill.
+        Points of the support that depend affinely on others are freed on the way, downhill. To
+        factor thousands takes long: that is left to the first iteration.
         """
         domain = problem.domain
         assert isinstance(domain, SimplexProduct)
@@ -92,12 +95,12 @@ class MinNormPoint(Solver):
         state = MinNormPointState(
             x, np.zeros(problem.m), empty_block(capacity, domain.n_groups, sigma)
         )
-        admit(problem, state, support)
         if len(support) > START:
-            go_ahead(state)
-        else:
-            factor_face(state.block, np.arange(len(support)))
-        state.outcome = descend(state.block, 0, state.counts)
+            state.waiting, state.product[:] = support, problem.gram.product(x)
+            return state
+        admit(problem, state, support)
+        factor_face(state.block, np.arange(len(support)))
+        state.outcome = descend(state.block, 0, WORK, state.counts)
         take_over(problem, state, np.zeros(len(support)))
         return state
 
@@ -106,21 +109,24 @@ class MinNormPoint(Solver):
         for step in range(n_steps):
             if state.outcome == NONCONVEX:
                 return Reply(step, Stop.NONCONVEX)
-            chosen, value, violation = price(problem, state, self._wanted(state))
-            if not np.isfinite(value):
-                return Reply(step, Stop.NUMERICAL)
-            done = len(chosen) == 0 and state.outcome == OPTIMAL
-            if done or not state.progresses(value, violation):
-                return Reply(step, Stop.STALLED)
-            state.members = state.members[keep_face(state.block)]
-            if len(chosen):
-                admit(problem, state, chosen)
+            if state.outcome != CUT and not len(state.waiting):
+                chosen, value, violation = price(problem, state, self._wanted(state))
+                if not np.isfinite(value):
+                    return Reply(step, Stop.NUMERICAL)
+                done = len(chosen) == 0 and state.outcome == OPTIMAL
+                if done or not state.progresses(value, violation):
+                    return Reply(step, Stop.STALLED)
+                state.members = state.members[keep_face(state.block)]
+                state.waiting, state.majors = chosen, self.candidates
+            if len(state.waiting):
+                admit(problem, state, state.waiting)
             before = state.block.x[: len(state.members)].copy()
-            if len(chosen) >= MANY:
+            if len(state.waiting) >= MANY:
                 go_ahead(state)
+            state.waiting = NOBODY
             s = int(state.block.sizes[FACE])
-            budget = min(self.candidates, max(16, int(WORK / (s + 1.0) ** 2)))
-            state.outcome = descend(state.block, budget, state.counts)
+            work = max(WORK, FEWEST * (s + 1.0) ** 2)
+            state.outcome = descend(state.block, state.majors, work, state.counts)
             take_over(problem, state, before)
         return Reply(n_steps, Stop.BUDGET)
 
@@ -159,6 +165,8 @@ class MinNormPointState:
         default_factory=lambda: np.zeros(len(STEP_KINDS), np.int64)
     )
     outcome: int = UNFINISHED  # how the last solution of the block ended
+    waiting: NDArray[np.int64] = field(default_factory=lambda: NOBODY)  # to enter the block
+    majors: int = 0  # most members that enter the face in a solution of the block
     least_value: float = np.inf
     least_violation: float = np.inf
     idle: int = 0  # iterations since the value or the largest violation became smaller

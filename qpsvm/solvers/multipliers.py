@@ -33,6 +33,10 @@ GROWTH, LAST = 4.0, 3e5
 REACH = 10.0
 """Points farther from their margin than this many widths of the band are left alone."""
 
+LEAP = 10.0
+"""A step moves no live point by more than this many times that reach: weights that are left alone
+hold only nearby, and with them alone L may have no minimum."""
+
 MOST_LIVE, GATHERED = 0.7, 1 << 21
 """Share of the points from which none is left alone; entries up to which the live ones are copied.
 
@@ -72,7 +76,7 @@ class Multipliers:
         live = (self.alpha > 0) & (self.alpha < tau) | also
         live |= np.abs(1.0 - y * (self.scores + self.b)) <= REACH / self.sigma
         count = int(np.count_nonzero(live))
-        self._n_inner = 0
+        self._n_inner, self._moved = 0, 0.0
         self._copy: NormalEquations | None = None
         self.fixed_balance = 0.0
         if count > MOST_LIVE * len(y):
@@ -144,7 +148,11 @@ class Multipliers:
         slope = float(gradient @ dw) - self._balance * db
         if not np.isfinite(slope):
             raise np.linalg.LinAlgError("the direction is not finite")
-        t = self._search(dw, dh, db, slope)
+        t, reach = self._search(dw, dh, db, slope), np.inf
+        if not isinstance(self.rows, slice):
+            reach, most = REACH / self.sigma, float(np.max(np.abs(dh + db), initial=0.0))
+            t = min(t, LEAP * reach / most) if most > 0.0 else t
+            self._moved += t * most
         self.w += t * dw
         self.b += t * db
         self._h += t * dh
@@ -155,6 +163,9 @@ class Multipliers:
         left += abs(self._balance) * (1.0 + abs(self.b))
         if left <= DECREASE * self._gap or self._n_inner >= INNER:
             return self._update()
+        if self._moved > reach:
+            self._moved = 0.0
+            self._look()
         return False
 
     def _search(self, dw: Vector, dh: Vector, db: float, slope: float) -> float:
@@ -207,17 +218,10 @@ class Multipliers:
         Not yet, and return False, if points that were left alone would change their weights: they
         join the live ones first.
         """
-        self._counted[self.rows] = self._signed
-        self.scores = self.points.times(self.w)
+        if self._look():
+            return False
         x = self._next
-        _new_multipliers(self.y, self.tau, self.alpha, self.scores, self.b, self.sigma, x)
         if not isinstance(self.rows, slice):
-            changed = x != self.alpha
-            changed[self.rows] = False
-            if changed.any():
-                changed[self.rows] = True
-                self._settle(changed)
-                return False
             x[self.rows] = self._x  # of scores that were followed: the sum holds these
         else:
             x[:] = self._x
@@ -225,6 +229,25 @@ class Multipliers:
         self._of_alpha = self._sum
         self.sigma = min(GROWTH * self.sigma, LAST)
         self._settle()
+        return True
+
+    def _look(self) -> bool:
+        """Compute the scores of all points, and what their multipliers would be.
+
+        Return whether points that were left alone would change their weights: they are live now.
+        """
+        self._counted[self.rows] = self._signed
+        self.scores = self.points.times(self.w)
+        x = self._next
+        _new_multipliers(self.y, self.tau, self.alpha, self.scores, self.b, self.sigma, x)
+        if isinstance(self.rows, slice):
+            return False
+        changed = x != self.alpha
+        changed[self.rows] = False
+        if not changed.any():
+            return False
+        changed[self.rows] = True
+        self._settle(changed)
         return True
 
     def feasible(self) -> tuple[Vector, Vector]:

@@ -214,23 +214,47 @@ def _iterated(
     if not state.bias:
         moment[:] = 0.0
     diagonal -= moment * moment / total
-    r = moment * (slope / total) - g
-    dw, p, q = np.zeros(d), np.zeros(d), np.empty(d)
-    goal, before = ACCURATE * float(np.linalg.norm(r)), np.inf
+    right = moment * (slope / total) - g
+    dw, reached = conjugate(rows, own, free, diagonal, right, most, ACCURATE, moment, total)
+    if not reached:
+        return None
+    return dw, (-slope - float(moment @ dw)) / total if state.bias else 0.0
+
+
+def conjugate(
+    rows: Rows,
+    own: Vector,
+    free: NDArray[np.int64],
+    diagonal: Vector,
+    right: Vector,
+    most: int,
+    share: float,
+    moment: Vector | None = None,
+    total: float = np.inf,
+) -> tuple[Vector, bool]:
+    """Solve (I + X_F'S X_F - m m' / total) v = right by conjugate gradients, of the CSR rows F.
+
+    S = diag(`own`), m = `moment`; `diagonal` preconditions. Returns v, which has come nearer with each
+    product, and whether the residual is below this share of the first after `most` at the most.
+    """
+    r = right.copy()
+    v, p, q = np.zeros(len(r)), np.zeros(len(r)), np.empty(len(r))
+    goal, before = share * float(np.linalg.norm(r)), np.inf
     for _ in range(most):
         if float(np.linalg.norm(r)) <= goal:
-            return dw, (-slope - float(moment @ dw)) / total if state.bias else 0.0
+            return v, True
         z = r / diagonal
         now = float(r @ z)
         p = z + (now / before) * p
         before = now
         q[:] = p
         add_products(rows, free, own, p, q)
-        q -= moment * (float(moment @ p) / total)
+        if moment is not None:
+            q -= moment * (float(moment @ p) / total)
         t = now / float(p @ q)
-        dw += t * p
+        v += t * p
         r -= t * q
-    return None
+    return v, False
 
 
 @in_order
