@@ -89,7 +89,7 @@ def gaussian_expansion(
 
 def _add(few: Points, a: Vector, some: Points, b: Vector, gamma: float, *sums: Vector) -> None:
     """Sum up the kernel values of a block, as `gaussian_sums` does."""
-    if not sp.issparse(some):
+    if not (sp.issparse(few) or sp.issparse(some)):
         return add_both(few, a, some, b, gamma, *sums)
     with scratch(len(a) * len(b), some.dtype) as room:
         K = products(few, some, room.reshape(len(a), len(b)))
