@@ -24,7 +24,7 @@ from qpsvm import (
     Status,
     solve,
 )
-from qpsvm.solvers import SMO
+from qpsvm.solvers.smo import SMO
 
 TIGHT = 1e-12  # not reached on the problem `hard` in minutes
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import njit
 from qpsvm.gram.exponential import exp2_32, exp2_64
 from qpsvm.threads import spread
 
@@ -21,8 +21,8 @@ PIECE = 1 << 18  # entries that a thread sweeps at a time
 LOG2E = 1.4426950408889634
 
 Vector = NDArray[np.float64]
-vectorised = numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
-summing = numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
+vectorised = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+summing = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 
 
 def gaussian_sweep(

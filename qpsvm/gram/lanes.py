@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import binding, ir
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
+
+from qpsvm.compiled import njit
 
 LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8
 """Numbers of 32 bits in a vector."""
@@ -158,7 +159,7 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]
     multiply, turn_square, is_double = _plain_multiply, _plain_turn_square, _plain_is_double
 
 
-@numba.njit(inline="always")  # compiled once, in the loop that calls it
+@njit(inline="always")  # compiled once, in the loop that calls it
 def turn(points: Any, turned: bool, rows: Any, width: int, tile: Any) -> None:
     """Write the first `width` of the points `rows`, of which there are TILE, to a tile.
 

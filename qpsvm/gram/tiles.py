@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import njit
 from qpsvm.gram.exponential import exp2_32, exp2_64
 from qpsvm.gram.lanes import GROUP, LANES, TILE, is_double, multiply, turn
 from qpsvm.gram.passes import read_only
@@ -37,9 +37,9 @@ LOG2E = 1.4426950408889634
 Vector = NDArray[np.float64]
 ALL, NONE = read_only(np.empty(0, np.int64)), np.empty(0)
 
-vectorised = numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
-within = numba.njit(inline="always")  # compiled once, in the sweep
-summing = numba.njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
+vectorised = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+within = njit(inline="always")  # compiled once, in the sweep
+summing = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 
 
 def terms(gamma: float, norms: Vector, kind: Any) -> NDArray[np.floating]:
