@@ -40,6 +40,9 @@ times as long to gather some of the points.
 PATIENCE = 80
 """Features times evaluations of a column that take about as long as the first touch of its memory."""
 
+RARE = 100
+"""One point in so many may be too far out for columns in float32."""
+
 FEW = 2000
 """Points below which all columns together are a few MB, which are not worth saving."""
 
@@ -312,10 +315,10 @@ class RBF(PointGram):
         return self._over(unit.points.astype(self.dtype), self.gamma, {"_unit": unit, "_mean": 0.0})
 
     def narrow(self) -> Gram:
-        """Return a Gram of columns in float32, where that keeps three digits of K.
+        """Return a Gram of columns in float32, where that keeps three digits of K in most rows.
 
-        Its points are the multiples of the unit, if there is one, or the moved points. Sparse ones
-        of few features become dense: BLAS is faster on them.
+        Points far out lose more; their rows are known to `column_error`. Its points are the multiples
+        of the unit, if there is one, or the moved points. Sparse ones of few features become dense.
         """
         m, d = self.X.shape
         X = self._unit.points if self._unit is not None else self.X
@@ -327,7 +330,8 @@ class RBF(PointGram):
         X = X.toarray() if spread_out else X
         known = {"_unit": None, "_mean": 0.0, "_whole": self._unit is not None}
         other = self._over(X, self._rate, known)
-        error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * float(np.max(other._norms))
+        most = float(np.partition(other._norms, m - 1 - m // RARE)[m - 1 - m // RARE])
+        error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * most
         return self if error > 1e-3 and self._unit is None else other
 
     def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
