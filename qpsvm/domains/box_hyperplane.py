@@ -67,7 +67,7 @@ class BoxHyperplane(Domain):
         if self._uniform:  # the n-th smallest, n the number of y = +1: no sort is needed
             return nth_smallest(breakpoints, max(1, len(self.classes[0])))
         upper, below = self.upper, -float(np.sum(self.upper[self.y > 0]))
-        total = below + float(np.sum(upper))
+        total = below + self.total
         enough = -1e-12 * total if total > 0 else total
         if len(breakpoints) > MANY:  # bisect between some of them; few are left to sort
             some = np.sort(breakpoints[:: len(breakpoints) // FEW])

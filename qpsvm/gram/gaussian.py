@@ -1,7 +1,6 @@
-"""The Gaussian kernel from inner products, in one compiled sweep that also stores or sums it.
+"""The Gaussian kernel from inner products, in one compiled sweep that stores it, or sums it up.
 
-A block of products is read once while it is in cache. Its kernel values go where they are held, or
-into sums and nowhere else.
+A block of products is read once while it is in cache.
 """
 
 from __future__ import annotations
@@ -41,30 +40,15 @@ def gaussian_sweep(
         Squared norms.
     """
     rows = max(1, PIECE // max(1, K.shape[1]))
-    slots = np.arange(len(K))
+    kind = out.dtype.type
+    to, rate = _sweep32 if kind is np.float32 else _sweep64, kind(-gamma * LOG2E)
+    a, b = a.astype(kind, copy=False), b.astype(kind, copy=False)
 
     def piece(start: int) -> None:
         at = slice(start, start + rows)
-        sweep(K[at], out, slots[at], 0, gamma, a[at], b)
+        to(K[at], out[at], rate, a[at], b)
 
     spread(piece, list(range(0, len(K), rows)))
-
-
-def sweep(
-    K: NDArray[np.floating],
-    out: NDArray[np.floating],
-    slots: NDArray[np.int64],
-    first: int,
-    gamma: float,
-    a: Vector,
-    b: Vector,
-) -> None:
-    """Write what a row of K gives to the row of `out` in `slots`, from column `first` on."""
-    kind, rate = out.dtype.type, -gamma * LOG2E
-    to = _sweep32 if kind is np.float32 else _sweep64
-    norms = a.astype(kind, copy=False), b.astype(kind, copy=False)
-    inside = np.may_share_memory(K, out)  # lanes may not write where others still read
-    to(K, out, slots, first, kind(rate), *norms, inside)
 
 
 def gaussian_sums(
@@ -96,39 +80,29 @@ def gaussian_sums(
 
 
 @vectorised
-def _sweep32(
-    K: Any, out: Any, slots: Any, first: int, rate: Any, a: Any, b: Any, inside: bool
-) -> None:
-    room = np.empty(CHUNK, np.float32)
+def _sweep32(K: Any, out: Any, rate: Any, a: Any, b: Any) -> None:
+    room = np.empty(CHUNK, np.float32)  # lanes may not write where others still read
     for i in range(len(a)):
         for start in range(0, len(b), CHUNK):
-            norm = b[start : start + CHUNK]
-            row, own = K[i, start : start + CHUNK], a[i]
-            last = out[slots[i], first + start : first + start + len(norm)]
-            to = room[: len(norm)] if inside else last
+            norm, own = b[start : start + CHUNK], a[i]
+            row, last = K[i, start : start + CHUNK], out[i, start : start + CHUNK]
             for j in range(len(norm)):
-                to[j] = exp2_32(rate * ((own + norm[j]) - np.float32(2.0) * row[j]))
-            if inside:
-                for j in range(len(norm)):
-                    last[j] = to[j]
+                room[j] = exp2_32(rate * ((own + norm[j]) - np.float32(2.0) * row[j]))
+            for j in range(len(norm)):
+                last[j] = room[j]
 
 
 @vectorised
-def _sweep64(
-    K: Any, out: Any, slots: Any, first: int, rate: Any, a: Any, b: Any, inside: bool
-) -> None:
-    room = np.empty(CHUNK)
+def _sweep64(K: Any, out: Any, rate: Any, a: Any, b: Any) -> None:
+    room = np.empty(CHUNK)  # lanes may not write where others still read
     for i in range(len(a)):
         for start in range(0, len(b), CHUNK):
-            norm = b[start : start + CHUNK]
-            row, own = K[i, start : start + CHUNK], a[i]
-            last = out[slots[i], first + start : first + start + len(norm)]
-            to = room[: len(norm)] if inside else last
+            norm, own = b[start : start + CHUNK], a[i]
+            row, last = K[i, start : start + CHUNK], out[i, start : start + CHUNK]
             for j in range(len(norm)):
-                to[j] = exp2_64(rate * ((own + norm[j]) - 2.0 * row[j]))
-            if inside:
-                for j in range(len(norm)):
-                    last[j] = to[j]
+                room[j] = exp2_64(rate * ((own + norm[j]) - 2.0 * row[j]))
+            for j in range(len(norm)):
+                last[j] = room[j]
 
 
 @summing

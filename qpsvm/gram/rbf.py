@@ -330,7 +330,8 @@ class RBF(PointGram):
         X = X.toarray() if spread_out else X
         known = {"_unit": None, "_mean": 0.0, "_whole": self._unit is not None}
         other = self._over(X, self._rate, known)
-        most = float(np.partition(other._norms, m - 1 - m // RARE)[m - 1 - m // RARE])
+        at = m - 1 - m // RARE
+        most = float(np.partition(other._norms, at)[at])
         error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * most
         return self if error > 1e-3 and self._unit is None else other
 

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
+from qpsvm.gram.passes import read_only
 
 TILE = 64  # dense rows summed at a time, and rows of the matrix
 PIECE = 8  # tiles of the matrix that a thread takes at once
@@ -40,7 +41,7 @@ def sparse_products(
         return out
     if n >= TILE and B.nnz > DENSE * m * B.shape[1]:
         return _by_gemm(A, B, out)
-    matrix = (_read_only(B.data), _read_only(B.indices), _read_only(B.indptr))
+    matrix = (read_only(B.data), read_only(B.indices), read_only(B.indptr))
     with _lock:
         for start in range(0, n, TILE):
             some = np.ascontiguousarray(A[start : start + TILE].T)
@@ -56,13 +57,6 @@ def _by_gemm(
     for start in range(0, B.shape[0], size):
         np.matmul(A, B[start : start + size].toarray().T, out=out[:, start : start + size])
     return out
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """One signature serves writeable and read-only arrays."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 @njit(cache=True, nogil=True, parallel=True, fastmath={"contract"})

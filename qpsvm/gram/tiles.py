@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
 from qpsvm.gram.exponential import exp2_32, exp2_64
+from qpsvm.gram.gaussian import LOG2E, summing, vectorised
 from qpsvm.gram.lanes import GROUP, LANES, TILE, is_double, multiply, turn
 from qpsvm.gram.passes import read_only
 from qpsvm.gram.units import Bits
@@ -32,14 +33,10 @@ ENTRIES, ROWS = 1 << 18, 1 << 14
 ALONE = 1 << 16
 """Entries that one thread is done with before another one has begun."""
 
-LOG2E = 1.4426950408889634
-
 Vector = NDArray[np.float64]
 ALL, NONE = read_only(np.empty(0, np.int64)), np.empty(0)
 
-vectorised = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
 within = njit(inline="always")  # compiled once, in the sweep
-summing = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 
 
 def terms(gamma: float, norms: Vector, kind: Any) -> NDArray[np.floating]:
@@ -68,14 +65,12 @@ def fill(
     columns, rows, slots : ndarray of int
         All rows if they are None.
     """
-    held, turned, factor = _held(points, gamma)
-    few, a = _grouped(_rows(points)[columns]), _grouped(b[columns])
-    sides = read_only(few), read_only(a), held, turned, read_only(b)
+    sides, factor = _sides(points, b, gamma, columns)
     m, chosen = (len(b), ALL) if rows is None else (len(rows), read_only(rows))
     width, into, x = _width(len(columns), m), read_only(slots), np.empty((2, 0), b.dtype)
 
     def piece(first: int) -> None:
-        at = chosen, first, min(first + width, m), b.dtype.type(factor)
+        at = chosen, first, min(first + width, m), factor
         _sweep(*sides, *at, out, into, x, NONE, NONE, NONE, NONE, NONE)
 
     spread(piece, apart(m, width))
@@ -95,18 +90,16 @@ def add(
     And to `size`, if given, by the second weights. The sum of a point does not depend on how the
     points are shared out.
     """
-    held, turned, factor = _held(points, gamma)
-    few, a = _grouped(_rows(points)[columns]), _grouped(b[columns])
-    sides = read_only(few), read_only(a), held, turned, read_only(b)
+    sides, factor = _sides(points, b, gamma, columns)
     m, width = len(b), _width(len(columns), len(b))
-    x, top = np.zeros((2, len(a)), b.dtype), np.ones(2)
+    x, top = np.zeros((2, len(sides[1])), b.dtype), np.ones(2)
     for n, w in enumerate(weights):  # those beyond the range of float32 do not overflow
         top[n] = float(np.max(np.abs(w), initial=0.0)) or 1.0
         x[n, : len(w)] = w / top[n]
     to, sizes = np.empty((0, 0), b.dtype), NONE if size is None else size
 
     def piece(first: int) -> None:
-        at = ALL, first, min(first + width, m), b.dtype.type(factor)
+        at = ALL, first, min(first + width, m), factor
         _sweep(*sides, *at, to, ALL, x, top, out, sizes, NONE, NONE)
 
     spread(piece, apart(m, width))
@@ -136,6 +129,13 @@ def add_both(
     _sweep(*sides, *at, to, ALL, weights, np.ones(2), out, NONE, z, behind if len(z) else NONE)
     if len(z):
         back += behind[: len(back)]
+
+
+def _sides(points: Any, b: NDArray[Any], gamma: float, columns: NDArray[np.int64]) -> Any:
+    """Return some points with their terms, and all of them, as the sweep reads them; the factor."""
+    held, turned, factor = _held(points, gamma)
+    few, a = _grouped(_rows(points)[columns]), _grouped(b[columns])
+    return (read_only(few), read_only(a), held, turned, read_only(b)), b.dtype.type(factor)
 
 
 def _rows(points: Any) -> NDArray[Any]:

@@ -49,9 +49,6 @@ STEPS = 5.0, 8.0
 SLOWEST = 0.01
 """Powers of ten that a pass is taken to gain at least; the next ones gain half of what the last did."""
 
-SMALL_MATRIX = 600
-"""Order of a matrix up to which a second thread is not worth waking for its factors."""
-
 
 @dataclass(frozen=True)
 class DualCoordinateDescent(HingeOnFactor):
@@ -93,7 +90,7 @@ class DualCoordinateDescent(HingeOnFactor):
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
         """Say so where the matrices of the Newton steps are small, and for CSR points."""
         X = problem.gram.kernel.factor()
-        return X.shape[1] <= SMALL_MATRIX, sp.issparse(X)
+        return X.shape[1] <= proximal.SMALL_MATRIX, sp.issparse(X)
 
     def default_max_iter(self, problem: QP) -> int:
         """Return a finite budget."""

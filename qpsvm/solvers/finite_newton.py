@@ -35,13 +35,10 @@ from qpsvm.gram import SignedGram
 from qpsvm.gram.passes import summing
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.normal_equations import DENSE, NormalEquations
-from qpsvm.solvers.proximal import conjugate
+from qpsvm.solvers.proximal import SMALL_MATRIX, conjugate
 from qpsvm.solvers.rows import moments
 
 Vector = NDArray[np.float64]
-
-SMALL_MATRIX = 600
-"""Order of a matrix up to which a second thread is not worth waking for its factors."""
 
 WIDE, PRODUCTS = 1000, 300
 """Features of CSR points from which Newton steps are left to conjugate gradients, and how many."""

@@ -57,6 +57,9 @@ BLAS = 20.0
 FEW = 4
 """Points between the bounds after the first Newton steps, for each feature, at most."""
 
+SMALL_MATRIX = 600
+"""Order of a matrix up to which a second thread is not worth waking for its factors."""
+
 WORTH, LEAST_PRODUCTS, ACCURATE = 0.25, 30, 0.1
 """Share of the cost of factors that is spent on conjugate gradients, for how many products it has to do,
 and to what residual."""
