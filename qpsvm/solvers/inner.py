@@ -25,7 +25,7 @@ LEAST = np.int32(-GREATEST)
 PLACE = np.int32(TILE - 1)  # the bits of a key that say which coordinate of the tile it is
 VALUE = np.int32(~PLACE)  # the others: a value, less the last bits that only choose
 
-SHARPER = 0.3
+SHARPER = 0.7
 """Factor of the spread from one look at the gap over the core to the next."""
 
 SHARE = 1 / 128
