@@ -47,7 +47,7 @@ iterations after which they are looked at anyway."""
 MARGIN = 0.1
 """A coordinate at a bound stays while a tenth of the violation would make a pair want it."""
 
-SETTLED, SHARPEST, CLOSED = 1 / 8, 0.01, 0.5
+SETTLED, SHARPEST, CLOSED = 1 / 8, 0.01, 0.4
 """Where the share of the core that is new is below the first number there is little left that other
 coordinates could change: the core is solved to a spread of the second at least, relative to the
 violation, unless its gap is below the third of what is asked for."""
