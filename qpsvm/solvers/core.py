@@ -21,14 +21,17 @@ class CoreState:
 
     pair: PairState  # the point, its signed gradient, what can move
     core: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by entry
-    block: NDArray[np.floating] | None = None  # K over the core, in its leading part
+    block: NDArray[Any] | None = None  # K over the core, in units, in its leading part
     n_pairs: int = 0  # SMO steps
     looked: float = np.inf  # the violation at which the bounds were last worth a look
+    unit: float = field(init=False)  # below 1 where the block holds 16 bits
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
     drift: Drift = field(init=False)  # what `product` may have lost since it was set
 
     def __post_init__(self) -> None:
         """Start with an empty core."""
+        store = self.pair.problem.store
+        self.unit = 1.0 if store is None else store.unit
         self.inside = np.zeros(len(self.pair.x), bool)
         self.settle(self.pair.problem.entry_roundoff(self.x))
 
@@ -84,7 +87,8 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = Fa
             store.ensure(part)
         n, total = len(state.core), len(state.core) + len(part)
         if state.block is None or total > len(state.block):
-            grown = np.empty((min(problem.m, max(64, 2 * total)),) * 2, store.store.dtype)
+            kind = np.uint16 if state.unit < 1.0 else store.store.dtype
+            grown = np.empty((min(problem.m, max(64, 2 * total)),) * 2, kind)
             if state.block is not None:
                 grown[:n, :n] = state.block[:n, :n]
             state.block = grown
@@ -99,7 +103,9 @@ def solve_core(
     """Solve over the core by SMO from the current weights; return whether anything moved.
 
     Until the signed gradient spreads by no more than `spread`, and on down to `least` while the gap of
-    the problem over the core, the other weights fixed, is above `goal`.
+    the problem over the core, the other weights fixed, is above `goal`. The steps believe the matrix,
+    the gradient then follows by columns. Where it spreads by more than twice of what it should, 16 bits
+    are too few for the matrix: it is made anew in the precision of columns, for good.
     """
     gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
     assert store is not None and state.block is not None
@@ -108,18 +114,25 @@ def solve_core(
     block.flags.writeable = False
     x, z, ridge = pair.x[core], pair.z[core], gram.ridge[core]
     own = gram.scale * (store.diag[core] + gram.shift) + ridge
-    numbers = float(gram.shift), float(gram.scale)
-    inner = Core(block, own, z * gram.sign[core], ridge, z, pair.upper[core], *numbers)
+    side = (z * gram.sign[core]).astype(store.store.dtype)
+    numbers = float(gram.shift), float(gram.scale), state.unit
+    inner = Core(block, own, side, ridge, z, pair.upper[core], *numbers)
     grow = np.ascontiguousarray(pair.grow[:, core])
     shrink = np.ascontiguousarray(pair.shrink[:, core])
     steps = _inner_steps(n), spread, least, goal
-    state.n_pairs += solve_inner(inner, x, pair.s[core], grow, shrink, *steps)
+    n_steps, believed = solve_inner(inner, x, pair.s[core], grow, shrink, *steps)
+    state.n_pairs += n_steps
     change = x - pair.x[core]
     changed = np.flatnonzero(change)
     state.drift.moved += float(np.sum(np.abs(change)))
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
     _follow(problem, state, core[changed], change[changed])
     pair.s[core] += z * ridge * change
+    if state.unit < 1.0:
+        s = pair.s[core]
+        apart = np.max(np.max(s - shrink, axis=1) - np.min(s + grow, axis=1))
+        if apart > 2.0 * believed:
+            _refine(problem, state)
     return len(changed) > 0
 
 
@@ -151,6 +164,13 @@ def _follow(
         sizes = () if factors is None else (factors[1][moved[at]], state.drift.size)
         accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s, *sizes)
     store.release(rested)
+
+
+def _refine(problem: QP, state: CoreState) -> None:
+    """Make the core's matrix anew in the precision of columns."""
+    core, state.core = state.core, state.core[:0]
+    state.unit, state.block = 1.0, None
+    enter(problem, state, core)
 
 
 def _inner_steps(n: int) -> int:

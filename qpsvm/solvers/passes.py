@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
-from qpsvm.gram.columns import Columns, ColumnStore
+from qpsvm.gram.columns import UNIT, Columns, ColumnStore
 from qpsvm.threads import spread
 
 CHUNK = 4096
 TILE = 32
+UNITS, HALF = np.float32(1.0 / UNIT), np.float32(0.5)
+
 PIECE = 1 << 19
 """Entries below which a second thread is not worth waking."""
 
@@ -111,25 +113,31 @@ def _accumulate(
 
 
 def extend(
-    block: NDArray[np.floating],
+    block: NDArray[Any],
     store: ColumnStore,
     new: NDArray[np.int64],
     core: NDArray[np.int64],
 ) -> None:
-    """Fill the last len(new) rows and columns of the core's Gram matrix."""
-    first, own, slots = len(core) - len(new), store.diag[new].astype(block.dtype), store.slot[new]
+    """Fill the last len(new) rows and columns of the core's Gram matrix.
+
+    As multiples of the store's unit, if the block is of 16 bits.
+    """
+    first, own, slots = len(core) - len(new), store.diag[new], store.slot[new]
+    packs = block.dtype == np.uint16
+    own = (np.rint(own / store.unit) if packs else own).astype(block.dtype)
     if slots.min() < 0:
         store.write(new, core, block[first:])
         block[np.arange(first, len(core)), np.arange(first, len(core))] = own
     else:
+        gather = _gather_packed if packs else _gather
         spread(
-            lambda at: _gather(block, store.store, slots, core, first, own, *at),
+            lambda at: gather(block, store.store, slots, core, first, own, *at),
             _pieces(len(slots), len(core), 1),
         )
     spread(lambda at: _mirror(block, len(core), first, *at), _pieces(first, len(slots), TILE))
 
 
-def compact(block: NDArray[np.floating], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
+def compact(block: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Move the wanted rows and columns to the front of a block, in place; return their order.
 
     The last ones take the places of those that are not wanted: the others stay where they are.
@@ -163,6 +171,18 @@ def _gather(
         out = block[first + k]
         for j in range(len(core)):
             out[j] = row[core[j]]
+        out[first + k] = diag[k]
+
+
+@njit(cache=True, nogil=True)
+def _gather_packed(
+    block: Any, store: Any, slots: Any, core: Any, first: int, diag: Any, start: int, stop: int
+) -> None:
+    for k in range(start, stop):
+        row = store[slots[k]]
+        out = block[first + k]
+        for j in range(len(core)):
+            out[j] = np.uint16(np.int32(UNITS * row[core[j]] + HALF))
         out[first + k] = diag[k]
 
 
