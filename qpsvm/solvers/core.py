@@ -11,7 +11,7 @@ from qpsvm.forms import QP, Held
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.drift import Drift
 from qpsvm.solvers.inner import Core, solve_inner
-from qpsvm.solvers.passes import accumulate, extend
+from qpsvm.solvers.passes import accumulate, extend, square
 from qpsvm.solvers.smo import PairState
 
 
@@ -88,7 +88,7 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = Fa
         n, total = len(state.core), len(state.core) + len(part)
         if state.block is None or total > len(state.block):
             kind = np.uint16 if state.unit < 1.0 else store.store.dtype
-            grown = np.empty((min(problem.m, max(64, 2 * total)),) * 2, kind)
+            grown = square(min(problem.m, max(64, 2 * total)), kind)
             if state.block is not None:
                 grown[:n, :n] = state.block[:n, :n]
             state.block = grown
