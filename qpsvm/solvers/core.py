@@ -103,26 +103,26 @@ def solve_core(
     """Solve over the core by SMO from the current weights; return whether anything moved.
 
     Until the signed gradient spreads by no more than `spread`, and on down to `least` while the gap of
-    the problem over the core, the other weights fixed, is above `goal`. The steps believe the matrix,
-    the gradient then follows by columns. Where it spreads by more than twice of what it should, 16 bits
-    are too few for the matrix: it is made anew in the precision of columns, for good.
+    the problem over the core, the other weights fixed, is above `goal`. Where 16 bits are too few for the
+    core's matrix it is made anew in the precision of columns, for good, and the steps go on: where they
+    say so, or where the gradient by columns spreads by more than twice of what they believed.
     """
     gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
-    assert store is not None and state.block is not None
-    n = len(core)
-    block = state.block[:n]
-    block.flags.writeable = False
+    assert store is not None
     x, z, ridge = pair.x[core], pair.z[core], gram.ridge[core]
     own = gram.scale * (store.diag[core] + gram.shift) + ridge
     side = (z * gram.sign[core]).astype(store.store.dtype)
-    numbers = float(gram.shift), float(gram.scale), state.unit
-    inner = Core(block, own, side, ridge, z, pair.upper[core], *numbers)
+    numbers = own, side, ridge, z, pair.upper[core], float(gram.shift), float(gram.scale)
     grow = np.ascontiguousarray(pair.grow[:, core])
     shrink = np.ascontiguousarray(pair.shrink[:, core])
-    steps = _inner_steps(n), spread, least, goal
-    n_steps, believed = solve_inner(inner, x, pair.s[core], grow, shrink, *steps)
-    state.n_pairs += n_steps
-    change = x - pair.x[core]
+    steps, begun, blurred = (_inner_steps(len(core)), spread, least, goal), x.copy(), True
+    while blurred:
+        inner = Core(_matrix(state), *numbers, state.unit)
+        done, left, blurred = solve_inner(inner, x, begun, pair.s[core], grow, shrink, *steps)
+        state.n_pairs += done
+        if blurred:
+            _refine(problem, state)
+    change = x - begun
     changed = np.flatnonzero(change)
     state.drift.moved += float(np.sum(np.abs(change)))
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
@@ -131,7 +131,7 @@ def solve_core(
     if state.unit < 1.0:
         s = pair.s[core]
         apart = np.max(np.max(s - shrink, axis=1) - np.min(s + grow, axis=1))
-        if apart > 2.0 * believed:
+        if apart > 2.0 * left:
             _refine(problem, state)
     return len(changed) > 0
 
@@ -164,6 +164,14 @@ def _follow(
         sizes = () if factors is None else (factors[1][moved[at]], state.drift.size)
         accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s, *sizes)
     store.release(rested)
+
+
+def _matrix(state: CoreState) -> NDArray[Any]:
+    """Return the rows of the core's matrix for compiled code, which must not write to them."""
+    assert state.block is not None
+    block = state.block[: len(state.core)]
+    block.flags.writeable = False
+    return block
 
 
 def _refine(problem: QP, state: CoreState) -> None:

@@ -34,6 +34,10 @@ SHARE = 1 / 128
 OFTEN = 8
 """Steps for each coordinate after which it is not trusted, either: roundoff adds up."""
 
+BLUR = 2.0
+"""Distance of the extremes of some thousand sums of roundings, relative to the norm of the weights and to
+the unit: seven times their standard deviation, each rounding's being 1 / sqrt(12)."""
+
 TINY = 1e-12
 """Least curvature that is believed, relative to the greatest diagonal entry."""
 
@@ -72,6 +76,7 @@ class Reading(NamedTuple):
 def solve_inner(
     core: Core,
     x: Any,
+    begun: Any,
     s: Any,
     grow: Any,
     shrink: Any,
@@ -79,12 +84,23 @@ def solve_inner(
     spread: float,
     least: float,
     goal: float,
-) -> tuple[int, float]:
+) -> tuple[int, float, bool]:
     """Make steps until no pair's signed gradients s differ by more than `spread`.
 
-    Return how many, and by how much they differ now. And on, down to `least`, while the gap over the core is above `goal`. What single precision loses of
-    the last steps may add a few per cent to that. Weights and what they allow are changed in place; s is
-    left as it was when the last steps began.
+    And on, down to `least`, while the gap over the core is above `goal`. What single precision loses of
+    the last steps may add a few per cent to that. Weights x and what they allow are changed in place. s
+    is that of weights `begun`, and left as it was when the last steps began.
+
+    Where a unit below 1 blurs s by as much as it is to spread, the steps end.
+
+    Returns
+    -------
+    done : int
+        Steps made.
+    left : float
+        By how much the s of a pair differ now, as far as the block tells.
+    blurred : bool
+        Whether the steps ended for the unit's sake.
     """
     n_groups, n = grow.shape
     n_tiles = (n + TILE - 1) // TILE
@@ -101,11 +117,18 @@ def solve_inner(
     size = size if size > 0.0 else 1.0
     for k in range(n):
         made.own[k] = core.own[k] / size
-    level, before, done = np.zeros(n_groups), x.copy(), 0
+    level, before, done = np.zeros(n_groups), begun.copy(), 0
     while True:
+        for i in range(n):
+            change = core.z[i] * (x[i] - before[i])
+            if change != 0.0:
+                weight, row, before[i] = core.scale * core.side[i] * change, core.block[i], x[i]
+                for k in range(n):
+                    s[k] += weight * core.side[k] * (core.unit * row[k] + core.shift)
+                s[i] += core.ridge[i] * change
         violation = _violation(s, grow, shrink, level)
         if not min(spread, least) < violation < np.inf:
-            return done, violation
+            return done, violation, False
         _read(made, s, grow, shrink, level, violation)
         since = 0
         while True:
@@ -114,20 +137,23 @@ def solve_inner(
             steps = _steps(core, made, x, grow, shrink, most, limit, violation, size)
             done, since = done + steps, since + steps
             there = steps < most and limit > SHARE
-            if there and (spread <= least or violation * _gap(core, made, x) <= goal):
-                return done, violation * _apart(made)
-            if done == n_steps or (since == 0 and limit == SHARE):
-                return done, violation * _apart(made)
+            ends = there and (spread <= least or violation * _gap(core, made, x) <= goal)
+            ends = ends or done == n_steps or (since == 0 and limit == SHARE)
+            spread = max(SHARPER * spread, least) if there and not ends else spread
+            blurred = core.unit < 1.0 and _blur(core, x, begun) > spread
+            if ends or blurred:
+                return done, violation * _apart(made), blurred
             if not there:
                 break
-            spread = max(SHARPER * spread, least)
-        for i in range(n):
-            change = core.z[i] * (x[i] - before[i])
-            if change != 0.0:
-                weight, row, before[i] = core.scale * core.side[i] * change, core.block[i], x[i]
-                for k in range(n):
-                    s[k] += weight * core.side[k] * (core.unit * row[k] + core.shift)
-                s[i] += core.ridge[i] * change
+
+
+@vectorized
+def _blur(core: Core, x: Any, begun: Any) -> float:
+    """Return about how far apart roundings to units of 16 bits may have moved two entries of s."""
+    square = 0.0
+    for k in range(len(x)):
+        square += (x[k] - begun[k]) * (x[k] - begun[k])
+    return BLUR * core.unit * core.scale * np.sqrt(square)
 
 
 @vectorized
