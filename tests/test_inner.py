@@ -101,7 +101,7 @@ def test_a_core_is_solved_as_by_the_steps_of_smo(domain, kind, n, copies, rng):
     diag = np.diag(core.block).astype(float)
     cols = Columns(core.block, *numbers, diag, sign, core.ridge, core.shift, core.scale)
     grow, shrink = allowed(core, group, x)
-    pairs(cols, core.z, core.upper, x, start, s, grow, shrink, 200_000, spread, np.empty(2, np.int64))
+    pairs(cols, core.z, core.upper, x, s, grow, shrink, 200_000, spread, np.empty(2, np.int64))
     exact = 0.5 * (gradient(core, sign, c, x) + c) @ x
     assert values[1] == pytest.approx(exact, abs=spread * np.sum(x))
 

@@ -15,6 +15,11 @@ from qpsvm.solvers.passes import accumulate, extend, square
 from qpsvm.solvers.smo import PairState
 
 
+FAR_OFF = 4.0
+"""Spread of the gradient over the core, relative to what the steps believed, that random roundings to 16
+bits hardly explain: where these steps end the roundings' share is below two."""
+
+
 @dataclass
 class CoreState:
     """A point of the domain, and the Gram matrix of the core."""
@@ -23,6 +28,7 @@ class CoreState:
     core: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by entry
     block: NDArray[Any] | None = None  # K over the core, in units, in its leading part
     n_pairs: int = 0  # SMO steps
+    coarse: bool = False  # whether the block was found to be so
     looked: float = np.inf  # the violation at which the bounds were last worth a look
     unit: float = field(init=False)  # below 1 where the block holds 16 bits
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
@@ -104,11 +110,13 @@ def solve_core(
 
     Until the signed gradient spreads by no more than `spread`, and on down to `least` while the gap of
     the problem over the core, the other weights fixed, is above `goal`. Where 16 bits are too few for the
-    core's matrix it is made anew in the precision of columns, for good, and the steps go on: where they
-    say so, or where the gradient by columns spreads by more than twice of what they believed.
+    core's matrix it is made anew in the precision of columns, for good: at once where the steps say that
+    they are blurred, and before the next ones where these were far off by the gradient that followed.
     """
     gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
     assert store is not None
+    if state.coarse:
+        _refine(problem, state)
     x, z, ridge = pair.x[core], pair.z[core], gram.ridge[core]
     own = gram.scale * (store.diag[core] + gram.shift) + ridge
     side = (z * gram.sign[core]).astype(store.store.dtype)
@@ -128,11 +136,9 @@ def solve_core(
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
     _follow(problem, state, core[changed], change[changed])
     pair.s[core] += z * ridge * change
-    if state.unit < 1.0:
-        s = pair.s[core]
-        apart = np.max(np.max(s - shrink, axis=1) - np.min(s + grow, axis=1))
-        if apart > 2.0 * left:
-            _refine(problem, state)
+    s = pair.s[core]
+    apart = np.max(np.max(s - shrink, axis=1) - np.min(s + grow, axis=1))
+    state.coarse = state.unit < 1.0 and apart > FAR_OFF * left
     return len(changed) > 0
 
 
@@ -177,7 +183,7 @@ def _matrix(state: CoreState) -> NDArray[Any]:
 def _refine(problem: QP, state: CoreState) -> None:
     """Make the core's matrix anew in the precision of columns."""
     core, state.core = state.core, state.core[:0]
-    state.unit, state.block = 1.0, None
+    state.unit, state.block, state.coarse = 1.0, None, False
     enter(problem, state, core)
 
 

@@ -34,9 +34,9 @@ SHARE = 1 / 128
 OFTEN = 8
 """Steps for each coordinate after which it is not trusted, either: roundoff adds up."""
 
-BLUR = 2.0
-"""Distance of the extremes of some thousand sums of roundings, relative to the norm of the weights and to
-the unit: seven times their standard deviation, each rounding's being 1 / sqrt(12)."""
+BLUR = 1.0
+"""Greatest of some thousand sums of roundings, relative to the unit and to the norm of what weights moved:
+three to four times the standard deviation, which is 1 / sqrt(12) of a rounding."""
 
 TINY = 1e-12
 """Least curvature that is believed, relative to the greatest diagonal entry."""
@@ -149,7 +149,7 @@ def solve_inner(
 
 @vectorized
 def _blur(core: Core, x: Any, begun: Any) -> float:
-    """Return about how far apart roundings to units of 16 bits may have moved two entries of s."""
+    """Return about how much the roundings of 16 bits may have moved an entry of s."""
     square = 0.0
     for k in range(len(x)):
         square += (x[k] - begun[k]) * (x[k] - begun[k])
