@@ -20,6 +20,11 @@ FAR_OFF = 4.0
 bits hardly explain: where these steps end the roundings' share is below two."""
 
 
+ENOUGH = 0.1
+"""Share of the spread that was asked for down to which steps that are blurred did enough: the next ones
+begin with a gradient that is not, and move less."""
+
+
 @dataclass
 class CoreState:
     """A point of the domain, and the Gram matrix of the core."""
@@ -110,8 +115,8 @@ def solve_core(
 
     Until the signed gradient spreads by no more than `spread`, and on down to `least` while the gap of
     the problem over the core, the other weights fixed, is above `goal`. Where 16 bits are too few for the
-    core's matrix it is made anew in the precision of columns, for good: at once where the steps say that
-    they are blurred, and before the next ones where these were far off by the gradient that followed.
+    core's matrix it is made anew in the precision of columns, for good: at once where the steps end
+    blurred and did not do enough, and before the next ones where the gradient shows these far off.
     """
     gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
     assert store is not None
@@ -128,6 +133,7 @@ def solve_core(
         inner = Core(_matrix(state), *numbers, state.unit)
         done, left, blurred = solve_inner(inner, x, begun, pair.s[core], grow, shrink, *steps)
         state.n_pairs += done
+        blurred = blurred and left > ENOUGH * spread
         if blurred:
             _refine(problem, state)
     change = x - begun
