@@ -84,7 +84,7 @@ def test_a_core_is_solved_as_by_the_steps_of_smo(domain, kind, n, copies, rng):
         spread = share * max(begun, 1e-3)
         x, s = start.copy(), core.z * gradient(core, sign, c, start)
         grow, shrink = allowed(core, group, x)
-        steps, left, _ = solve_inner(core, x, start, s, grow, shrink, 200_000, spread, np.inf, 0.0)
+        steps, _, _ = solve_inner(core, x, start, s, grow, shrink, 200_000, spread, np.inf, 0.0)
         assert (steps > 0) == (begun > spread)
         assert np.all(x >= 0) and np.all(x <= core.upper)
         for g in range(group.max() + 1):

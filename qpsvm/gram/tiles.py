@@ -128,7 +128,11 @@ def add_both(
     held, turned, factor = _held(some, gamma)
     left, right = _grouped(_rows(few)), _grouped(terms(gamma, a, float))
     sides = read_only(left), read_only(right), held, turned, read_only(terms(gamma, b, float))
-    weights, to, behind = np.zeros((2, len(right))), (np.empty((0, 0)), UNPACKED), np.zeros(len(right))
+    weights, to, behind = (
+        np.zeros((2, len(right))),
+        (np.empty((0, 0)), UNPACKED),
+        np.zeros(len(right)),
+    )
     weights[0, : len(x)] = x
     at = ALL, 0, len(b), factor
     _sweep(*sides, *at, *to, ALL, weights, np.ones(2), out, NONE, z, behind if len(z) else NONE)
