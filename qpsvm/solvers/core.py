@@ -15,11 +15,9 @@ from qpsvm.solvers.inner import Core, solve_inner
 from qpsvm.solvers.passes import accumulate, extend, square
 from qpsvm.solvers.smo import PairState
 
-
 FAR_OFF = 4.0
 """Spread of the gradient over the core, relative to what the steps believed, that random roundings to 16
 bits hardly explain: where these steps end the roundings' share is below two."""
-
 
 ENOUGH = 0.1
 """Share of the spread that was asked for down to which steps that are blurred did enough: the next ones
@@ -143,9 +141,10 @@ def solve_core(
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
     _follow(problem, state, core[changed], change[changed])
     pair.s[core] += z * ridge * change
-    s = pair.s[core]
-    apart = np.max(np.max(s - shrink, axis=1) - np.min(s + grow, axis=1))
-    state.coarse = state.unit < 1.0 and apart > FAR_OFF * left
+    if state.unit < 1.0:
+        s = pair.s[core]
+        apart = np.max(np.max(s - shrink, axis=1) - np.min(s + grow, axis=1))
+        state.coarse = bool(apart > FAR_OFF * max(left, ENOUGH * spread))
     return len(changed) > 0
 
 

@@ -35,8 +35,8 @@ OFTEN = 8
 """Steps for each coordinate after which it is not trusted, either: roundoff adds up."""
 
 BLUR = 1.0
-"""Greatest of some thousand sums of roundings, relative to the unit and to the norm of what weights moved:
-three to four times the standard deviation, which is 1 / sqrt(12) of a rounding."""
+"""Greatest of some thousand sums of roundings, relative to the unit and to the norm of what moved: three
+to four times the standard deviation, which is 1 / sqrt(12) of a rounding."""
 
 TINY = 1e-12
 """Least curvature that is believed, relative to the greatest diagonal entry."""
