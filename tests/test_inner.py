@@ -84,7 +84,7 @@ def test_a_core_is_solved_as_by_the_steps_of_smo(domain, kind, n, copies, rng):
         spread = share * max(begun, 1e-3)
         x, s = start.copy(), core.z * gradient(core, sign, c, start)
         grow, shrink = allowed(core, group, x)
-        steps = solve_inner(core, x, s, grow, shrink, 200_000, spread, np.inf, 0.0)
+        steps, _, _ = solve_inner(core, x, start, s, grow, shrink, 200_000, spread, np.inf, 0.0)
         assert (steps > 0) == (begun > spread)
         assert np.all(x >= 0) and np.all(x <= core.upper)
         for g in range(group.max() + 1):
@@ -115,14 +115,14 @@ def test_gradients_beyond_single_precision(size, rng):
     block.flags.writeable = False
     begun = violation(core, gradient(core, sign, c, x), group, x)
     s, limits = gradient(core, sign, c, x), allowed(core, group, x)
-    solve_inner(core, x, s, *limits, 100_000, 1e-5 * begun, np.inf, 0.0)
+    solve_inner(core, x, x.copy(), s, *limits, 100_000, 1e-5 * begun, np.inf, 0.0)
     assert violation(core, gradient(core, sign, c, x), group, x) <= 1.05e-5 * begun
 
 
 def test_it_makes_no_more_steps_than_it_may(rng):
     core, sign, group, c, x = declared(rng, "box", 300, np.float32, False)
     s, limits = core.z * gradient(core, sign, c, x), allowed(core, group, x)
-    assert solve_inner(core, x, s, *limits, 7, 1e-9, np.inf, 0.0) == 7
+    assert solve_inner(core, x, x.copy(), s, *limits, 7, 1e-9, np.inf, 0.0)[0] == 7
     assert np.count_nonzero(x) <= 14
 
 
@@ -133,5 +133,5 @@ def test_a_value_that_falls_without_end():
     core = Core(K, none.copy(), z * z, none, z, np.full(2, np.inf), 0.0, 1.0)
     x, s = np.zeros(2), z * -1.0
     grow, shrink = np.array([[0.0, np.inf]]), np.array([[np.inf, 0.0]])
-    assert solve_inner(core, x, s, grow, shrink, 100, 1e-3, np.inf, 0.0) == 0
+    assert solve_inner(core, x, x.copy(), s, grow, shrink, 100, 1e-3, np.inf, 0.0)[0] == 0
     np.testing.assert_array_equal(x, 0.0)

@@ -37,6 +37,8 @@ class Gram(ABC):
     psd: str = "fact"
     by_factor: bool = False
     """Whether `dot` computes X (X'x): then its error is that of X w for one w near X'x."""
+    unit: float = 1.0
+    """Below 1 it says that values lie between 0 and 1 and that `fill` may write them as its multiples."""
     spreads: bool = False
     """Whether `fill` and `dot` divide their work among threads themselves, BLAS keeping to one."""
 
@@ -62,9 +64,12 @@ class Gram(ABC):
     ) -> None:
         """Write k(columns, rows) to the beginning of the rows `slots` of `out`.
 
-        It has this Gram's `dtype`; `rows` are all of them by default.
+        It has this Gram's `dtype`, or 16 bits for multiples of `unit`; `rows` are all by default.
         """
-        out[slots, : self.m if rows is None else len(rows)] = self.block(columns, rows)
+        block = self.block(columns, rows)
+        if out.dtype == np.uint16:
+            block = np.rint(block / block.dtype.type(self.unit))
+        out[slots, : self.m if rows is None else len(rows)] = block
 
     @property
     def patience(self) -> int:

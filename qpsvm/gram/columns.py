@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("qpsvm")
 
+UNIT = 1.0 / 65535.0
+"""Values from 0 to 1 in 16 bits are whole multiples of it; they are off by half of it at most."""
+
 FEWEST_COLUMNS = 8
 """No step needs more columns at once."""
 
@@ -119,6 +122,11 @@ class ColumnStore:
         """Bound on what `add` may lose beside the errors of columns, per unit of weight."""
         return self._gram.sum_error
 
+    @property
+    def unit(self) -> float:
+        """What entries among few coordinates may be whole multiples of, in 16 bits; else 1."""
+        return self._gram.unit if self.store.dtype == np.float32 else 1.0
+
     def ensure(self, indices: NDArray[np.int64]) -> None:
         """Make the columns `indices` held, evaluating the missing ones in one block."""
         self.clock[0] += 1
@@ -173,7 +181,10 @@ class ColumnStore:
     def write(
         self, indices: NDArray[np.int64], rows: NDArray[np.int64], out: NDArray[np.floating]
     ) -> None:
-        """Write k(indices, rows) to the beginning of the rows of `out`, columns held or not."""
+        """Write k(indices, rows) to the beginning of the rows of `out`, columns held or not.
+
+        As multiples of `unit`, if `out` is of 16 bits.
+        """
         self._gram.fill(indices, out, np.arange(len(indices)), rows)
 
     def release(self, indices: NDArray[np.int64]) -> None:

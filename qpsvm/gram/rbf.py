@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram, slices
+from qpsvm.gram.columns import UNIT
 from qpsvm.gram.points import (
     DENSIFIED,
     FUSED,
@@ -64,6 +65,7 @@ class RBF(PointGram):
 
     gamma: Any = "scale"
     spreads = True
+    unit = UNIT
     _whole = False
     """Whether the points are whole multiples, whose inner products are exact in any order."""
 

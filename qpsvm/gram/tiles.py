@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
+from qpsvm.gram.columns import UNIT
 from qpsvm.gram.exponential import exp2_32, exp2_64
 from qpsvm.gram.gaussian import LOG2E, summing, vectorised
 from qpsvm.gram.lanes import GROUP, LANES, TILE, is_double, multiply, turn
@@ -35,6 +36,8 @@ ALONE = 1 << 16
 
 Vector = NDArray[np.float64]
 ALL, NONE = read_only(np.empty(0, np.int64)), np.empty(0)
+UNPACKED = np.empty((0, 0), np.uint16)
+UNITS, HALF = np.float32(1.0 / UNIT), np.float32(0.5)
 
 within = njit(inline="always")  # compiled once, in the sweep
 
@@ -50,7 +53,7 @@ def fill(
     gamma: float,
     columns: NDArray[np.int64],
     rows: NDArray[np.int64] | None,
-    out: NDArray[np.floating],
+    out: NDArray[Any],
     slots: NDArray[np.int64],
 ) -> None:
     """Write k(columns, rows) to the beginning of the rows `slots` of `out`, in parallel.
@@ -60,7 +63,7 @@ def fill(
     points : ndarray, shape (m, d), or Bits
         In C's or Fortran's order.
     b : ndarray, shape (m,)
-        Their `terms`, in the precision of `out`.
+        Their `terms`, in the precision of `out`, which may be of 16 bits for multiples of `UNIT`.
     gamma : float
     columns, rows, slots : ndarray of int
         All rows if they are None.
@@ -68,10 +71,12 @@ def fill(
     sides, factor = _sides(points, b, gamma, columns)
     m, chosen = (len(b), ALL) if rows is None else (len(rows), read_only(rows))
     width, into, x = _width(len(columns), m), read_only(slots), np.empty((2, 0), b.dtype)
+    packs = out.dtype == np.uint16
+    stores = (np.empty((0, 0), b.dtype), out) if packs else (out, UNPACKED)
 
     def piece(first: int) -> None:
         at = chosen, first, min(first + width, m), factor
-        _sweep(*sides, *at, out, into, x, NONE, NONE, NONE, NONE, NONE)
+        _sweep(*sides, *at, *stores, into, x, NONE, NONE, NONE, NONE, NONE)
 
     spread(piece, apart(m, width))
 
@@ -96,11 +101,11 @@ def add(
     for n, w in enumerate(weights):  # those beyond the range of float32 do not overflow
         top[n] = float(np.max(np.abs(w), initial=0.0)) or 1.0
         x[n, : len(w)] = w / top[n]
-    to, sizes = np.empty((0, 0), b.dtype), NONE if size is None else size
+    to, sizes = (np.empty((0, 0), b.dtype), UNPACKED), NONE if size is None else size
 
     def piece(first: int) -> None:
         at = ALL, first, min(first + width, m), factor
-        _sweep(*sides, *at, to, ALL, x, top, out, sizes, NONE, NONE)
+        _sweep(*sides, *at, *to, ALL, x, top, out, sizes, NONE, NONE)
 
     spread(piece, apart(m, width))
 
@@ -123,10 +128,14 @@ def add_both(
     held, turned, factor = _held(some, gamma)
     left, right = _grouped(_rows(few)), _grouped(terms(gamma, a, float))
     sides = read_only(left), read_only(right), held, turned, read_only(terms(gamma, b, float))
-    weights, to, behind = np.zeros((2, len(right))), np.empty((0, 0)), np.zeros(len(right))
+    weights, to, behind = (
+        np.zeros((2, len(right))),
+        (np.empty((0, 0)), UNPACKED),
+        np.zeros(len(right)),
+    )
     weights[0, : len(x)] = x
     at = ALL, 0, len(b), factor
-    _sweep(*sides, *at, to, ALL, weights, np.ones(2), out, NONE, z, behind if len(z) else NONE)
+    _sweep(*sides, *at, *to, ALL, weights, np.ones(2), out, NONE, z, behind if len(z) else NONE)
     if len(z):
         back += behind[: len(back)]
 
@@ -169,12 +178,14 @@ def _width(n: int, m: int) -> int:
 @vectorised
 def _sweep(
     few: Any, a: Any, points: Any, turned: bool, b: Any, rows: Any, first: int, last: int,
-    factor: Any, store: Any, slots: Any, x: Any, top: Any, out: Any, size: Any, z: Any, back: Any,
+    factor: Any, store: Any, packed: Any, slots: Any, x: Any, top: Any, out: Any, size: Any,
+    z: Any, back: Any,
 ) -> None:  # fmt: skip
     """Take the kernel values of `few` with the points from `first` to `last` where they are wanted.
 
-    Those are all points, or the points `rows`. Values go to the rows `slots` of `store`, and sums by
-    the weights x to `out` and `size`, and by the weights z to `back`, each unless it is empty.
+    Those are all points, or the points `rows`. Values go to the rows `slots` of `store` or, as whole
+    multiples of `UNIT`, of `packed`, sums by the weights x to `out` and `size`, and by the weights z to
+    `back`, each unless it is empty.
     """
     tile = np.empty((few.shape[1] + LANES, TILE), points.dtype)
     chosen, norm = np.empty(TILE, np.int64), np.empty(TILE, a.dtype)
@@ -190,9 +201,12 @@ def _sweep(
         for i in range(0, len(few), GROUP):
             _values(few, i, tile, a, norm, factor, K)
             for u in range(min(GROUP, len(slots) - i)):
-                row, to = K[u], store[slots[i + u], start : start + width]
-                for j in range(width):
-                    to[j] = row[j]
+                if len(packed):
+                    _pack(K[u, :width], packed[slots[i + u], start : start + width])
+                else:
+                    row, to = K[u], store[slots[i + u], start : start + width]
+                    for j in range(width):
+                        to[j] = row[j]
             if len(out):
                 _sum(K, x[0, i : i + GROUP], total[0])
             if len(size):
@@ -216,6 +230,13 @@ def _values(few: Any, i: int, tile: Any, a: Any, norm: Any, factor: Any, K: Any)
         for j in range(TILE):
             t = (own + norm[j]) + factor * row[j]
             row[j] = exp2_64(float(t)) if double else exp2_32(np.float32(t))
+
+
+@within
+def _pack(row: Any, to: Any) -> None:
+    """Write values as whole multiples; 16 bits by way of 32 are vector code."""
+    for j in range(len(to)):
+        to[j] = np.uint16(np.int32(UNITS * np.float32(row[j]) + HALF))
 
 
 @within

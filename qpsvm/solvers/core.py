@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,16 @@ from qpsvm.forms import QP, Held
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.drift import Drift
 from qpsvm.solvers.inner import Core, solve_inner
-from qpsvm.solvers.passes import accumulate, extend
+from qpsvm.solvers.passes import accumulate, extend, square
 from qpsvm.solvers.smo import PairState
+
+FAR_OFF = 4.0
+"""Spread of the gradient over the core, relative to what the steps believed, that random roundings to 16
+bits hardly explain: where these steps end the roundings' share is below two."""
+
+ENOUGH = 0.1
+"""Share of the spread that was asked for down to which steps that are blurred did enough: the next ones
+begin with a gradient that is not, and move less."""
 
 
 @dataclass
@@ -21,14 +30,18 @@ class CoreState:
 
     pair: PairState  # the point, its signed gradient, what can move
     core: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by entry
-    block: NDArray[np.floating] | None = None  # K over the core, in its leading part
+    block: NDArray[Any] | None = None  # K over the core, in units, in its leading part
     n_pairs: int = 0  # SMO steps
+    coarse: bool = False  # whether the block was found to be so
     looked: float = np.inf  # the violation at which the bounds were last worth a look
+    unit: float = field(init=False)  # below 1 where the block holds 16 bits
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
     drift: Drift = field(init=False)  # what `product` may have lost since it was set
 
     def __post_init__(self) -> None:
         """Start with an empty core."""
+        store = self.pair.problem.store
+        self.unit = 1.0 if store is None else store.unit
         self.inside = np.zeros(len(self.pair.x), bool)
         self.settle(self.pair.problem.entry_roundoff(self.x))
 
@@ -84,7 +97,8 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = Fa
             store.ensure(part)
         n, total = len(state.core), len(state.core) + len(part)
         if state.block is None or total > len(state.block):
-            grown = np.empty((min(problem.m, max(64, 2 * total)),) * 2, store.store.dtype)
+            kind = np.uint16 if state.unit < 1.0 else store.store.dtype
+            grown = square(min(problem.m, max(64, 2 * total)), kind)
             if state.block is not None:
                 grown[:n, :n] = state.block[:n, :n]
             state.block = grown
@@ -99,27 +113,38 @@ def solve_core(
     """Solve over the core by SMO from the current weights; return whether anything moved.
 
     Until the signed gradient spreads by no more than `spread`, and on down to `least` while the gap of
-    the problem over the core, the other weights fixed, is above `goal`.
+    the problem over the core, the other weights fixed, is above `goal`. Where 16 bits are too few for the
+    core's matrix it is made anew in the precision of columns, for good: at once where the steps end
+    blurred and did not do enough, and before the next ones where the gradient shows these far off.
     """
     gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
-    assert store is not None and state.block is not None
-    n = len(core)
-    block = state.block[:n]
-    block.flags.writeable = False
+    assert store is not None
+    if state.coarse:
+        _refine(problem, state)
     x, z, ridge = pair.x[core], pair.z[core], gram.ridge[core]
     own = gram.scale * (store.diag[core] + gram.shift) + ridge
-    numbers = float(gram.shift), float(gram.scale)
-    inner = Core(block, own, z * gram.sign[core], ridge, z, pair.upper[core], *numbers)
+    side = (z * gram.sign[core]).astype(store.store.dtype)
+    numbers = own, side, ridge, z, pair.upper[core], float(gram.shift), float(gram.scale)
     grow = np.ascontiguousarray(pair.grow[:, core])
     shrink = np.ascontiguousarray(pair.shrink[:, core])
-    steps = _inner_steps(n), spread, least, goal
-    state.n_pairs += solve_inner(inner, x, pair.s[core], grow, shrink, *steps)
-    change = x - pair.x[core]
+    steps, begun, blurred = (_inner_steps(len(core)), spread, least, goal), x.copy(), True
+    while blurred:
+        inner = Core(_matrix(state), *numbers, state.unit)
+        done, left, blurred = solve_inner(inner, x, begun, pair.s[core], grow, shrink, *steps)
+        state.n_pairs += done
+        blurred = blurred and left > ENOUGH * spread
+        if blurred:
+            _refine(problem, state)
+    change = x - begun
     changed = np.flatnonzero(change)
     state.drift.moved += float(np.sum(np.abs(change)))
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
     _follow(problem, state, core[changed], change[changed])
     pair.s[core] += z * ridge * change
+    if state.unit < 1.0:
+        s = pair.s[core]
+        apart = np.max(np.max(s - shrink, axis=1) - np.min(s + grow, axis=1))
+        state.coarse = bool(apart > FAR_OFF * max(left, ENOUGH * spread))
     return len(changed) > 0
 
 
@@ -151,6 +176,21 @@ def _follow(
         sizes = () if factors is None else (factors[1][moved[at]], state.drift.size)
         accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s, *sizes)
     store.release(rested)
+
+
+def _matrix(state: CoreState) -> NDArray[Any]:
+    """Return the rows of the core's matrix for compiled code, which must not write to them."""
+    assert state.block is not None
+    block = state.block[: len(state.core)]
+    block.flags.writeable = False
+    return block
+
+
+def _refine(problem: QP, state: CoreState) -> None:
+    """Make the core's matrix anew in the precision of columns."""
+    core, state.core = state.core, state.core[:0]
+    state.unit, state.block, state.coarse = 1.0, None, False
+    enter(problem, state, core)
 
 
 def _inner_steps(n: int) -> int:

@@ -34,29 +34,37 @@ SHARE = 1 / 128
 OFTEN = 8
 """Steps for each coordinate after which it is not trusted, either: roundoff adds up."""
 
+BLUR = 1.0
+"""Greatest of some thousand sums of roundings, relative to the unit and to the norm of what moved: three
+to four times the standard deviation, which is 1 / sqrt(12) of a rounding."""
+
 TINY = 1e-12
 """Least curvature that is believed, relative to the greatest diagonal entry."""
 
 
 class Core(NamedTuple):
-    """The problem over the core: g_ij = scale side_i side_j (k_ij + shift), in terms of z x."""
+    """The problem over the core: g_ij = scale side_i side_j (k_ij + shift), in terms of z x.
 
-    block: NDArray[np.floating]  # (n, at least n), K, read-only
+    k_ij is the unit times an entry of the block. Where that holds whole multiples in 16 bits it takes
+    half of the memory, which is what steps over thousands of coordinates wait for.
+    """
+
+    block: NDArray[Any]  # (n, at least n), read-only
     own: NDArray[np.float64]  # (n,), the diagonal of G + D
-    side: NDArray[np.float64]  # (n,), z times the sign
+    side: NDArray[np.floating]  # (n,), z times the sign, in the precision of curvatures
     ridge: NDArray[np.float64]  # (n,)
     z: NDArray[np.float64]  # (n,), +-1
     upper: NDArray[np.float64]  # (n,)
     shift: float
     scale: float
+    unit: float = 1.0
 
 
 class Reading(NamedTuple):
     """What the steps read; e is the signed gradient less its level, relative to the violation."""
 
     e: NDArray[np.float32]  # (n,)
-    own: NDArray[np.floating]  # (n,), relative to its greatest, in the precision of the block
-    side: NDArray[np.floating]  # (n,), in the precision of the block
+    own: NDArray[np.floating]  # (n,), relative to its greatest, in the precision of `side`
     stay: NDArray[np.int32]  # (n_groups, n), 0 where z x can grow in the group, else -1: all bits
     rest: NDArray[np.int32]  # (n_groups, n), 0 where z x can shrink in the group, else -1
     low: NDArray[np.int32]  # (n_groups, n_tiles), key of the least e that can grow
@@ -68,6 +76,7 @@ class Reading(NamedTuple):
 def solve_inner(
     core: Core,
     x: Any,
+    begun: Any,
     s: Any,
     grow: Any,
     shrink: Any,
@@ -75,19 +84,29 @@ def solve_inner(
     spread: float,
     least: float,
     goal: float,
-) -> int:
-    """Make steps until no pair's signed gradients s differ by more than `spread`; return how many.
+) -> tuple[int, float, bool]:
+    """Make steps until no pair's signed gradients s differ by more than `spread`.
 
     And on, down to `least`, while the gap over the core is above `goal`. What single precision loses of
-    the last steps may add a few per cent to that. Weights and what they allow are changed in place; s is
-    left as it was when the last steps began.
+    the last steps may add a few per cent to that. Weights x and what they allow are changed in place. s
+    is that of weights `begun`, and left as it was when the last steps began.
+
+    Where a unit below 1 blurs s by as much as it is to spread, the steps end.
+
+    Returns
+    -------
+    done : int
+        Steps made.
+    left : float
+        By how much the s of a pair differ now, as far as the block tells.
+    blurred : bool
+        Whether the steps ended for the unit's sake.
     """
     n_groups, n = grow.shape
     n_tiles = (n + TILE - 1) // TILE
     made = Reading(
         np.empty(n, np.float32),
-        np.empty(n, core.block.dtype),
-        np.empty(n, core.block.dtype),
+        np.empty(n, core.side.dtype),
         np.empty((n_groups, n), np.int32),
         np.empty((n_groups, n), np.int32),
         np.empty((n_groups, n_tiles), np.int32),
@@ -97,12 +116,19 @@ def solve_inner(
     size: Any = np.max(core.own)
     size = size if size > 0.0 else 1.0
     for k in range(n):
-        made.own[k], made.side[k] = core.own[k] / size, core.side[k]
-    level, before, done = np.zeros(n_groups), x.copy(), 0
+        made.own[k] = core.own[k] / size
+    level, before, done = np.zeros(n_groups), begun.copy(), 0
     while True:
+        for i in range(n):
+            change = core.z[i] * (x[i] - before[i])
+            if change != 0.0:
+                weight, row, before[i] = core.scale * core.side[i] * change, core.block[i], x[i]
+                for k in range(n):
+                    s[k] += weight * core.side[k] * (core.unit * row[k] + core.shift)
+                s[i] += core.ridge[i] * change
         violation = _violation(s, grow, shrink, level)
         if not min(spread, least) < violation < np.inf:
-            return done
+            return done, violation, False
         _read(made, s, grow, shrink, level, violation)
         since = 0
         while True:
@@ -111,20 +137,36 @@ def solve_inner(
             steps = _steps(core, made, x, grow, shrink, most, limit, violation, size)
             done, since = done + steps, since + steps
             there = steps < most and limit > SHARE
-            if there and (spread <= least or violation * _gap(core, made, x) <= goal):
-                return done
-            if done == n_steps or (since == 0 and limit == SHARE):
-                return done
+            ends = there and (spread <= least or violation * _gap(core, made, x) <= goal)
+            ends = ends or done == n_steps or (since == 0 and limit == SHARE)
+            spread = max(SHARPER * spread, least) if there and not ends else spread
+            blurred = core.unit < 1.0 and _blur(core, x, begun) > spread
+            if ends or blurred:
+                return done, violation * _apart(made), blurred
             if not there:
                 break
-            spread = max(SHARPER * spread, least)
-        for i in range(n):
-            change = core.z[i] * (x[i] - before[i])
-            if change != 0.0:
-                weight, row, before[i] = core.scale * core.side[i] * change, core.block[i], x[i]
-                for k in range(n):
-                    s[k] += weight * core.side[k] * (row[k] + core.shift)
-                s[i] += core.ridge[i] * change
+
+
+@vectorized
+def _blur(core: Core, x: Any, begun: Any) -> float:
+    """Return about how much the roundings of 16 bits may have moved an entry of s."""
+    square = 0.0
+    for k in range(len(x)):
+        square += (x[k] - begun[k]) * (x[k] - begun[k])
+    return BLUR * core.unit * core.scale * np.sqrt(square)
+
+
+@vectorized
+def _apart(made: Reading) -> float:
+    """Return the greatest difference of the e of a pair."""
+    worst = 0.0
+    for g in range(len(made.low)):
+        low, high = np.argmin(made.low[g]), np.argmax(made.high[g])
+        if made.low[g, low] < GREATEST and made.high[g, high] > LEAST:
+            low = low * TILE + (made.low[g, low] & PLACE)
+            high = high * TILE + (made.high[g, high] & PLACE)
+            worst = max(worst, np.float64(made.e[high]) - np.float64(made.e[low]))
+    return worst
 
 
 @vectorized
@@ -204,13 +246,14 @@ def _gains(
 ) -> Any:
     """Return the key of the greatest decrease that a pair with a coordinate of a tile brings.
 
-    It is (e_k - low)^2 / curvature, but for a factor.
+    It is (e_k - low)^2 / curvature, but for a factor. A product of 16 and 32 bits would be one of 64.
     """
     own_i, factor, shift, tiny = about
+    kind = side.dtype.type
     for k in range(len(e)):
         apart = e[k] - low
         apart = apart if apart > np.float32(0.0) else np.float32(0.0)
-        curvature = np.float32(own_i + own[k] - factor * side[k] * (row[k] + shift))
+        curvature = np.float32(own_i + own[k] - factor * side[k] * (kind(row[k]) + shift))
         gain[k] = apart * apart / (curvature if curvature > tiny else tiny)
     bits, most = gain.view(np.int32), np.int32(-1)
     for k in range(len(e)):
@@ -223,8 +266,9 @@ def _gains(
 def _add(near: Any, far: Any, side: Any, by: Any, e: Any) -> None:
     """Let a tile of e follow a pair; of entries with one sign the difference is taken first."""
     weight, turn, shift = by
+    kind = side.dtype.type
     for k in range(len(e)):
-        e[k] += np.float32(side[k] * (weight * (near[k] + turn * far[k] + shift)))
+        e[k] += np.float32(side[k] * (weight * (kind(near[k]) + turn * kind(far[k]) + shift)))
 
 
 @vectorized
@@ -242,8 +286,9 @@ def _steps(
     """Make steps until no group's e differ by more than `goal`; return how many."""
     e, n_groups, n_tiles = made.e, made.low.shape[0], made.low.shape[1]
     block, side, own, z, upper = core.block, core.side, core.own, core.z, core.upper
-    number = np.empty(5, block.dtype)  # scalars in the precision of the block
-    number[0], least = core.shift, TINY * np.max(own)
+    unit, shift = core.unit, core.shift / core.unit
+    number = np.empty(5, side.dtype)  # scalars in the precision of curvatures
+    number[0], least = shift, TINY * np.max(own)
     for step in range(n_steps):
         g, i, worst = 0, -1, np.float64(goal)
         for h in range(n_groups):
@@ -257,20 +302,20 @@ def _steps(
         if i < 0:
             return step
         row_i, most, j = block[i], np.int32(PLACE), -1
-        number[1], number[2] = own[i] / size, 2.0 * core.scale / size * side[i]
+        number[1], number[2] = own[i] / size, 2.0 * core.scale * unit / size * side[i]
         about = (number[1], number[2], number[0], np.float32(TINY))
         for tile in range(n_tiles):
             a, b = tile * TILE, min(tile * TILE + TILE, len(e))
             if made.high[g, tile] != LEAST:
                 gain, rest = made.gain[: b - a], made.rest[g, a:b]
-                key = _gains(row_i[a:b], made.side[a:b], made.own[a:b], rest, e[a:b], e[i],
+                key = _gains(row_i[a:b], side[a:b], made.own[a:b], rest, e[a:b], e[i],
                              about, gain)  # fmt: skip
                 if key > (most | PLACE):
                     most, j = key, a + (key & PLACE)
         if j < 0 or j == i:
             return step
         row_j, both = block[j], side[i] * side[j]
-        curvature = own[i] + own[j] - 2.0 * core.scale * both * (row_i[j] + core.shift)
+        curvature = own[i] + own[j] - 2.0 * core.scale * both * (unit * row_i[j] + core.shift)
         room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
         room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
         wanted = (np.float64(e[j]) - np.float64(e[i])) * violation
@@ -292,12 +337,12 @@ def _steps(
         part = t / violation
         e[i] += np.float32(core.ridge[i] * part)
         e[j] -= np.float32(core.ridge[j] * part)
-        number[2], number[3] = core.scale * part * side[i], -both
-        number[4] = core.shift * (1.0 - both)
+        number[2], number[3] = core.scale * unit * part * side[i], -both
+        number[4] = shift * (1.0 - both)
         by = (number[2], number[3], number[4])
         for tile in range(n_tiles):
             a, b = tile * TILE, min(tile * TILE + TILE, len(e))
-            _add(row_i[a:b], row_j[a:b], made.side[a:b], by, e[a:b])
+            _add(row_i[a:b], row_j[a:b], side[a:b], by, e[a:b])
             for h in range(n_groups):
                 _note(made, h, tile)
     return n_steps

@@ -8,11 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
-from qpsvm.gram.columns import Columns, ColumnStore
+from qpsvm.gram.columns import UNIT, Columns, ColumnStore
+from qpsvm.gram.lanes import LANES, turn_square
 from qpsvm.threads import spread
 
 CHUNK = 4096
-TILE = 32
+LINE = 64
+"""Bytes of a line of the cache."""
+
+UNITS, HALF = np.float32(1.0 / UNIT), np.float32(0.5)
+
 PIECE = 1 << 19
 """Entries below which a second thread is not worth waking."""
 
@@ -110,26 +115,45 @@ def _accumulate(
             out[j] += by[j] * total[j]
 
 
+def square(n: int, kind: Any) -> NDArray[Any]:
+    """Return room for n rows of at least n numbers, each of which begins with a line of the cache.
+
+    Lines that are written as a whole cost half. Their number is odd: rows whose distance is a power of
+    two would drive each other out of the cache.
+    """
+    width = (-(-n * np.dtype(kind).itemsize // LINE) | 1) * LINE
+    memory = np.empty(n * width + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    return memory[start : start + n * width].view(kind).reshape(n, -1)
+
+
 def extend(
-    block: NDArray[np.floating],
+    block: NDArray[Any],
     store: ColumnStore,
     new: NDArray[np.int64],
     core: NDArray[np.int64],
 ) -> None:
-    """Fill the last len(new) rows and columns of the core's Gram matrix."""
-    first, own, slots = len(core) - len(new), store.diag[new].astype(block.dtype), store.slot[new]
+    """Fill the last len(new) rows and columns of the core's Gram matrix.
+
+    As multiples of the store's unit, if the block is of 16 bits.
+    """
+    first, own, slots = len(core) - len(new), store.diag[new], store.slot[new]
+    packs = block.dtype == np.uint16
+    own = (np.rint(own / store.unit) if packs else own).astype(block.dtype)
     if slots.min() < 0:
         store.write(new, core, block[first:])
         block[np.arange(first, len(core)), np.arange(first, len(core))] = own
     else:
+        gather = _gather_packed if packs else _gather
         spread(
-            lambda at: _gather(block, store.store, slots, core, first, own, *at),
+            lambda at: gather(block, store.store, slots, core, first, own, *at),
             _pieces(len(slots), len(core), 1),
         )
-    spread(lambda at: _mirror(block, len(core), first, *at), _pieces(first, len(slots), TILE))
+    places = np.arange(len(core))
+    spread(lambda at: _mirror(block, places, first, *at), _pieces(first, len(slots), LINE))
 
 
-def compact(block: NDArray[np.floating], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
+def compact(block: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Move the wanted rows and columns to the front of a block, in place; return their order.
 
     The last ones take the places of those that are not wanted: the others stay where they are.
@@ -167,11 +191,35 @@ def _gather(
 
 
 @njit(cache=True, nogil=True)
-def _mirror(block: Any, n: int, first: int, start: int, stop: int) -> None:
-    """Copy the new rows into the new columns of the rows from start to stop, tile by tile."""
-    for top in range(start, stop, TILE):
-        bottom = min(top + TILE, first)
-        for left in range(first, n, TILE):
+def _gather_packed(
+    block: Any, store: Any, slots: Any, core: Any, first: int, diag: Any, start: int, stop: int
+) -> None:
+    for k in range(start, stop):
+        row = store[slots[k]]
+        out = block[first + k]
+        for j in range(len(core)):
+            out[j] = np.uint16(np.int32(UNITS * row[core[j]] + HALF))
+        out[first + k] = diag[k]
+
+
+@njit(cache=True, nogil=True)
+def _mirror(block: Any, places: Any, first: int, start: int, stop: int) -> None:
+    """Copy the new rows into the new columns of the rows from start to stop, square by square.
+
+    Squares begin where lines of the cache do; what is left at the edges goes one by one.
+    """
+    n, lanes = len(places), LANES * 4 // block.itemsize
+    even = min(n, -(-first // lanes) * lanes)
+    end = even + (n - even) // lanes * lanes
+    for top in range(start, stop, lanes):
+        bottom, left = min(top + lanes, first), first
+        if bottom - top == lanes:
+            for j in range(even, end, lanes):
+                turn_square(block, places, top, block, j)
             for i in range(top, bottom):
-                for j in range(left, min(left + TILE, n)):
+                for j in range(first, even):
                     block[i, j] = block[j, i]
+            left = end
+        for i in range(top, bottom):
+            for j in range(left, n):
+                block[i, j] = block[j, i]
