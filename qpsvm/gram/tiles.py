@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
-from qpsvm.gram.exponential import exp2_32, exp2_64
 from qpsvm.gram.gaussian import LOG2E, summing, vectorised
-from qpsvm.gram.lanes import GROUP, LANES, TILE, is_double, multiply, turn
+from qpsvm.gram.lanes import GROUP, LANES, TILE, aligned, turn, values
 from qpsvm.gram.passes import read_only
 from qpsvm.gram.units import Bits
 from qpsvm.threads import apart, spread
@@ -176,9 +175,9 @@ def _sweep(
     Those are all points, or the points `rows`. Values go to the rows `slots` of `store`, and sums by
     the weights x to `out` and `size`, and by the weights z to `back`, each unless it is empty.
     """
-    tile = np.empty((few.shape[1] + LANES, TILE), points.dtype)
-    chosen, norm = np.empty(TILE, np.int64), np.empty(TILE, a.dtype)
-    K, total = np.empty((GROUP, TILE), a.dtype), np.empty((2, TILE))
+    tile, K = aligned(few.shape[1] + LANES, points), aligned(GROUP, x)
+    norm, total = aligned(1, a)[0], aligned(2, out)
+    chosen = np.empty(TILE, np.int64)
     for start in range(first, last, TILE):
         width = min(TILE, last - start)
         for j in range(TILE):
@@ -188,7 +187,8 @@ def _sweep(
         turn(points, turned, chosen, width, tile)
         total[:] = 0.0
         for i in range(0, len(few), GROUP):
-            _values(few, i, tile, a, norm, factor, K)
+            for j in range(0, TILE, LANES * 4 // few.itemsize):
+                values(few, i, tile, j, a, norm, factor, K)
             for u in range(min(GROUP, len(slots) - i)):
                 row, to = K[u], store[slots[i + u], start : start + width]
                 for j in range(width):
@@ -203,19 +203,6 @@ def _sweep(
             out[start + j] += top[0] * total[0, j]
         for j in range(width if len(size) else 0):
             size[start + j] += top[1] * total[1, j]
-
-
-@within
-def _values(few: Any, i: int, tile: Any, a: Any, norm: Any, factor: Any, K: Any) -> None:
-    """Write the kernel values of a group of columns, from column i on, with the points of a tile."""
-    double = is_double(K)
-    for j in range(0, TILE, LANES * 4 // few.itemsize):
-        multiply(few, i, tile, j, K)
-    for u in range(GROUP):
-        row, own = K[u], a[i + u]
-        for j in range(TILE):
-            t = (own + norm[j]) + factor * row[j]
-            row[j] = exp2_64(float(t)) if double else exp2_32(np.float32(t))
 
 
 @within
