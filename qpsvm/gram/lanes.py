@@ -20,6 +20,9 @@ from qpsvm.gram.exponential import C32, C64, LEAST32, LEAST64, ROUND32, ROUND64
 WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 """Whether vectors have 512 bits, and there is an instruction that scales them by powers of two."""
 
+BYTES = WIDE and bool(binding.get_host_cpu_features().get("avx512vnni"))
+"""Whether there is an instruction for products of bytes."""
+
 LANES = 16 if WIDE else 8
 """Numbers of 32 bits in a vector."""
 
@@ -52,17 +55,24 @@ def _values(context, few, i, tile, first, a, norm, factor, K):  # type: ignore[n
         result = ir.VectorType(arguments[6].type, lanes)
         sums = _products(context, builder, few, i, tile, first, kind)
         factor = _spread(builder, arguments[6], lanes)
-        at = builder.bitcast(builder.gep(norm.data, [first]), result.as_pointer())
+        terms = ir.VectorType(context.get_data_type(norm_type.dtype), lanes)
+        at = builder.bitcast(builder.gep(norm.data, [first]), terms.as_pointer())
         others = builder.load(at, align=4)
         for u, total in enumerate(sums):
             own = builder.load(builder.gep(a.data, [builder.add(i, index(u))]))
-            t = builder.fadd(_spread(builder, own, lanes), others, flags=("contract",))
-            more = builder.fmul(factor, _number(builder, total, result), flags=("contract",))
-            value = _exp2(builder, builder.fadd(t, more, flags=("contract",)))
-            builder.store(value, _place(builder, K, index(u), first, result), align=4)
+            own = _spread(builder, own, lanes)
+            if kind == types.int32:
+                apart = builder.sub(builder.add(own, others), builder.add(total, total))
+                t = builder.fmul(factor, builder.sitofp(apart, result))
+            else:
+                t = builder.fadd(own, others, flags=("contract",))
+                more = builder.fmul(factor, _number(builder, total, result), flags=("contract",))
+                t = builder.fadd(t, more, flags=("contract",))
+            to = _place(builder, K, index(u), first, result)
+            builder.store(_exp2(builder, t, kind != types.int32), to, align=4)
         return context.get_dummy_value()
 
-    kind, lanes = few.dtype, _lanes(few.dtype)
+    kind, lanes, norm_type = few.dtype, _lanes(few.dtype), norm
     return types.void(few, types.intp, tile, types.intp, a, norm, factor, K), emit
 
 
@@ -71,7 +81,7 @@ def _products(
 ) -> list[Any]:
     """Return the products of GROUP rows with a vector of points, their sums in registers."""
     number, lanes, index = context.get_data_type(kind), _lanes(kind), i.type
-    vector, words = ir.VectorType(number, lanes), kind == types.uint32
+    vector = ir.VectorType(number, lanes)
     d = cgutils.unpack_tuple(builder, few.shape)[1]
     rows = [
         builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP)
@@ -83,13 +93,38 @@ def _products(
         for row, total in zip(rows, sums, strict=True):
             own = _spread(builder, builder.load(builder.gep(row, [loop.index])), lanes)
             before = builder.load(total)
-            if words:
+            if kind == types.uint32:
                 more = _call(builder, "llvm.ctpop", builder.and_(own, points))
                 builder.store(builder.add(before, more), total)
+            elif kind == types.int32:
+                builder.store(_dot_of_bytes(builder, before, points, own), total)
             else:
                 more = builder.fmul(own, points, flags=("contract",))
                 builder.store(builder.fadd(before, more, flags=("contract",)), total)
     return [builder.load(total) for total in sums]
+
+
+def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
+    """Add the products of four bytes without a sign by four with one, of each word."""
+    kind = before.type
+    if BYTES and kind.count == 16:
+        function = ir.FunctionType(kind, [kind] * 3)
+        name = "llvm.x86.avx512.vpdpbusd.512"
+        call = cgutils.get_or_insert_function(builder.module, function, name)
+        return builder.call(call, [before, points, own])
+    halves = ir.VectorType(ir.IntType(16), 2 * kind.count)
+    eight = ir.Constant(halves, [8] * halves.count)
+    low = ir.Constant(halves, [255] * halves.count)
+    points, own = builder.bitcast(points, halves), builder.bitcast(own, halves)
+    even = builder.and_(points, low), builder.ashr(builder.shl(own, eight), eight)
+    odd = builder.lshr(points, eight), builder.ashr(own, eight)
+    wide = ir.VectorType(ir.IntType(32), halves.count)
+    for a, b in (even, odd):  # which compilers know to be one instruction
+        product = builder.mul(builder.sext(a, wide), builder.sext(b, wide))
+        for start in (0, 1):
+            some = ir.Constant(kind, list(range(start, halves.count, 2)))
+            before = builder.add(before, builder.shuffle_vector(product, product, some))
+    return before
 
 
 def _spread(builder: Any, number: Any, lanes: int) -> Any:
@@ -119,8 +154,11 @@ def _call(builder: Any, name: str, value: Any) -> Any:
 _FLOATS = {"float": "f32", "double": "f64"}
 
 
-def _exp2(builder: Any, t: Any) -> Any:
-    """Return 2^t of a vector as `exponential` does, but with instructions that round and scale."""
+def _exp2(builder: Any, t: Any, bounded: bool) -> Any:
+    """Return 2^t of a vector as `exponential` does, but with instructions that round and scale.
+
+    Where t is known to be finite and at most 0 these need no bounds: scaled too far, values become 0.
+    """
     kind, lanes = t.type, t.type.count
     single = str(kind.element) == "float"
     least, series = (LEAST32, C32) if single else (LEAST64, C64)
@@ -128,7 +166,7 @@ def _exp2(builder: Any, t: Any) -> Any:
     def constant(c: Any) -> Any:
         return ir.Constant(kind, [kind.element(float(c))] * lanes)
 
-    for bound, wrong in ((constant(0.0), "<"), (constant(least), ">")):
+    for bound, wrong in ((constant(0.0), "<"), (constant(least), ">")) if bounded or not WIDE else ():
         t = builder.select(builder.fcmp_ordered(wrong, t, bound), t, bound)
     if WIDE:
         n = _call(builder, "llvm.rint", t)
@@ -175,12 +213,17 @@ def _plain_values(
 ) -> None:
     at = slice(first, first + LANES * 4 // few.itemsize)
     own, points = few[i : i + GROUP], tile[: few.shape[1], at]
-    if few.dtype == np.uint32:
-        common = (own[:, :, None] & points).astype(object)
-        products = np.vectorize(int.bit_count)(common).sum(axis=1).astype(K.dtype)
+    if few.dtype == np.int32:
+        signed = np.ascontiguousarray(own).view(np.int8).astype(np.int64)
+        products = signed @ np.ascontiguousarray(points.T).view(np.uint8).T
+        t = factor * (a[i : i + GROUP, None] + norm[at] - 2 * products).astype(K.dtype)
     else:
-        products = (own @ points).astype(K.dtype)
-    t = (a[i : i + GROUP, None] + norm[at]) + factor * products
+        if few.dtype == np.uint32:
+            common = (own[:, :, None] & points).astype(object)
+            products = np.vectorize(int.bit_count)(common).sum(axis=1)
+        else:
+            products = own @ points
+        t = (a[i : i + GROUP, None] + norm[at]) + factor * products.astype(K.dtype)
     K[:, at] = np.exp2(np.clip(t, LEAST32 if K.itemsize == 4 else LEAST64, 0.0))
 
 
@@ -224,7 +267,8 @@ values: Any = _values
 """``values(few, i, tile, first, a, norm, factor, K)`` writes the kernel values of GROUP rows of `few`, from
 row i on, with a vector of points of the tile, from `first` on, to the same places of K, shape (GROUP,
 TILE): 2^((a_i + norm_j) + factor p) for the inner product p, whose d terms are added one after the
-other; of words of 32 bits p is how many bits they have in common."""
+other; of words without a sign p is how many bits they have in common. Words with a sign are four bytes
+each, those of `few` with a sign and the others without; values are 2^(factor (a_i + norm_j - 2 p))."""
 
 turn_square: Any = _turn_square
 """``turn_square(points, rows, k, tile, j)`` writes as many numbers of as many points as a vector has,

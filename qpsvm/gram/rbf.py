@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram, slices
+from qpsvm.gram.grid import Grid, near_grid, suits
 from qpsvm.gram.points import (
     DENSIFIED,
     FUSED,
@@ -43,6 +44,9 @@ PATIENCE = 80
 RARE = 100
 """One point in so many may be too far out for columns in float32."""
 
+NEXT = 2e-5
+"""Greatest change of a kernel value by points that are moved to a grid."""
+
 FEW = 2000
 """Points below which all columns together are a few MB, which are not worth saving."""
 
@@ -66,6 +70,8 @@ class RBF(PointGram):
     spreads = True
     _whole = False
     """Whether the points are whole multiples, whose inner products are exact in any order."""
+    _away = 0.0
+    """How far a point that is multiplied may be from the one it stands for."""
 
     def _settle(self) -> None:
         self._set(gamma=settle_gamma(self.gamma, self.X))
@@ -134,6 +140,8 @@ class RBF(PointGram):
             t exp(t - E) <= k (2 q^2 + q + 1/2) exp(3 k q^2),
 
         whatever j is. No value is off by more than 1. What float64 loses of the points comes on top.
+        On a grid k is 0, and points that are off it by at most `_away` change distances by twice that,
+        and the kernel, whose slope is at most sqrt(2 gamma / e), by `_displaced`.
         """
         u, k = 0.5 * float(np.finfo(self.dtype).eps), self._exponent_error
         if k is None:
@@ -142,12 +150,19 @@ class RBF(PointGram):
         value = np.exp(np.minimum(3.0 * k * square, 1.0))
         error = (k * (2.0 * square + np.sqrt(square) + 0.5) + 10.0 * u) * value
         error[3.0 * k * square > 1.0] = 1.0
-        return np.minimum(error, 1.0) + 2.0 * self.error
+        return np.minimum(error + self._displaced, 1.0) + 2.0 * self.error
+
+    @property
+    def _displaced(self) -> float:
+        """What a value changes at most where points are moved to a grid."""
+        return 1.72 * self._away * float(np.sqrt(self._rate))
 
     @property
     def _exponent_error(self) -> float | None:
         """The k of `column_error`; None where features are too many for sums in this precision."""
         u, d = 0.5 * float(np.finfo(self.dtype).eps), self.X.shape[1]
+        if isinstance(self._points, Grid):
+            return 0.0
         if self._whole or self._unit is not None:
             return 9.0 * u
         if (d + 9) * u > 1 / 20:
@@ -167,12 +182,18 @@ class RBF(PointGram):
 
         b is a middle value of s - 1. For columns of points so far out that a_j is beyond 1/16 the bound
         is of no use: 0. What float64 loses of the points comes on top, and 2^-125, the least value.
+
+        On a grid norms are about a point in the midst. Points off it by at most d, `_away`, change the
+        square of a distance r between two on it by at most 4 d (r + d): a is greater by
+        gamma (4 d |x| + 2 d^2).
         """
         k = self._exponent_error
         if self.dtype == np.float64 or k is None:
             return None
         u = 0.5 * float(np.finfo(self.dtype).eps)
-        a = (k + 8.0 * u) * self._rate * self._norms
+        points, far = self._points, self._away
+        norms = points.spread() if isinstance(points, Grid) else self._norms
+        a = self._rate * ((k + 8.0 * u) * norms + 4.0 * far * np.sqrt(norms) + 2.0 * far * far)
         s, t = np.expm1(np.minimum(a + 9.0 * u, 100.0)), np.expm1(np.minimum(a, 1.0))  # less 1
         b = float(np.median(s))
         rows, columns = (1.0 + s) * np.maximum(s, b), (1.0 + t) * (1.0 + t + t / b)
@@ -210,13 +231,24 @@ class RBF(PointGram):
         else:  # afresh from X: rounding the moved points would change the problem
             few, some = self._moved(columns, dtype), self._moved(rows, dtype)
             a, b = squared_norms(few), squared_norms(some)
+        if isinstance(some, Grid):
+            return self._on_grid(columns, rows, dtype)
         few = few.toarray() if sp.issparse(few) else few
         K = products(few, some).astype(dtype, copy=False)
         return _gaussian(K, self._rate, a, b, self._fuses(K.size))
 
+    def _on_grid(self, columns: NDArray[np.int64], rows: Any, dtype: Any) -> NDArray[np.floating]:
+        from qpsvm.gram.tiles import fill
+
+        every = np.arange(self.m)
+        out = np.empty((len(every[columns]), len(every[rows])), dtype)
+        sides = self._points, self._terms.astype(dtype, copy=False), self._rate
+        fill(*sides, every[columns], every[rows], out, np.arange(len(out)))
+        return out
+
     def _fuses(self, n_entries: int) -> bool:
         """Return whether so many entries are for compiled code; for packed points it is at hand."""
-        return n_entries >= FUSED or isinstance(self._points, Bits)
+        return n_entries >= FUSED or isinstance(self._points, (Bits, Grid))
 
     def _by_tiles(self, n_entries: int) -> bool:
         """Return whether columns are for compiled code, which many points in float32 have at hand."""
@@ -256,8 +288,9 @@ class RBF(PointGram):
         """Dense or packed points are multiplied in cache, and their kernel values stay there."""
         if sp.issparse(self._points) or self.m < FEW:
             return -1
-        d = self._points.shape[1]
-        return PATIENCE // (-(-d // 8) if isinstance(self._points, Bits) else d)
+        d, points = self._points.shape[1], self._points
+        side = 8 if isinstance(points, Bits) else 4 if isinstance(points, Grid) else 1
+        return PATIENCE // -(-d // side)
 
     def add(
         self,
@@ -321,6 +354,9 @@ class RBF(PointGram):
         of the unit, if there is one, or the moved points. Sparse ones of few features become dense.
         """
         m, d = self.X.shape
+        near = self._near_grid()
+        if near is not None:
+            return near
         X = self._unit.points if self._unit is not None else self.X
         spread_out = sp.issparse(X) and d <= DENSIFIED and m * d <= DENSE_ENTRIES
         if self.dtype == np.float32 and not spread_out:
@@ -334,6 +370,19 @@ class RBF(PointGram):
         most = float(np.partition(other._norms, at)[at])
         error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * most
         return self if error > 1e-3 and self._unit is None else other
+
+    def _near_grid(self) -> RBF | None:
+        """Return the Gram of the points of a grid next to these, where that changes K by next to nothing."""
+        X = self.X
+        if not isinstance(X, np.ndarray) or self._unit is not None or not suits(*X.shape):
+            return None
+        found = near_grid(X)
+        if found is None:
+            return None
+        far = found.away / found.step * float(np.sqrt(X.shape[1]))
+        known = {"_unit": None, "_mean": 0.0, "_whole": True, "_away": 1.001 * far}
+        other = self._over(found.points, self.gamma * found.step**2, known)
+        return other if other._displaced <= NEXT else None
 
     def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
         """Return the Gram of other points, which are not checked again."""

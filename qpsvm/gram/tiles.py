@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
 from qpsvm.gram.gaussian import LOG2E, summing, vectorised
+from qpsvm.gram.grid import Grid
 from qpsvm.gram.lanes import GROUP, LANES, TILE, aligned, turn, values
 from qpsvm.gram.passes import read_only
 from qpsvm.gram.units import Bits
@@ -56,7 +57,7 @@ def fill(
 
     Parameters
     ----------
-    points : ndarray, shape (m, d), or Bits
+    points : ndarray, shape (m, d), Bits or Grid
         In C's or Fortran's order.
     b : ndarray, shape (m,)
         Their `terms`, in the precision of `out`.
@@ -64,7 +65,7 @@ def fill(
     columns, rows, slots : ndarray of int
         All rows if they are None.
     """
-    sides, factor = _sides(points, b, gamma, columns)
+    sides, factor = _sides(points[columns], b[columns], points, b, gamma)
     m, chosen = (len(b), ALL) if rows is None else (len(rows), read_only(rows))
     width, into, x = _width(len(columns), m), read_only(slots), np.empty((2, 0), b.dtype)
 
@@ -89,7 +90,7 @@ def add(
     And to `size`, if given, by the second weights. The sum of a point does not depend on how the
     points are shared out.
     """
-    sides, factor = _sides(points, b, gamma, columns)
+    sides, factor = _sides(points[columns], b[columns], points, b, gamma)
     m, width = len(b), _width(len(columns), len(b))
     x, top = np.zeros((2, len(sides[1])), b.dtype), np.ones(2)
     for n, w in enumerate(weights):  # those beyond the range of float32 do not overflow
@@ -119,9 +120,8 @@ def add_both(
 
     In float64 and in this thread. Points are dense or packed; a and b are their squared norms.
     """
-    held, turned, factor = _held(some, gamma)
-    left, right = _grouped(_rows(few)), _grouped(terms(gamma, a, float))
-    sides = read_only(left), read_only(right), held, turned, read_only(terms(gamma, b, float))
+    sides, factor = _sides(few, terms(gamma, a, float), some, terms(gamma, b, float), gamma)
+    right = sides[1]
     weights, to, behind = np.zeros((2, len(right))), np.empty((0, 0)), np.zeros(len(right))
     weights[0, : len(x)] = x
     at = ALL, 0, len(b), factor
@@ -130,30 +130,26 @@ def add_both(
         back += behind[: len(back)]
 
 
-def _sides(points: Any, b: NDArray[Any], gamma: float, columns: NDArray[np.int64]) -> Any:
-    """Return some points with their terms, and all of them, as the sweep reads them; the factor."""
-    held, turned, factor = _held(points, gamma)
-    few, a = _grouped(_rows(points)[columns]), _grouped(b[columns])
-    return (read_only(few), read_only(a), held, turned, read_only(b)), b.dtype.type(factor)
-
-
-def _rows(points: Any) -> NDArray[Any]:
-    return points.words if isinstance(points, Bits) else points
-
-
-def _held(points: Any, gamma: float) -> tuple[NDArray[Any], bool, float]:
-    """Return points as the sweep reads them, whether feature by feature, and what products count."""
-    held, weight = _rows(points), points.weight if isinstance(points, Bits) else 1.0
-    turned = held.flags.f_contiguous and not held.flags.c_contiguous
-    held = np.ascontiguousarray(held.T if turned else held)
-    return read_only(held), turned, 2.0 * gamma * LOG2E * weight
+def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], gamma: float) -> Any:
+    """Return points with their terms, some in groups, as the sweep reads them; products' factor."""
+    kind, factor = b.dtype.type, 2.0 * gamma * LOG2E
+    if isinstance(some, Grid):
+        factor *= -0.5
+        few, a, some, b = few.signed(), few.squares, some.words, some.terms()
+    elif isinstance(some, Bits):
+        factor *= some.weight
+        few, some = few.words, some.words
+    turned = some.flags.f_contiguous and not some.flags.c_contiguous
+    held = np.ascontiguousarray(some.T if turned else some)
+    few, a = _grouped(few), _grouped(a)
+    return (*map(read_only, (few, a, held)), turned, read_only(b)), kind(factor)
 
 
 def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return whole groups of rows, the last one filled up with zeros."""
+    """Return whole groups of rows, the last one filled up with copies."""
     missing = -len(rows) % GROUP
     if missing:
-        rows = np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)])
+        rows = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
     return np.ascontiguousarray(rows)
 
 
