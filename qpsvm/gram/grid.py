@@ -58,7 +58,7 @@ class Grid:
     squares: NDArray[np.int32]
     sums: NDArray[np.int32]
     d: int
-    dtype: Any = np.dtype(np.float32)
+    dtype: Any = np.float32
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,8 +67,8 @@ class Grid:
 
     def __getitem__(self, rows: Any) -> Grid:
         """Return the points `rows`, an index array or slice."""
-        some = (a[rows] for a in (self.words, self.squares, self.sums))
-        return Grid(*some, self.d, self.dtype)
+        words, squares, sums = self.words[rows], self.squares[rows], self.sums[rows]
+        return replace(self, words=words, squares=squares, sums=sums)
 
     def astype(self, dtype: Any, copy: bool = False) -> Grid:
         """Return the points with kernel values in another precision."""
@@ -114,8 +114,9 @@ def near_grid(X: NDArray[np.floating]) -> Found | None:
     if not 2 <= len(some) <= MOST + 1:
         return None
     low, high = float(np.min(X)), float(np.max(X))
-    most, gaps = ROUNDED * (high - low), np.diff(some)
-    number = np.rint((high - low) / np.min(gaps, where=gaps > most, initial=np.inf))
+    with np.errstate(over="ignore", invalid="ignore"):
+        most, gaps = ROUNDED * (high - low), np.diff(some)
+        number = np.rint((high - low) / np.min(gaps, where=gaps > most, initial=np.inf))
     if not 1 <= number <= MOST:
         return None
     step = (high - low) / float(number)
@@ -133,7 +134,7 @@ def near_grid(X: NDArray[np.floating]) -> Found | None:
     piece(slice(0, SOME))
     if farthest[-1] <= most:
         spread(piece, pieces(octets))
-    away = max(farthest)
+    away = max(farthest) + 4.0 * float(np.finfo(np.float64).eps) * max(-low, high)
     return Found(gridded(octets, X.shape[1]), step, away) if away <= most else None
 
 
@@ -157,5 +158,6 @@ def room(m: int, d: int) -> NDArray[np.uint8]:
 
 
 def pieces(octets: NDArray[np.uint8]) -> list[slice]:
+    """Return parts of points that are converted at a time."""
     step = max(1, ENTRIES // octets.shape[1])
     return [slice(first, first + step) for first in range(0, len(octets), step)]

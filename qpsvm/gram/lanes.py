@@ -83,9 +83,7 @@ def _products(
     number, lanes, index = context.get_data_type(kind), _lanes(kind), i.type
     vector = ir.VectorType(number, lanes)
     d = cgutils.unpack_tuple(builder, few.shape)[1]
-    rows = [
-        builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP)
-    ]
+    rows = [builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP)]
     nothing = ir.Constant(vector, [number(0)] * lanes)
     sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(GROUP)]
     with cgutils.for_range(builder, d, intp=index) as loop:
@@ -166,8 +164,9 @@ def _exp2(builder: Any, t: Any, bounded: bool) -> Any:
     def constant(c: Any) -> Any:
         return ir.Constant(kind, [kind.element(float(c))] * lanes)
 
-    for bound, wrong in ((constant(0.0), "<"), (constant(least), ">")) if bounded or not WIDE else ():
-        t = builder.select(builder.fcmp_ordered(wrong, t, bound), t, bound)
+    if bounded or not WIDE:
+        for bound, right in ((constant(0.0), "<"), (constant(least), ">")):
+            t = builder.select(builder.fcmp_ordered(right, t, bound), t, bound)
     if WIDE:
         n = _call(builder, "llvm.rint", t)
         return _scaled(builder, _series(builder, builder.fsub(t, n), series), n)
@@ -264,8 +263,8 @@ def _plain_turn_square(points: Any, rows: Any, k: int, tile: Any, j: int) -> Non
 
 
 values: Any = _values
-"""``values(few, i, tile, first, a, norm, factor, K)`` writes the kernel values of GROUP rows of `few`, from
-row i on, with a vector of points of the tile, from `first` on, to the same places of K, shape (GROUP,
+"""``values(few, i, tile, first, a, norm, factor, K)`` writes kernel values of GROUP rows of `few`, from i
+on, with a vector of points of the tile, from `first` on, to the same places of K, shape (GROUP,
 TILE): 2^((a_i + norm_j) + factor p) for the inner product p, whose d terms are added one after the
 other; of words without a sign p is how many bits they have in common. Words with a sign are four bytes
 each, those of `few` with a sign and the others without; values are 2^(factor (a_i + norm_j - 2 p))."""

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram, slices
+from qpsvm.gram.bounds import column_error, exponent_error, relative_error
 from qpsvm.gram.grid import Grid, near_grid, suits
 from qpsvm.gram.points import (
     DENSIFIED,
@@ -44,8 +45,8 @@ PATIENCE = 80
 RARE = 100
 """One point in so many may be too far out for columns in float32."""
 
-NEXT = 2e-5
-"""Greatest change of a kernel value by points that are moved to a grid."""
+NEXT = 1e-5
+"""Greatest distance by which points are moved to a grid, for gamma = 1."""
 
 FEW = 2000
 """Points below which all columns together are a few MB, which are not worth saving."""
@@ -125,79 +126,43 @@ class RBF(PointGram):
     def column_error(self) -> NDArray[np.float64]:
         """Return what rounding can do to an entry of a held column, for each row, shape (m,).
 
-        Let u be the unit roundoff of the columns, and E = gamma |x_i - x_j|^2 the exponent. Errors of
-        E relative to gamma (|x_i|^2 + |x_j|^2) are 4u where coordinates were rounded once more, 4u in
-        norms, rates and differences, and d u / (1 - d u) in inner products of d terms, which may be
-        added in any order; of whole multiples these are exact. In all they are less than
-        k = 9u + d u / (1 - d u), and a term alike for norms, which are summed in float64. Relative to
-        E there are 4u, which E exp(-E) <= 1/e makes 2u of the value, and the exponential itself adds 8u.
-
-        The others make t exp(t - E) of the value, t = k gamma (|x_i|^2 + |x_j|^2). A large x_j is far
-        from x_i: with q = sqrt(gamma) |x_i| and v = sqrt(gamma) (|x_j| - |x_i|), where v^2 <= E,
-        t = k (2 q^2 + 2 q v + v^2) <= k (3 q^2 + 2 v^2). As v exp(-c v^2) and v^2 exp(-c v^2) are at
-        most 0.46 and 0.43 for c = 1 - 2k >= 7/8,
-
-            t exp(t - E) <= k (2 q^2 + q + 1/2) exp(3 k q^2),
-
-        whatever j is. No value is off by more than 1. What float64 loses of the points comes on top.
-        On a grid k is 0, and points that are off it by at most `_away` change distances by twice that,
-        and the kernel, whose slope is at most sqrt(2 gamma / e), by `_displaced`.
+        What float64 loses of the points comes on top of what `bounds` says.
         """
-        u, k = 0.5 * float(np.finfo(self.dtype).eps), self._exponent_error
+        k = self._exponent_error
         if k is None:
             return np.ones(self.m)
-        square = self._rate * self._norms
-        value = np.exp(np.minimum(3.0 * k * square, 1.0))
-        error = (k * (2.0 * square + np.sqrt(square) + 0.5) + 10.0 * u) * value
-        error[3.0 * k * square > 1.0] = 1.0
-        return np.minimum(error + self._displaced, 1.0) + 2.0 * self.error
-
-    @property
-    def _displaced(self) -> float:
-        """What a value changes at most where points are moved to a grid."""
-        return 1.72 * self._away * float(np.sqrt(self._rate))
-
-    @property
-    def _exponent_error(self) -> float | None:
-        """The k of `column_error`; None where features are too many for sums in this precision."""
-        u, d = 0.5 * float(np.finfo(self.dtype).eps), self.X.shape[1]
-        if isinstance(self._points, Grid):
-            return 0.0
-        if self._whole or self._unit is not None:
-            return 9.0 * u
-        if (d + 9) * u > 1 / 20:
-            return None
-        return 9.0 * u + d * u / (1.0 - d * u) + 1.01 * d * 0.5 * float(np.finfo(np.float64).eps)
+        error = column_error(self._rate * self._norms, k, self._roundoff, self._far)
+        return error + 2.0 * self.error
 
     @cached_property
     def relative_error(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return factors r_i, c_j: a value is off by at most r_i c_j times another evaluation of it.
 
-        With the k of `column_error`, and as E <= 2 gamma (|x_i|^2 + |x_j|^2), the exponent of a value is
-        off by at most a_i + a_j for a = (k + 8u) gamma |x|^2, and its exponential by 8u of itself. So
-        values v, w of k(x_i, x_j), however BLAS added, are within a factor s t of it, s = exp(a_i + 9u)
-        and t = exp(a_j), and for any b > 0
-
-            |v - k| <= (s t - 1) k <= (s t - 1) s t w <= s max(s - 1, b) t (t + (t - 1) / b) w;
-
-        b is a middle value of s - 1. For columns of points so far out that a_j is beyond 1/16 the bound
-        is of no use: 0. What float64 loses of the points comes on top, and 2^-125, the least value.
-
-        On a grid norms are about a point in the midst. Points off it by at most d, `_away`, change the
-        square of a distance r between two on it by at most 4 d (r + d): a is greater by
-        gamma (4 d |x| + 2 d^2).
+        What float64 loses of the points comes on top, and 2^-125, the least value.
         """
         k = self._exponent_error
         if self.dtype == np.float64 or k is None:
             return None
-        u = 0.5 * float(np.finfo(self.dtype).eps)
-        points, far = self._points, self._away
-        norms = points.spread() if isinstance(points, Grid) else self._norms
-        a = self._rate * ((k + 8.0 * u) * norms + 4.0 * far * np.sqrt(norms) + 2.0 * far * far)
-        s, t = np.expm1(np.minimum(a + 9.0 * u, 100.0)), np.expm1(np.minimum(a, 1.0))  # less 1
-        b = float(np.median(s))
-        rows, columns = (1.0 + s) * np.maximum(s, b), (1.0 + t) * (1.0 + t + t / b)
-        return rows, np.where(a <= 1 / 16, columns, 0.0)
+        norms = self._points.spread() if isinstance(self._points, Grid) else self._norms
+        return relative_error(self._rate * norms, k, self._roundoff, self._far)
+
+    @property
+    def _roundoff(self) -> float:
+        return 0.5 * float(np.finfo(self.dtype).eps)
+
+    @property
+    def _far(self) -> float:
+        """How far points were moved to a grid, in the units of the kernel."""
+        return self._away * float(np.sqrt(self._rate))
+
+    @property
+    def _exponent_error(self) -> float | None:
+        """The k of `bounds`; None where features are too many for sums in this precision."""
+        if isinstance(self._points, Grid):
+            return 0.0
+        if self._whole or self._unit is not None:
+            return 9.0 * self._roundoff
+        return exponent_error(self._roundoff, self.X.shape[1])
 
     def _moved(self, rows: Any, dtype: Any) -> Points:
         """Return the points `rows` as they are multiplied: multiples, or moved in that precision."""
@@ -372,7 +337,7 @@ class RBF(PointGram):
         return self if error > 1e-3 and self._unit is None else other
 
     def _near_grid(self) -> RBF | None:
-        """Return the Gram of the points of a grid next to these, where that changes K by next to nothing."""
+        """Return the Gram of points on a grid next to these, where that hardly changes K."""
         X = self.X
         if not isinstance(X, np.ndarray) or self._unit is not None or not suits(*X.shape):
             return None
@@ -381,8 +346,8 @@ class RBF(PointGram):
             return None
         far = found.away / found.step * float(np.sqrt(X.shape[1]))
         known = {"_unit": None, "_mean": 0.0, "_whole": True, "_away": 1.001 * far}
-        other = self._over(found.points, self.gamma * found.step**2, known)
-        return other if other._displaced <= NEXT else None
+        other = self._over(found.points, float(np.sqrt(self.gamma) * found.step) ** 2, known)
+        return other if other._far <= NEXT else None
 
     def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
         """Return the Gram of other points, which are not checked again."""

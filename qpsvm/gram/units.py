@@ -131,7 +131,7 @@ def _unit_of_grid(X: Any, size: float) -> Unit | None:
 
 def _in_bytes(X: NDArray[np.floating], size: float) -> tuple[Grid, bool] | None:
     """Return the multiples of points and whether one is rounded, or None where a byte is too small."""
-    whole, (m, d) = room(*X.shape), X.shape
+    whole, d = room(*X.shape), X.shape[1]
     found: list[bool | None] = [False]
 
     def piece(at: slice) -> None:
