@@ -1,4 +1,4 @@
-"""Two things that numba's loops do not become, written in vectors: products in registers, turned squares.
+"""Two things that numba's loops do not become, written in vectors: values in registers, turned squares.
 
 The compiler turns an inner loop into vector code, but it keeps no block of sums in registers over the
 loop around it, and moves the numbers of a transpose one by one. Here both are written out in vectors of
