@@ -8,6 +8,7 @@ import pytest
 from qpsvm import threads
 from qpsvm.gram import tiles
 from qpsvm.gram.units import pack
+from tests.test_grid import grid_of
 
 GAMMA = 0.3
 
@@ -18,7 +19,7 @@ def values(X, columns):
     return np.exp(-GAMMA * np.square(X[columns][:, None] - X[None]).sum(axis=2))
 
 
-@pytest.fixture(params=["float32", "float64", "turned", "bits", "whole"])
+@pytest.fixture(params=["float32", "float64", "turned", "bits", "whole", "grid"])
 def kind(request):
     return request.param
 
@@ -30,9 +31,13 @@ def sides(kind, m, d, rng):
         X = np.where(X > 0.3, 0.5, 0.0)
     if kind == "whole":
         X = np.rint(3 * X)
+    if kind == "grid":
+        X = np.rint(3 * X) + 20
     points = X if kind == "float64" else X.astype(np.float32)
     X = points.astype(np.float64)
-    points = {"turned": np.asfortranarray, "bits": pack}.get(kind, np.asarray)(points)
+    points = {"turned": np.asfortranarray, "bits": pack, "grid": grid_of}.get(kind, np.asarray)(
+        points
+    )
     wide = (
         np.float64 if kind in ("float64", "whole") else np.float32
     )  # multiples for both precisions
@@ -80,7 +85,7 @@ def test_sums_do_not_depend_on_threads_or_pieces(kind, rng, monkeypatch):
         np.testing.assert_array_equal(other, found[0])
 
 
-@pytest.mark.parametrize("kind", ["float64", "bits", "whole"])
+@pytest.mark.parametrize("kind", ["float64", "bits", "whole", "grid"])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (13, 150), (128, 64)])
 def test_a_block_is_summed_both_ways_in_float64(kind, n, m, rng):
     X, points, _ = sides(kind, n + m, 20, rng)

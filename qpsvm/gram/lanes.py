@@ -1,4 +1,4 @@
-"""Two things that numba's loops do not become, written in vectors: products in registers, turned squares.
+"""Two things that numba's loops do not become, written in vectors: values in registers, turned squares.
 
 The compiler turns an inner loop into vector code, but it keeps no block of sums in registers over the
 loop around it, and moves the numbers of a transpose one by one. Here both are written out in vectors of
@@ -15,8 +15,15 @@ from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
 from qpsvm.compiled import njit
+from qpsvm.gram.exponential import C32, C64, LEAST32, LEAST64, ROUND32, ROUND64
 
-LANES = 16 if binding.get_host_cpu_features().get("avx512f") else 8
+WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+"""Whether vectors have 512 bits, and there is an instruction that scales them by powers of two."""
+
+BYTES = WIDE and bool(binding.get_host_cpu_features().get("avx512vnni"))
+"""Whether there is an instruction for products of bytes."""
+
+LANES = 16 if WIDE else 8
 """Numbers of 32 bits in a vector."""
 
 TILE = 64
@@ -38,60 +45,185 @@ def _place(builder: Any, array: Any, row: Any, column: Any, vector: Any) -> Any:
 
 
 @intrinsic
-def _multiply(context, few, i, tile, first, K):  # type: ignore[no-untyped-def]
+def _values(context, few, i, tile, first, a, norm, factor, K):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        few, tile, K = (
-            context.make_array(signature.args[n])(context, builder, arguments[n]) for n in (0, 2, 4)
+        few, tile, a, norm, K = (
+            context.make_array(signature.args[n])(context, builder, arguments[n])
+            for n in (0, 2, 4, 5, 7)
         )
         i, first, index = arguments[1], arguments[3], arguments[1].type
-        number, lanes = context.get_data_type(kind), _lanes(kind)
-        vector, words = ir.VectorType(number, lanes), kind == types.uint32
-        d = cgutils.unpack_tuple(builder, few.shape)[1]
-        if words:
-            kind_of_count = ir.FunctionType(vector, [vector])
-            name = f"llvm.ctpop.v{lanes}i32"
-            count = cgutils.get_or_insert_function(builder.module, kind_of_count, name)
-        rows = [
-            builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP)
-        ]
-        none = ir.Constant(vector, ir.Undefined)
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        nothing = ir.Constant(vector, [number(0)] * lanes)
-        sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(GROUP)]
-        with cgutils.for_range(builder, d, intp=index) as loop:
-            points = builder.load(_place(builder, tile, loop.index, first, vector), align=4)
-            for row, total in zip(rows, sums, strict=True):
-                own = builder.load(builder.gep(row, [loop.index]))
-                own = builder.insert_element(none, own, ir.IntType(32)(0))
-                own, before = builder.shuffle_vector(own, none, zeros), builder.load(total)
-                if words:
-                    more = builder.call(count, [builder.and_(own, points)])
-                    builder.store(builder.add(before, more), total)
-                else:
-                    more = builder.fmul(own, points, flags=("contract",))
-                    builder.store(builder.fadd(before, more, flags=("contract",)), total)
-        result = ir.VectorType(context.get_data_type(K_type.dtype), lanes)
+        result = ir.VectorType(arguments[6].type, lanes)
+        sums = _products(context, builder, few, i, tile, first, kind)
+        factor = _spread(builder, arguments[6], lanes)
+        terms = ir.VectorType(context.get_data_type(norm_type.dtype), lanes)
+        at = builder.bitcast(builder.gep(norm.data, [first]), terms.as_pointer())
+        others = builder.load(at, align=4)
         for u, total in enumerate(sums):
-            value = builder.load(total)
-            if words:
-                value = builder.uitofp(value, result)
-            elif result != vector:
-                value = builder.fpext(value, result)
-            builder.store(value, _place(builder, K, index(u), first, result), align=4)
+            own = builder.load(builder.gep(a.data, [builder.add(i, index(u))]))
+            own = _spread(builder, own, lanes)
+            if kind == types.int32:
+                apart = builder.sub(builder.add(own, others), builder.add(total, total))
+                t = builder.fmul(factor, builder.sitofp(apart, result))
+            else:
+                t = builder.fadd(own, others, flags=("contract",))
+                more = builder.fmul(factor, _number(builder, total, result), flags=("contract",))
+                t = builder.fadd(t, more, flags=("contract",))
+            to = _place(builder, K, index(u), first, result)
+            builder.store(_exp2(builder, t, kind != types.int32), to, align=4)
         return context.get_dummy_value()
 
-    kind, K_type = few.dtype, K
-    return types.void(few, types.intp, tile, types.intp, K), emit
+    kind, lanes, norm_type = few.dtype, _lanes(few.dtype), norm
+    return types.void(few, types.intp, tile, types.intp, a, norm, factor, K), emit
 
 
-def _plain_multiply(few: Any, i: int, tile: Any, first: int, K: Any) -> None:
+def _products(
+    context: Any, builder: Any, few: Any, i: Any, tile: Any, first: Any, kind: Any
+) -> list[Any]:
+    """Return the products of GROUP rows with a vector of points, their sums in registers."""
+    number, lanes, index = context.get_data_type(kind), _lanes(kind), i.type
+    vector = ir.VectorType(number, lanes)
+    d = cgutils.unpack_tuple(builder, few.shape)[1]
+    rows = [builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP)]
+    nothing = ir.Constant(vector, [number(0)] * lanes)
+    sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(GROUP)]
+    with cgutils.for_range(builder, d, intp=index) as loop:
+        points = builder.load(_place(builder, tile, loop.index, first, vector), align=4)
+        for row, total in zip(rows, sums, strict=True):
+            own = _spread(builder, builder.load(builder.gep(row, [loop.index])), lanes)
+            before = builder.load(total)
+            if kind == types.uint32:
+                more = _call(builder, "llvm.ctpop", builder.and_(own, points))
+                builder.store(builder.add(before, more), total)
+            elif kind == types.int32:
+                builder.store(_dot_of_bytes(builder, before, points, own), total)
+            else:
+                more = builder.fmul(own, points, flags=("contract",))
+                builder.store(builder.fadd(before, more, flags=("contract",)), total)
+    return [builder.load(total) for total in sums]
+
+
+def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
+    """Add the products of four bytes without a sign by four with one, of each word."""
+    kind = before.type
+    if BYTES and kind.count == 16:
+        function = ir.FunctionType(kind, [kind] * 3)
+        name = "llvm.x86.avx512.vpdpbusd.512"
+        call = cgutils.get_or_insert_function(builder.module, function, name)
+        return builder.call(call, [before, points, own])
+    halves = ir.VectorType(ir.IntType(16), 2 * kind.count)
+    eight = ir.Constant(halves, [8] * halves.count)
+    low = ir.Constant(halves, [255] * halves.count)
+    points, own = builder.bitcast(points, halves), builder.bitcast(own, halves)
+    even = builder.and_(points, low), builder.ashr(builder.shl(own, eight), eight)
+    odd = builder.lshr(points, eight), builder.ashr(own, eight)
+    wide = ir.VectorType(ir.IntType(32), halves.count)
+    for a, b in (even, odd):  # which compilers know to be one instruction
+        product = builder.mul(builder.sext(a, wide), builder.sext(b, wide))
+        for start in (0, 1):
+            some = ir.Constant(kind, list(range(start, halves.count, 2)))
+            before = builder.add(before, builder.shuffle_vector(product, product, some))
+    return before
+
+
+def _spread(builder: Any, number: Any, lanes: int) -> Any:
+    """Return a vector of one number."""
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+    none = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
+    one = builder.insert_element(none, number, ir.IntType(32)(0))
+    return builder.shuffle_vector(one, none, zeros)
+
+
+def _number(builder: Any, value: Any, kind: Any) -> Any:
+    """Return counts or numbers in the precision of `kind`, which is no less."""
+    if isinstance(value.type.element, ir.IntType):
+        return builder.uitofp(value, kind)
+    return value if value.type == kind else builder.fpext(value, kind)
+
+
+def _call(builder: Any, name: str, value: Any) -> Any:
+    """Return what LLVM's function of a vector gives, which is of the same type."""
+    element = value.type.element
+    kind = f"i{element.width}" if isinstance(element, ir.IntType) else _FLOATS[str(element)]
+    name = f"{name}.v{value.type.count}{kind}"
+    function = ir.FunctionType(value.type, [value.type])
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [value])
+
+
+_FLOATS = {"float": "f32", "double": "f64"}
+
+
+def _exp2(builder: Any, t: Any, bounded: bool) -> Any:
+    """Return 2^t of a vector as `exponential` does, but with instructions that round and scale.
+
+    Where t is known to be finite and at most 0 these need no bounds: scaled too far, values become 0.
+    """
+    kind, lanes = t.type, t.type.count
+    single = str(kind.element) == "float"
+    least, series = (LEAST32, C32) if single else (LEAST64, C64)
+
+    def constant(c: Any) -> Any:
+        return ir.Constant(kind, [kind.element(float(c))] * lanes)
+
+    if bounded or not WIDE:
+        for bound, right in ((constant(0.0), "<"), (constant(least), ">")):
+            t = builder.select(builder.fcmp_ordered(right, t, bound), t, bound)
+    if WIDE:
+        n = _call(builder, "llvm.rint", t)
+        return _scaled(builder, _series(builder, builder.fsub(t, n), series), n)
+    bits, up = (32, 23) if single else (64, 52)
+    whole, far = ir.VectorType(ir.IntType(bits), lanes), constant(ROUND32 if single else ROUND64)
+    n = builder.fadd(t, far)  # its lowest bits are the integer's
+    p = _series(builder, builder.fsub(t, builder.fsub(n, far)), series)
+    power = builder.shl(builder.bitcast(n, whole), ir.Constant(whole, [up] * lanes))
+    return builder.bitcast(builder.add(builder.bitcast(p, whole), power), kind)
+
+
+def _series(builder: Any, f: Any, coefficients: Any) -> Any:
+    """Return 1 + c_0 f + c_1 f^2 + ..."""
+    p: Any = None
+    for c in (*coefficients[::-1], 1.0):
+        c = ir.Constant(f.type, [f.type.element(float(c))] * f.type.count)
+        more = p and builder.fmul(p, f, flags=("contract",))
+        p = builder.fadd(more, c, flags=("contract",)) if p else c
+    return p
+
+
+def _scaled(builder: Any, p: Any, n: Any) -> Any:
+    """Return p 2^n by the instruction for it, of vectors of 512 bits."""
+    single = str(p.type.element) == "float"
+    lanes, name = (16, "ps") if single else (8, "pd")
+    kind, mask, way = ir.VectorType(p.type.element, lanes), ir.IntType(lanes), ir.IntType(32)
+    function = ir.FunctionType(kind, [kind, kind, kind, mask, way])
+    name = f"llvm.x86.avx512.mask.scalef.{name}.512"
+    scalef = cgutils.get_or_insert_function(builder.module, function, name)
+    parts = []
+    for start in range(0, p.type.count, lanes):
+        some = ir.Constant(ir.VectorType(way, lanes), list(range(start, start + lanes)))
+        a, b = (builder.shuffle_vector(v, v, some) for v in (p, n))
+        parts.append(builder.call(scalef, [a, b, a, mask(-1), way(4)]))
+    if len(parts) == 1:
+        return parts[0]
+    both = ir.Constant(ir.VectorType(way, 2 * lanes), list(range(2 * lanes)))
+    return builder.shuffle_vector(*parts, both)
+
+
+def _plain_values(
+    few: Any, i: int, tile: Any, first: int, a: Any, norm: Any, factor: Any, K: Any
+) -> None:
     at = slice(first, first + LANES * 4 // few.itemsize)
     own, points = few[i : i + GROUP], tile[: few.shape[1], at]
-    if few.dtype == np.uint32:
-        common = (own[:, :, None] & points).astype(object)
-        K[:, at] = np.vectorize(int.bit_count)(common).sum(axis=1)
+    if few.dtype == np.int32:
+        signed = np.ascontiguousarray(own).view(np.int8).astype(np.int64)
+        products = signed @ np.ascontiguousarray(points.T).view(np.uint8).T
+        t = factor * (a[i : i + GROUP, None] + norm[at] - 2 * products).astype(K.dtype)
     else:
-        K[:, at] = own @ points
+        if few.dtype == np.uint32:
+            common = (own[:, :, None] & points).astype(object)
+            products = np.vectorize(int.bit_count)(common).sum(axis=1)
+        else:
+            products = own @ points
+        t = (a[i : i + GROUP, None] + norm[at]) + factor * products.astype(K.dtype)
+    K[:, at] = np.exp2(np.clip(t, LEAST32 if K.itemsize == 4 else LEAST64, 0.0))
 
 
 @intrinsic
@@ -130,33 +262,31 @@ def _plain_turn_square(points: Any, rows: Any, k: int, tile: Any, j: int) -> Non
     tile[k : k + part.shape[1], j : j + lanes] = part.T
 
 
-@intrinsic
-def _is_double(context, array):  # type: ignore[no-untyped-def]
-    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return context.get_constant(types.boolean, double)
-
-    double = array.dtype == types.float64
-    return types.boolean(array), emit
-
-
-def _plain_is_double(array: Any) -> bool:
-    return bool(array.dtype == np.float64)
-
-
-multiply: Any = _multiply
-"""``multiply(few, i, tile, first, K)`` writes the inner products of GROUP rows of `few`, from row i on,
-with a vector of points of the tile, from `first` on, to the same places of K, shape (GROUP, TILE). The
-d terms are added one after the other; of words of 32 bits the bits in common are counted."""
+values: Any = _values
+"""``values(few, i, tile, first, a, norm, factor, K)`` writes kernel values of GROUP rows of `few`, from i
+on, with a vector of points of the tile, from `first` on, to the same places of K, shape (GROUP,
+TILE): 2^((a_i + norm_j) + factor p) for the inner product p, whose d terms are added one after the
+other; of words without a sign p is how many bits they have in common. Words with a sign are four bytes
+each, those of `few` with a sign and the others without; values are 2^(factor (a_i + norm_j - 2 p))."""
 
 turn_square: Any = _turn_square
 """``turn_square(points, rows, k, tile, j)`` writes as many numbers of as many points as a vector has,
 from number k and the point rows_j on, to the tile from (k, j) on. They are read as one vector a row."""
 
-is_double: Any = _is_double
-"""Whether an array is of float64, known when a loop is compiled."""
-
 if config.DISABLE_JIT:  # type: ignore[attr-defined]
-    multiply, turn_square, is_double = _plain_multiply, _plain_turn_square, _plain_is_double
+    values, turn_square = _plain_values, _plain_turn_square
+
+
+LINE = 64
+"""Bytes of a line of the cache, that no vector should cross."""
+
+
+@njit(inline="always")  # compiled once, in the loop that calls it
+def aligned(n: int, like: Any) -> Any:
+    """Return an empty array of shape (n, TILE) of the type of another, its rows in lines of the cache."""
+    room = np.empty(n * TILE + LINE, like.dtype)
+    start = (-room.ctypes.data % LINE) // like.itemsize
+    return room[start : start + n * TILE].reshape(n, TILE)
 
 
 @njit(inline="always")  # compiled once, in the loop that calls it

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_choice, check_number, check_points
 from qpsvm.gram.base import Gram
+from qpsvm.gram.grid import Grid
 from qpsvm.gram.units import Bits, pack, packs
 
 FUSED = 1 << 17
@@ -142,7 +143,7 @@ def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> N
 
 def squared_norms(A: Points) -> NDArray[np.floating]:
     """Return the squared norms of the rows."""
-    if isinstance(A, Bits):
+    if isinstance(A, (Bits, Grid)):
         return A.squared_norms()
     if sp.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()

@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram, slices
+from qpsvm.gram.bounds import column_error, exponent_error, relative_error
 from qpsvm.gram.columns import UNIT
+from qpsvm.gram.grid import Grid, near_grid, suits
 from qpsvm.gram.points import (
     DENSIFIED,
     FUSED,
@@ -44,6 +46,9 @@ PATIENCE = 80
 RARE = 100
 """One point in so many may be too far out for columns in float32."""
 
+NEXT = 1e-5
+"""Greatest distance by which points are moved to a grid, for gamma = 1."""
+
 FEW = 2000
 """Points below which all columns together are a few MB, which are not worth saving."""
 
@@ -68,6 +73,8 @@ class RBF(PointGram):
     unit = UNIT
     _whole = False
     """Whether the points are whole multiples, whose inner products are exact in any order."""
+    _away = 0.0
+    """How far a point that is multiplied may be from the one it stands for."""
 
     def _settle(self) -> None:
         self._set(gamma=settle_gamma(self.gamma, self.X))
@@ -121,64 +128,43 @@ class RBF(PointGram):
     def column_error(self) -> NDArray[np.float64]:
         """Return what rounding can do to an entry of a held column, for each row, shape (m,).
 
-        Let u be the unit roundoff of the columns, and E = gamma |x_i - x_j|^2 the exponent. Errors of
-        E relative to gamma (|x_i|^2 + |x_j|^2) are 4u where coordinates were rounded once more, 4u in
-        norms, rates and differences, and d u / (1 - d u) in inner products of d terms, which may be
-        added in any order; of whole multiples these are exact. In all they are less than
-        k = 9u + d u / (1 - d u), and a term alike for norms, which are summed in float64. Relative to
-        E there are 4u, which E exp(-E) <= 1/e makes 2u of the value, and the exponential itself adds 8u.
-
-        The others make t exp(t - E) of the value, t = k gamma (|x_i|^2 + |x_j|^2). A large x_j is far
-        from x_i: with q = sqrt(gamma) |x_i| and v = sqrt(gamma) (|x_j| - |x_i|), where v^2 <= E,
-        t = k (2 q^2 + 2 q v + v^2) <= k (3 q^2 + 2 v^2). As v exp(-c v^2) and v^2 exp(-c v^2) are at
-        most 0.46 and 0.43 for c = 1 - 2k >= 7/8,
-
-            t exp(t - E) <= k (2 q^2 + q + 1/2) exp(3 k q^2),
-
-        whatever j is. No value is off by more than 1. What float64 loses of the points comes on top.
+        What float64 loses of the points comes on top of what `bounds` says.
         """
-        u, k = 0.5 * float(np.finfo(self.dtype).eps), self._exponent_error
+        k = self._exponent_error
         if k is None:
             return np.ones(self.m)
-        square = self._rate * self._norms
-        value = np.exp(np.minimum(3.0 * k * square, 1.0))
-        error = (k * (2.0 * square + np.sqrt(square) + 0.5) + 10.0 * u) * value
-        error[3.0 * k * square > 1.0] = 1.0
-        return np.minimum(error, 1.0) + 2.0 * self.error
-
-    @property
-    def _exponent_error(self) -> float | None:
-        """The k of `column_error`; None where features are too many for sums in this precision."""
-        u, d = 0.5 * float(np.finfo(self.dtype).eps), self.X.shape[1]
-        if self._whole or self._unit is not None:
-            return 9.0 * u
-        if (d + 9) * u > 1 / 20:
-            return None
-        return 9.0 * u + d * u / (1.0 - d * u) + 1.01 * d * 0.5 * float(np.finfo(np.float64).eps)
+        error = column_error(self._rate * self._norms, k, self._roundoff, self._far)
+        return error + 2.0 * self.error
 
     @cached_property
     def relative_error(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return factors r_i, c_j: a value is off by at most r_i c_j times another evaluation of it.
 
-        With the k of `column_error`, and as E <= 2 gamma (|x_i|^2 + |x_j|^2), the exponent of a value is
-        off by at most a_i + a_j for a = (k + 8u) gamma |x|^2, and its exponential by 8u of itself. So
-        values v, w of k(x_i, x_j), however BLAS added, are within a factor s t of it, s = exp(a_i + 9u)
-        and t = exp(a_j), and for any b > 0
-
-            |v - k| <= (s t - 1) k <= (s t - 1) s t w <= s max(s - 1, b) t (t + (t - 1) / b) w;
-
-        b is a middle value of s - 1. For columns of points so far out that a_j is beyond 1/16 the bound
-        is of no use: 0. What float64 loses of the points comes on top, and 2^-125, the least value.
+        What float64 loses of the points comes on top, and 2^-125, the least value.
         """
         k = self._exponent_error
         if self.dtype == np.float64 or k is None:
             return None
-        u = 0.5 * float(np.finfo(self.dtype).eps)
-        a = (k + 8.0 * u) * self._rate * self._norms
-        s, t = np.expm1(np.minimum(a + 9.0 * u, 100.0)), np.expm1(np.minimum(a, 1.0))  # less 1
-        b = float(np.median(s))
-        rows, columns = (1.0 + s) * np.maximum(s, b), (1.0 + t) * (1.0 + t + t / b)
-        return rows, np.where(a <= 1 / 16, columns, 0.0)
+        norms = self._points.spread() if isinstance(self._points, Grid) else self._norms
+        return relative_error(self._rate * norms, k, self._roundoff, self._far)
+
+    @property
+    def _roundoff(self) -> float:
+        return 0.5 * float(np.finfo(self.dtype).eps)
+
+    @property
+    def _far(self) -> float:
+        """How far points were moved to a grid, in the units of the kernel."""
+        return self._away * float(np.sqrt(self._rate))
+
+    @property
+    def _exponent_error(self) -> float | None:
+        """The k of `bounds`; None where features are too many for sums in this precision."""
+        if isinstance(self._points, Grid):
+            return 0.0
+        if self._whole or self._unit is not None:
+            return 9.0 * self._roundoff
+        return exponent_error(self._roundoff, self.X.shape[1])
 
     def _moved(self, rows: Any, dtype: Any) -> Points:
         """Return the points `rows` as they are multiplied: multiples, or moved in that precision."""
@@ -212,13 +198,24 @@ class RBF(PointGram):
         else:  # afresh from X: rounding the moved points would change the problem
             few, some = self._moved(columns, dtype), self._moved(rows, dtype)
             a, b = squared_norms(few), squared_norms(some)
+        if isinstance(some, Grid):
+            return self._on_grid(columns, rows, dtype)
         few = few.toarray() if sp.issparse(few) else few
         K = products(few, some).astype(dtype, copy=False)
         return _gaussian(K, self._rate, a, b, self._fuses(K.size))
 
+    def _on_grid(self, columns: NDArray[np.int64], rows: Any, dtype: Any) -> NDArray[np.floating]:
+        from qpsvm.gram.tiles import fill
+
+        every = np.arange(self.m)
+        out = np.empty((len(every[columns]), len(every[rows])), dtype)
+        sides = self._points, self._terms.astype(dtype, copy=False), self._rate
+        fill(*sides, every[columns], every[rows], out, np.arange(len(out)))
+        return out
+
     def _fuses(self, n_entries: int) -> bool:
         """Return whether so many entries are for compiled code; for packed points it is at hand."""
-        return n_entries >= FUSED or isinstance(self._points, Bits)
+        return n_entries >= FUSED or isinstance(self._points, (Bits, Grid))
 
     def _by_tiles(self, n_entries: int) -> bool:
         """Return whether columns are for compiled code, which many points in float32 have at hand."""
@@ -258,8 +255,9 @@ class RBF(PointGram):
         """Dense or packed points are multiplied in cache, and their kernel values stay there."""
         if sp.issparse(self._points) or self.m < FEW:
             return -1
-        d = self._points.shape[1]
-        return PATIENCE // (-(-d // 8) if isinstance(self._points, Bits) else d)
+        d, points = self._points.shape[1], self._points
+        side = 8 if isinstance(points, Bits) else 4 if isinstance(points, Grid) else 1
+        return PATIENCE // -(-d // side)
 
     def add(
         self,
@@ -323,6 +321,9 @@ class RBF(PointGram):
         of the unit, if there is one, or the moved points. Sparse ones of few features become dense.
         """
         m, d = self.X.shape
+        near = self._near_grid()
+        if near is not None:
+            return near
         X = self._unit.points if self._unit is not None else self.X
         spread_out = sp.issparse(X) and d <= DENSIFIED and m * d <= DENSE_ENTRIES
         if self.dtype == np.float32 and not spread_out:
@@ -336,6 +337,19 @@ class RBF(PointGram):
         most = float(np.partition(other._norms, at)[at])
         error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * most
         return self if error > 1e-3 and self._unit is None else other
+
+    def _near_grid(self) -> RBF | None:
+        """Return the Gram of points on a grid next to these, where that hardly changes K."""
+        X = self.X
+        if not isinstance(X, np.ndarray) or self._unit is not None or not suits(*X.shape):
+            return None
+        found = near_grid(X)
+        if found is None:
+            return None
+        far = found.away / found.step * float(np.sqrt(X.shape[1]))
+        known = {"_unit": None, "_mean": 0.0, "_whole": True, "_away": 1.001 * far}
+        other = self._over(found.points, float(np.sqrt(self.gamma) * found.step) ** 2, known)
+        return other if other._far <= NEXT else None
 
     def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
         """Return the Gram of other points, which are not checked again."""

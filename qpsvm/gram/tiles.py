@@ -1,12 +1,13 @@
 """Columns of the Gaussian kernel, tile by tile, in one compiled pass that stores them or sums them up.
 
 A tile of points is turned, so that vector lanes run over points, and stays in cache for all columns.
-Eight columns at a time are multiplied, their sums in registers; what they give goes through the
-exponential to where it is held, or into the sums of the tile.
+Eight columns at a time are multiplied and go through the exponential in registers; from cache values
+go to where they are held, or into the sums of the tile.
 
 Products of few features come two to three times as fast as from BLAS, which copies blocks that are made
 for many, and those of many features no slower. No interpreter runs between two tiles, so threads have
-nothing to wait for. Of packed binary points 32 features are one AND, one count and one addition.
+nothing to wait for. Of packed binary points 32 features are one AND, one count and one addition; of
+points on a grid four are one instruction.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
 from qpsvm.gram.columns import UNIT
-from qpsvm.gram.exponential import exp2_32, exp2_64
 from qpsvm.gram.gaussian import LOG2E, summing, vectorised
-from qpsvm.gram.lanes import GROUP, LANES, TILE, is_double, multiply, turn
+from qpsvm.gram.grid import Grid
+from qpsvm.gram.lanes import GROUP, LANES, TILE, aligned, turn, values
 from qpsvm.gram.passes import read_only
 from qpsvm.gram.units import Bits
 from qpsvm.threads import apart, spread
@@ -60,7 +61,7 @@ def fill(
 
     Parameters
     ----------
-    points : ndarray, shape (m, d), or Bits
+    points : ndarray, shape (m, d), Bits or Grid
         In C's or Fortran's order.
     b : ndarray, shape (m,)
         Their `terms`, in the precision of `out`, which may be of 16 bits for multiples of `UNIT`.
@@ -68,7 +69,7 @@ def fill(
     columns, rows, slots : ndarray of int
         All rows if they are None.
     """
-    sides, factor = _sides(points, b, gamma, columns)
+    sides, factor = _sides(points[columns], b[columns], points, b, gamma)
     m, chosen = (len(b), ALL) if rows is None else (len(rows), read_only(rows))
     width, into, x = _width(len(columns), m), read_only(slots), np.empty((2, 0), b.dtype)
     packs = out.dtype == np.uint16
@@ -95,7 +96,7 @@ def add(
     And to `size`, if given, by the second weights. The sum of a point does not depend on how the
     points are shared out.
     """
-    sides, factor = _sides(points, b, gamma, columns)
+    sides, factor = _sides(points[columns], b[columns], points, b, gamma)
     m, width = len(b), _width(len(columns), len(b))
     x, top = np.zeros((2, len(sides[1])), b.dtype), np.ones(2)
     for n, w in enumerate(weights):  # those beyond the range of float32 do not overflow
@@ -125,12 +126,11 @@ def add_both(
 
     In float64 and in this thread. Points are dense or packed; a and b are their squared norms.
     """
-    held, turned, factor = _held(some, gamma)
-    left, right = _grouped(_rows(few)), _grouped(terms(gamma, a, float))
-    sides = read_only(left), read_only(right), held, turned, read_only(terms(gamma, b, float))
-    weights, to, behind = (
-        np.zeros((2, len(right))),
+    sides, factor = _sides(few, terms(gamma, a, float), some, terms(gamma, b, float), gamma)
+    right = sides[1]
+    to, weights, behind = (
         (np.empty((0, 0)), UNPACKED),
+        np.zeros((2, len(right))),
         np.zeros(len(right)),
     )
     weights[0, : len(x)] = x
@@ -140,30 +140,26 @@ def add_both(
         back += behind[: len(back)]
 
 
-def _sides(points: Any, b: NDArray[Any], gamma: float, columns: NDArray[np.int64]) -> Any:
-    """Return some points with their terms, and all of them, as the sweep reads them; the factor."""
-    held, turned, factor = _held(points, gamma)
-    few, a = _grouped(_rows(points)[columns]), _grouped(b[columns])
-    return (read_only(few), read_only(a), held, turned, read_only(b)), b.dtype.type(factor)
-
-
-def _rows(points: Any) -> NDArray[Any]:
-    return points.words if isinstance(points, Bits) else points
-
-
-def _held(points: Any, gamma: float) -> tuple[NDArray[Any], bool, float]:
-    """Return points as the sweep reads them, whether feature by feature, and what products count."""
-    held, weight = _rows(points), points.weight if isinstance(points, Bits) else 1.0
-    turned = held.flags.f_contiguous and not held.flags.c_contiguous
-    held = np.ascontiguousarray(held.T if turned else held)
-    return read_only(held), turned, 2.0 * gamma * LOG2E * weight
+def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], gamma: float) -> Any:
+    """Return points with their terms, some in groups, as the sweep reads them; products' factor."""
+    kind, factor = b.dtype.type, 2.0 * gamma * LOG2E
+    if isinstance(some, Grid):
+        factor *= -0.5
+        few, a, some, b = few.signed(), few.squares, some.words, some.terms()
+    elif isinstance(some, Bits):
+        factor *= some.weight
+        few, some = few.words, some.words
+    turned = some.flags.f_contiguous and not some.flags.c_contiguous
+    held = np.ascontiguousarray(some.T if turned else some)
+    few, a = _grouped(few), _grouped(a)
+    return (*map(read_only, (few, a, held)), turned, read_only(b)), kind(factor)
 
 
 def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return whole groups of rows, the last one filled up with zeros."""
+    """Return whole groups of rows, the last one filled up with copies."""
     missing = -len(rows) % GROUP
     if missing:
-        rows = np.concatenate([rows, np.zeros((missing, *rows.shape[1:]), rows.dtype)])
+        rows = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
     return np.ascontiguousarray(rows)
 
 
@@ -187,9 +183,9 @@ def _sweep(
     multiples of `UNIT`, of `packed`, sums by the weights x to `out` and `size`, and by the weights z to
     `back`, each unless it is empty.
     """
-    tile = np.empty((few.shape[1] + LANES, TILE), points.dtype)
-    chosen, norm = np.empty(TILE, np.int64), np.empty(TILE, a.dtype)
-    K, total = np.empty((GROUP, TILE), a.dtype), np.empty((2, TILE))
+    tile, K = aligned(few.shape[1] + LANES, points), aligned(GROUP, x)
+    norm, total = aligned(1, a)[0], aligned(2, out)
+    chosen = np.empty(TILE, np.int64)
     for start in range(first, last, TILE):
         width = min(TILE, last - start)
         for j in range(TILE):
@@ -199,7 +195,8 @@ def _sweep(
         turn(points, turned, chosen, width, tile)
         total[:] = 0.0
         for i in range(0, len(few), GROUP):
-            _values(few, i, tile, a, norm, factor, K)
+            for j in range(0, TILE, LANES * 4 // few.itemsize):
+                values(few, i, tile, j, a, norm, factor, K)
             for u in range(min(GROUP, len(slots) - i)):
                 if len(packed):
                     _pack(K[u, :width], packed[slots[i + u], start : start + width])
@@ -217,19 +214,6 @@ def _sweep(
             out[start + j] += top[0] * total[0, j]
         for j in range(width if len(size) else 0):
             size[start + j] += top[1] * total[1, j]
-
-
-@within
-def _values(few: Any, i: int, tile: Any, a: Any, norm: Any, factor: Any, K: Any) -> None:
-    """Write the kernel values of a group of columns, from column i on, with the points of a tile."""
-    double = is_double(K)
-    for j in range(0, TILE, LANES * 4 // few.itemsize):
-        multiply(few, i, tile, j, K)
-    for u in range(GROUP):
-        row, own = K[u], a[i + u]
-        for j in range(TILE):
-            t = (own + norm[j]) + factor * row[j]
-            row[j] = exp2_64(float(t)) if double else exp2_32(np.float32(t))
 
 
 @within

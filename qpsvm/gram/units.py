@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.gram.grid import MOST, Grid, gridded, pieces, room, suits
 from qpsvm.threads import spread
 
 EXACT = 2.0**24
@@ -90,6 +91,9 @@ class Unit(NamedTuple):
         """Return the multiples of other points, stored alike, or None where there are others."""
         if isinstance(self.points, Bits):
             return pack(X, self.size)
+        if isinstance(self.points, Grid):
+            found = _in_bytes(X.toarray() if sp.issparse(X) else X, self.size)
+            return None if found is None else found[0]
         values = X.data if sp.issparse(X) else X
         whole = np.empty(values.shape, np.float32)
         if _convert(values, self.size, whole) is None:
@@ -111,10 +115,31 @@ def unit_of(X: Any) -> Unit | None:
         bits = pack(X, size) if packs(X) else None
         if bits is not None:
             return Unit(size, False, bits, bits.ones)
-        found = _unit(X, size)
+        found = _unit_of_grid(X, size) or _unit(X, size)
         if found is not None:
             return found
     return None
+
+
+def _unit_of_grid(X: Any, size: float) -> Unit | None:
+    """Return the unit if it is of this size, and multiples fit into bytes."""
+    if sp.issparse(X) or not suits(*X.shape) or _in_bytes(X[:GLANCE], size) is None:
+        return None
+    found = _in_bytes(X, size)
+    return None if found is None else Unit(size, found[1], found[0], found[0].squared_norms())
+
+
+def _in_bytes(X: NDArray[np.floating], size: float) -> tuple[Grid, bool] | None:
+    """Return the multiples of points and whether one is rounded, or None where a byte is too small."""
+    whole, d = room(*X.shape), X.shape[1]
+    found: list[bool | None] = [False]
+
+    def piece(at: slice) -> None:
+        if None not in found:
+            found.append(_convert(X[at], size, whole[at, :d]))
+
+    spread(piece, pieces(whole))
+    return None if None in found else (gridded(whole, d), any(found))
 
 
 def _unit(X: Any, size: float) -> Unit | None:
@@ -176,15 +201,17 @@ def _least(X: Any) -> float:
     return least if least < np.inf else 1.0
 
 
-def _convert(values: NDArray[np.floating], size: float, whole: NDArray[np.float32]) -> bool | None:
+def _convert(values: NDArray[np.floating], size: float, whole: NDArray[Any]) -> bool | None:
     """Write the multiples of `size` to `whole` and return whether a value differs from its own.
 
-    None if one differs by more than its rounding.
+    None if one differs by more than its rounding, or does not fit into bytes.
     """
     values = values.astype(np.float64, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):  # in place: fresh memory costs more
         nearest = values / size
         np.rint(nearest, out=nearest)
+        if whole.dtype == np.uint8 and not (np.min(nearest) >= 0 and np.max(nearest) <= MOST):
+            return None
         whole[:] = nearest
         away = np.multiply(nearest, size)
         away -= values

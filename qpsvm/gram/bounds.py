@@ -1,0 +1,67 @@
+"""What rounding can do to Gaussian kernel values: bounds for columns in float32, entry by entry.
+
+Let u be the unit roundoff of the columns, E = gamma |x_i - x_j|^2 the exponent and q = sqrt(gamma) |x|.
+Errors of E relative to q_i^2 + q_j^2 are 4u where coordinates were rounded once more, 4u in norms, rates
+and differences, and d u / (1 - d u) in inner products of d terms, which may be added in any order; of
+whole multiples these are exact. In all they are less than k = 9u + d u / (1 - d u), and a term alike for
+norms, which are summed in float64. Relative to E there are 4u, which E exp(-E) <= 1/e makes 2u of the
+value, and the exponential itself adds 8u. On a grid, where E is a whole number of steps, k is 0.
+
+Points on a grid may stand for others, at most `far` from them, in the units of q. This changes a distance
+r by 2 far, and the kernel, whose slope is at most sqrt(2 / e), by 1.72 far; and E by 4 far (r + far).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAMPLE = 1024
+"""Points that a middle value is taken of."""
+
+Vector = NDArray[np.float64]
+
+
+def exponent_error(u: float, d: int) -> float | None:
+    """Return k for sums of d terms; None where these are too many for such sums."""
+    if (d + 9) * u > 1 / 20:
+        return None
+    return 9.0 * u + d * u / (1.0 - d * u) + 1.01 * d * 0.5 * float(np.finfo(np.float64).eps)
+
+
+def column_error(square: Vector, k: float, u: float, far: float) -> Vector:
+    """Return what the entries of a held column are off by at most, for each row, given q^2.
+
+    The errors that are not relative to E make t exp(t - E) of the value, t = k (q_i^2 + q_j^2). A large
+    x_j is far from x_i: with v = q_j - q_i, where v^2 <= E, t = k (2 q^2 + 2 q v + v^2) <=
+    k (3 q^2 + 2 v^2). As v exp(-c v^2) and v^2 exp(-c v^2) are at most 0.46 and 0.43 for
+    c = 1 - 2k >= 7/8,
+
+        t exp(t - E) <= k (2 q^2 + q + 1/2) exp(3 k q^2),
+
+    whatever j is. No value is off by more than 1.
+    """
+    value = np.exp(np.minimum(3.0 * k * square, 1.0))
+    error = (k * (2.0 * square + np.sqrt(square) + 0.5) + 10.0 * u) * value + 1.72 * far
+    error[3.0 * k * square > 1.0] = 1.0
+    return np.minimum(error, 1.0)
+
+
+def relative_error(square: Vector, k: float, u: float, far: float) -> tuple[Vector, Vector]:
+    """Return factors r_i, c_j: a value is off by at most r_i c_j times another evaluation of it.
+
+    As E <= 2 (q_i^2 + q_j^2) and r <= q_i + q_j, the exponent of a value is off by at most a_i + a_j for
+    a = (k + 8u) q^2 + 4 far q + 2 far^2, and its exponential by 8u of itself. So values v, w of
+    k(x_i, x_j), however sums were added, are within a factor s t of it, s = exp(a_i + 9u) and
+    t = exp(a_j), and for any b > 0
+
+        |v - k| <= (s t - 1) k <= (s t - 1) s t w <= s max(s - 1, b) t (t + (t - 1) / b) w;
+
+    b is a middle value of some s - 1. For columns of points so far out that a_j is beyond 1/16 the bound
+    is of no use: 0. The least value, 2^-125, comes on top.
+    """
+    a = (k + 8.0 * u) * square + 4.0 * far * np.sqrt(square) + 2.0 * far * far
+    s, t = np.expm1(np.minimum(a + 9.0 * u, 100.0)), np.expm1(np.minimum(a, 1.0))  # less 1
+    b = float(np.median(s[:: 1 + len(s) // SAMPLE]))
+    rows, columns = (1.0 + s) * np.maximum(s, b), (1.0 + t) * (1.0 + t + t / b)
+    return rows, np.where(a <= 1 / 16, columns, 0.0)
