@@ -27,8 +27,8 @@ from qpsvm.gram.units import Bits, Unit, unit_of
 DENSE_ENTRIES = 1 << 26
 """Most coordinates that are held twice for it: 256 MB in float32."""
 
-ROWS = 1024
-"""Points converted at a time, in cache."""
+ROWS, ENTRIES = 1024, 1 << 14
+"""Points, and coordinates, converted at a time, in cache."""
 
 LONG, NARROW = 1 << 18, 16
 """So many points of at most so many features are moved into an array that lies feature by feature.
@@ -113,7 +113,12 @@ class RBF(PointGram):
         if self._unit is not None and not self._unit.rounded:
             return 0.0
         bound = (8.0 if self._unit is None else 16.0) * float(np.finfo(np.float64).eps)
-        return bound * self._rate * float(np.max(self._norms))
+        return bound * self._rate * self._farthest
+
+    @cached_property
+    def _farthest(self) -> float:
+        """The largest squared norm."""
+        return float(np.max(self._norms))
 
     @property
     def column_error(self) -> NDArray[np.float64]:
@@ -165,7 +170,7 @@ class RBF(PointGram):
 
             |v - k| <= (s t - 1) k <= (s t - 1) s t w <= s max(s - 1, b) t (t + (t - 1) / b) w;
 
-        b is a middle value of s - 1. For columns of points so far out that a_j is beyond 1/16 the bound
+        b is a middle value of some s - 1. For columns of points so far out that a_j is beyond 1/16 the bound
         is of no use: 0. What float64 loses of the points comes on top, and 2^-125, the least value.
         """
         k = self._exponent_error
@@ -174,7 +179,7 @@ class RBF(PointGram):
         u = 0.5 * float(np.finfo(self.dtype).eps)
         a = (k + 8.0 * u) * self._rate * self._norms
         s, t = np.expm1(np.minimum(a + 9.0 * u, 100.0)), np.expm1(np.minimum(a, 1.0))  # less 1
-        b = float(np.median(s))
+        b = float(np.median(s[:: 1 + self.m // ROWS]))
         rows, columns = (1.0 + s) * np.maximum(s, b), (1.0 + t) * (1.0 + t + t / b)
         return rows, np.where(a <= 1 / 16, columns, 0.0)
 
@@ -193,23 +198,27 @@ class RBF(PointGram):
             return self.X.astype(dtype, copy=False)
         narrow = self.m >= LONG and self.X.shape[1] <= NARROW
         out = np.empty(self.X.shape, dtype, order="F" if narrow else "C")
-        for at in slices(self.m, ROWS):
-            np.subtract(self.X[at], self._mean, out=out[at], dtype=np.float64, casting="same_kind")
+        size = max(1, ENTRIES // self.X.shape[1])
+        mean = np.tile(self._mean, (size, 1))  # without it numpy's loops are over d numbers each
+        for at in slices(self.m, size):
+            part, by = self.X[at], mean[: at.stop - at.start]
+            np.subtract(part, by, out=out[at], dtype=np.float64, casting="same_kind")
         return out
 
     def block(
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
     ) -> NDArray[np.floating]:
         """Return k(columns, rows), one product and one sweep."""
-        rows = slice(None) if rows is None else rows
+        whole, rows = rows is None, slice(None) if rows is None else rows
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         a: NDArray[np.floating]
-        if self._unit is not None or dtype == self.dtype:
+        at_hand = dtype == self.dtype and (whole or "_points" in vars(self))
+        if self._unit is not None or at_hand:
             few, some = self._points[columns], self._points[rows]
             a, b = self._norms[columns], self._norms[rows]
         else:  # afresh from X: rounding the moved points would change the problem
             few, some = self._moved(columns, dtype), self._moved(rows, dtype)
-            a, b = squared_norms(few), squared_norms(some)
+            a, b = (squared_norms(part.astype(np.float64, copy=False)) for part in (few, some))
         few = few.toarray() if sp.issparse(few) else few
         K = products(few, some).astype(dtype, copy=False)
         return _gaussian(K, self._rate, a, b, self._fuses(K.size))
@@ -330,15 +339,22 @@ class RBF(PointGram):
         X = X.toarray() if spread_out else X
         known = {"_unit": None, "_mean": 0.0, "_whole": self._unit is not None}
         other = self._over(X, self._rate, known)
-        at = m - 1 - m // RARE
-        most = float(np.partition(other._norms, at)[at])
-        error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * most
-        return self if error > 1e-3 and self._unit is None else other
+        if self._unit is not None:
+            return other
+        error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * other._norms
+        if np.count_nonzero(error > 1e-3) > m // RARE:
+            return self
+        if "_farthest" not in vars(self):  # here is nearly known which point it is
+            far = np.flatnonzero(other._norms >= (1.0 - 2.0**-21) * np.max(other._norms))
+            norms = squared_norms(self._moved(far, np.float64))
+            self._set(_farthest=float(np.max(norms)))
+        return other
 
     def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
         """Return the Gram of other points, which are not checked again."""
         other = copy(self)
-        for name in ("_unit", "_mean", "_rate", "_points", "_norms", "_terms", "relative_error"):
+        for name in ("_unit", "_mean", "_rate", "_points", "_norms", "_farthest", "_terms",
+                     "relative_error"):  # fmt: skip
             other.__dict__.pop(name, None)
         other._set(X=X, m=X.shape[0], dtype=np.dtype(X.dtype), gamma=gamma, **known)
         return other
