@@ -80,6 +80,7 @@ class Decomposition(OnCore):
     target: float | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
+    first_check: ClassVar[int] = PERIOD
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -112,6 +113,8 @@ class Decomposition(OnCore):
         """Return the state with the support of the starting point as its core."""
         x = for_pairs(problem, x0)
         state = CoreState(PairState.at(problem, x))
+        state.extremes = _extremes(state.pair.s, state.pair.grow, state.pair.shrink)
+        state.looked = _apart(*state.extremes)
         support = np.flatnonzero(x != 0)
         enter(problem, state, support[: self.largest])
         return state
