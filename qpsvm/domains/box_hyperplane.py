@@ -152,8 +152,9 @@ class BoxHyperplane(Domain):
         def excess(t: float) -> float:
             return float(self.y @ at(t))
 
-        if abs(excess(0.0)) <= 4 * np.finfo(float).eps * float(np.sum(np.abs(x))):
-            return at(0.0)
+        clipped = at(0.0)
+        if abs(self.y @ clipped) <= 4 * np.finfo(float).eps * float(np.sum(np.abs(x))):
+            return clipped
         finite = self.upper[np.isfinite(self.upper)]
         reach = float(np.max(np.abs(x))) + (float(finite.max()) if len(finite) else 0.0)
         low, high = (

@@ -37,7 +37,7 @@ Products with few of them take half the time, one column a third. Of more featur
 times as long to gather some of the points.
 """
 
-PATIENCE = 80
+PATIENCE = 160
 """Features times evaluations of a column that take about as long as the first touch of its memory."""
 
 RARE = 100
@@ -170,8 +170,8 @@ class RBF(PointGram):
 
             |v - k| <= (s t - 1) k <= (s t - 1) s t w <= s max(s - 1, b) t (t + (t - 1) / b) w;
 
-        b is a middle value of some s - 1. For columns of points so far out that a_j is beyond 1/16 the bound
-        is of no use: 0. What float64 loses of the points comes on top, and 2^-125, the least value.
+        b is a middle value of some s - 1. For columns of points so far out that a_j is beyond 1/16 the
+        bound is of no use: 0. What float64 loses of the points comes on top, and 2^-125, the least value.
         """
         k = self._exponent_error
         if self.dtype == np.float64 or k is None:
@@ -225,7 +225,7 @@ class RBF(PointGram):
 
     def _fuses(self, n_entries: int) -> bool:
         """Return whether so many entries are for compiled code; for packed points it is at hand."""
-        return n_entries >= FUSED or isinstance(self._points, Bits)
+        return n_entries >= FUSED or self._packed
 
     def _by_tiles(self, n_entries: int) -> bool:
         """Return whether columns are for compiled code, which many points in float32 have at hand."""
@@ -307,8 +307,11 @@ class RBF(PointGram):
     @property
     def coordinates(self) -> Points:
         """Packed points, or X."""
-        packed = self._unit is not None and isinstance(self._unit.points, Bits)
-        return self._unit.points if packed else self.X  # type: ignore[union-attr]
+        return self._unit.points if self._packed else self.X  # type: ignore[union-attr]
+
+    @property
+    def _packed(self) -> bool:
+        return self._unit is not None and isinstance(self._unit.points, Bits)
 
     def take(self, rows: NDArray[np.int64]) -> Gram:
         """Return the Gram of the points `rows`; their unit is that of all points."""
