@@ -291,7 +291,7 @@ def test_the_farthest_point_is_known_from_rounded_ones(rng, kind):
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("shape", [(1, 3), (500, 3), (2999, 7), (300, 700)])
+@pytest.mark.parametrize("shape", [(1, 3), (500, 3), (29_999, 7), (300, 700)])
 def test_the_mean_point_is_that_of_numpy(rng, shape, order):
     X = np.asarray(rng.standard_normal(shape) + 5.0, order=order)
     np.testing.assert_allclose(mean_point(X), X.mean(axis=0), rtol=1e-14)
