@@ -134,7 +134,9 @@ def solve(
             outcome = lent(form, solver, start, limits, memory, seed)
     certified, counters = outcome.certified, outcome.counters
     if merging is not None:
-        certified, counters = merging.certified(certified), counters | {"merged": merging.n_copies}
+        counters = counters | {"merged": merging.n_copies}
+        with single():  # to wake a second thread takes longer than a few sums over the points
+            certified = merging.certified(certified)
     x, dual, model = problem.recover(declared, certified)
     if merging is not None:
         model = merging.model(model, problem.support(declared, np.ones(declared.m)))

@@ -198,9 +198,10 @@ class QP(Form):
         found = domain.reached(g, domain.separable_gap(x, g, self.gram.ridge)[1], known)
         if found is None:
             return None
-        if isinstance(domain, HINGE):  # those that may set the least margin
+        if isinstance(domain, HINGE):  # those that may set the least margin, if there is any
             least, bias = domain.cone_multiplier(np.where(known, product, np.inf))
-            found |= domain.reached(product - least, np.array([bias]), known)
+            if least > 0.0:
+                found |= domain.reached(product - least, np.array([bias]), known)
         return found | (x != 0)
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:

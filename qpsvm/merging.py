@@ -43,6 +43,9 @@ WORTH = 0.05
 PIECE = 1 << 17
 """Coordinates compared at a time, in cache."""
 
+SPARSE = 16
+"""Bins for each point: three in a hundred points meet another one there."""
+
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
@@ -199,8 +202,10 @@ def equal_points(points: Points, kinds: list[NDArray[Any]], least: int) -> Copie
     """
     m = points.shape[0]
     hashed = _hashed(points, kinds)
-    rising = np.sort(hashed.view(np.uint32)[::2])  # a fifth of the time of their order
-    if np.count_nonzero(rising[1:] == rising[:-1]) < max(least, 1):
+    n_bins = 1 << (SPARSE * m).bit_length()  # in few of them are points that are not copies
+    taken = np.zeros(n_bins, np.bool_)
+    taken[hashed.view(np.uint32)[::2] & (n_bins - 1)] = True
+    if m - np.count_nonzero(taken) < max(least, 1):
         return None
     order = np.argsort(hashed)
     follows = hashed[order[1:]] == hashed[order[:-1]]
@@ -214,8 +219,8 @@ def equal_points(points: Points, kinds: list[NDArray[Any]], least: int) -> Copie
     stands[others[~same]] = others[~same]
     if np.count_nonzero(same) < max(least, 1):
         return None
-    first, label = np.unique(stands, return_inverse=True)
-    return Copies(first, label)
+    one = stands == np.arange(m)
+    return Copies(np.flatnonzero(one), (np.cumsum(one) - 1)[stands])
 
 
 def _hashed(points: Points, kinds: list[NDArray[Any]]) -> Vector:
@@ -228,7 +233,7 @@ def _hashed(points: Points, kinds: list[NDArray[Any]]) -> Vector:
             hashed[:] = X @ own
         else:  # not by BLAS, whose sums of the last rows may be in another order
             for at in slices(len(X), max(1, PIECE // X.shape[1])):
-                hashed[at] = np.einsum("ij,j->i", X[at].astype(np.float64, order="C"), own)
+                hashed[at] = np.einsum("ij,j->i", np.ascontiguousarray(X[at], np.float64), own)
         for kind, factor in zip(kinds, draw[X.shape[1] :], strict=True):
             hashed += factor * kind
     return hashed
@@ -309,10 +314,11 @@ def _shares(qp: QP, copies: Copies) -> tuple[Vector, Vector, Domain, Vector] | N
 def _rank(copies: Copies, bound: Vector) -> Indices:
     """Return how many equal points come before a point; -1 where their bounds differ."""
     first, label = copies
-    order = np.argsort(label, kind="stable")
     count = np.bincount(label)
-    rank = np.empty(len(label), np.int64)
-    rank[order] = np.arange(len(label)) - np.repeat(np.cumsum(count) - count, count)
+    rank, several = np.zeros(len(label), np.int64), np.flatnonzero(count[label] > 1)
+    order = several[np.argsort(label[several], kind="stable")]
+    count = count[count > 1]
+    rank[order] = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
     uneven = label[bound != bound[first][label]]
     rank[np.isin(label, uneven)] = -1
     return rank

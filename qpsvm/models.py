@@ -28,7 +28,7 @@ class Expansion:
     @classmethod
     def of(cls, gram: Gram, weights: NDArray[np.float64]) -> Expansion:
         """Keep the nonzero weights."""
-        indices = np.flatnonzero(weights)
+        indices = np.flatnonzero(weights != 0)  # several times as fast as without the comparison
         return cls(gram, indices, weights[indices])
 
     def __call__(self, points: Any) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ import pytest
 
 from qpsvm import RBF, HingeDual, L2SVMDual, OneClassDual, PolytopeDistanceDual, SVDDDual, solve
 from qpsvm.solvers.core import CoreState, enter, solve_core
-from qpsvm.solvers.decomposition import Decomposition
+from qpsvm.solvers.decomposition import PERIOD, Decomposition, _extremes, _worst
 from qpsvm.solvers.smo import PairState
 from qpsvm.solvers.starts import for_pairs
 
@@ -83,3 +83,39 @@ def test_the_last_cores_are_solved_for_the_gap_that_is_asked_for(points):
     assert asked.counters == same.counters and np.array_equal(asked.x, same.x)
     assert loose.converged and sharp.converged
     assert sharp.counters["pair"] > same.counters["pair"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [2, 9, 400])
+def test_those_enter_that_violate_most_about_half_of_them_for_each_direction(points, kind, size):
+    X, y = points
+    form = KINDS[kind](RBF(X, 0.5), y).as_qp()
+    with form.lend(1 << 24) as problem:
+        state = started(problem, np.union1d(np.flatnonzero(for_pairs(problem, None)), [0, 1, 2]))
+        solve_core(problem, state, 0.1)
+        pair, outside = state.pair, ~state.inside
+        low, high = _extremes(pair.s, pair.grow, pair.shrink)
+        chosen = _worst(pair, outside, low, high, size)
+    assert np.array_equal(chosen, np.unique(chosen)) and outside[chosen].all()
+    n_groups = len(low)
+    up = [np.flatnonzero(outside & (pair.s + pair.grow[g] < high[g])) for g in range(n_groups)]
+    down = [np.flatnonzero(outside & (pair.s - pair.shrink[g] > low[g])) for g in range(n_groups)]
+    if size == 400:
+        np.testing.assert_array_equal(chosen, np.unique(np.concatenate(up + down)))
+        return
+    assert len(chosen) <= size + n_groups
+    for s, some in [(pair.s, some) for some in up] + [(-pair.s, some) for some in down]:
+        taken = s[np.intersect1d(some, chosen)]
+        assert len(taken) >= min(len(some), -(-size // n_groups) // 2)
+        ways = [np.setdiff1d(some, chosen)] if n_groups == 1 and len(down[0]) == 0 else []
+        assert all(s[left].min() >= taken.max() for left in ways if len(left))
+
+
+def test_bounds_are_looked_at_once_the_violation_falls(rng):
+    """Not while it rises above what it was at the start, but after a few iterations anyway."""
+    X = rng.standard_normal((2500, 5))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.standard_normal(2500) > 0, 1.0, -1.0)
+    result = solve(HingeDual(RBF(X, 0.2), y, 10.0), "decomposition")
+    looks = result.history.iteration.tolist()
+    assert result.converged and result.n_iter > PERIOD
+    assert looks[:2] == [0, PERIOD] and looks[-1] == result.n_iter

@@ -248,3 +248,18 @@ def test_best_bias_needs_no_sort_where_all_bounds_are_equal():
         b = BoxHyperplane(np.full(m, 2.0), y).best_multiplier(g)
         cost = [float(np.sum(2.0 * np.maximum(0.0, -(g + t * y)))) for t in (b, *(-y * g))]
         assert cost[0] <= min(cost) + 1e-12
+
+
+@pytest.mark.parametrize("values", ["different", "ties", "equal", "one far out"])
+def test_the_nth_smallest_of_many_is_that_of_a_sort(rng, monkeypatch, values):
+    """Looked for between two of a sample, again and again, down to a few; at both ends, too."""
+    from qpsvm.domains import box_hyperplane
+
+    monkeypatch.setattr(box_hyperplane, "MANY", 50)
+    monkeypatch.setattr(box_hyperplane, "FEW", 32)
+    v = rng.standard_normal(3000)
+    v = {"ties": np.round(v, 1), "equal": np.ones(3000)}.get(values, v)
+    v[7] = 1e9 if values == "one far out" else v[7]
+    rising = np.sort(v)
+    for n in (1, 2, 60, 1499, 1500, 2990, 2999, 3000):
+        assert box_hyperplane.nth_smallest(v, n) == rising[n - 1]

@@ -26,6 +26,7 @@ from qpsvm import (
 from qpsvm.certificate import certify
 from qpsvm.forms import Held
 from qpsvm.gram import SignedGram, rbf
+from qpsvm.gram.points import mean_point
 from qpsvm.solvers.passes import accumulate
 
 M, COLUMNS = 1100, 130  # enough for compiled sweeps
@@ -277,3 +278,31 @@ def test_a_solve_holds_products_within_their_bound(method, make, columns, m, mon
     again = solve(problem, method, tol=1e-6, memory_limit=limit, x0=first)
     assert first.converged and again.converged
     assert any(left)  # points were left out
+
+
+@pytest.mark.parametrize("kind", ["normal", "outliers", "aligned"])
+def test_the_farthest_point_is_known_from_rounded_ones(rng, kind):
+    """To make columns narrow says how far the points reach, to the last bit and without a pass."""
+    X = points(kind, 30, rng)
+    gram, fresh = RBF(X, 0.01), RBF(X, 0.01)
+    if gram.narrow() is not gram:
+        assert "_norms" not in vars(gram)
+    assert gram.error == fresh.error > 0
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(1, 3), (500, 3), (29_999, 7), (300, 700)])
+def test_the_mean_point_is_that_of_numpy(rng, shape, order):
+    X = np.asarray(rng.standard_normal(shape) + 5.0, order=order)
+    np.testing.assert_allclose(mean_point(X), X.mean(axis=0), rtol=1e-14)
+    rounded = X.astype(np.float32)
+    np.testing.assert_allclose(mean_point(rounded), rounded.mean(axis=0, dtype=float), rtol=1e-14)
+
+
+def test_products_with_a_few_points_leave_the_others_where_they_are(rng):
+    gram, x = RBF(rng.standard_normal((4000, 5)), 0.1), np.zeros(4000)
+    x[[3, 50, 999]] = 1.0
+    rows = np.array([0, 3, 2500])
+    few = gram.dot(x, rows)
+    assert "_points" not in vars(gram)
+    np.testing.assert_allclose(few, gram.dot(x)[rows], rtol=1e-14)

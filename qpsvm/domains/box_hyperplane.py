@@ -47,6 +47,11 @@ class BoxHyperplane(Domain):
         return self.bounded and bool(np.all(self.upper == self.upper[0]))
 
     @cached_property
+    def positive(self) -> float:
+        """The sum of the upper bounds where y is +1."""
+        return float(np.sum(self.upper[self.y > 0]))
+
+    @cached_property
     def total(self) -> float:
         """The sum of the upper bounds."""
         return float(np.sum(self.upper))
@@ -66,7 +71,7 @@ class BoxHyperplane(Domain):
         np.negative(breakpoints, out=breakpoints)
         if self._uniform:  # the n-th smallest, n the number of y = +1: no sort is needed
             return nth_smallest(breakpoints, max(1, len(self.classes[0])))
-        upper, below = self.upper, -float(np.sum(self.upper[self.y > 0]))
+        upper, below = self.upper, -self.positive
         total = below + self.total
         enough = -1e-12 * total if total > 0 else total
         if len(breakpoints) > MANY:  # bisect between some of them; few are left to sort
@@ -147,8 +152,9 @@ class BoxHyperplane(Domain):
         def excess(t: float) -> float:
             return float(self.y @ at(t))
 
-        if abs(excess(0.0)) <= 4 * np.finfo(float).eps * float(np.sum(np.abs(x))):
-            return at(0.0)
+        clipped = at(0.0)
+        if abs(self.y @ clipped) <= 4 * np.finfo(float).eps * float(np.sum(np.abs(x))):
+            return clipped
         finite = self.upper[np.isfinite(self.upper)]
         reach = float(np.max(np.abs(x))) + (float(finite.max()) if len(finite) else 0.0)
         low, high = (
@@ -181,8 +187,8 @@ def nth_smallest(values: NDArray[np.float64], n: int) -> float:
         high = some[middle + width] if middle + width < len(some) else np.inf
         before = int(np.count_nonzero(values < low))
         left = values[np.flatnonzero((values >= low) & (values <= high))]
-        if before < n <= before + len(left):
-            return float(np.partition(left, n - before - 1)[n - before - 1])
+        if before < n <= before + len(left) and len(left) < len(values):
+            return nth_smallest(left, n - before)
     return float(np.partition(values, n - 1)[n - 1])
 
 

@@ -91,6 +91,8 @@ class WeightedFormulation(Formulation):
 
     def spread(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weights of all points: those of the kept ones, 0 elsewhere."""
+        if len(x) == self.n_points:
+            return x.copy()
         full = np.zeros(self.n_points)
         full[self.kept] = x
         return full

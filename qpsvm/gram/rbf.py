@@ -30,8 +30,8 @@ from qpsvm.gram.units import Bits, Unit, unit_of
 DENSE_ENTRIES = 1 << 26
 """Most coordinates that are held twice for it: 256 MB in float32."""
 
-ROWS = 1024
-"""Points converted at a time, in cache."""
+ROWS, ENTRIES = 1024, 1 << 14
+"""Points, and coordinates, converted at a time, in cache."""
 
 LONG, NARROW = 1 << 18, 16
 """So many points of at most so many features are moved into an array that lies feature by feature.
@@ -40,7 +40,7 @@ Products with few of them take half the time, one column a third. Of more featur
 times as long to gather some of the points.
 """
 
-PATIENCE = 80
+PATIENCE = 160
 """Features times evaluations of a column that take about as long as the first touch of its memory."""
 
 RARE = 100
@@ -122,7 +122,12 @@ class RBF(PointGram):
         if self._unit is not None and not self._unit.rounded:
             return 0.0
         bound = (8.0 if self._unit is None else 16.0) * float(np.finfo(np.float64).eps)
-        return bound * self._rate * float(np.max(self._norms))
+        return bound * self._rate * self._farthest
+
+    @cached_property
+    def _farthest(self) -> float:
+        """The largest squared norm."""
+        return float(np.max(self._norms))
 
     @property
     def column_error(self) -> NDArray[np.float64]:
@@ -181,25 +186,29 @@ class RBF(PointGram):
             return self.X.astype(dtype, copy=False)
         narrow = self.m >= LONG and self.X.shape[1] <= NARROW
         out = np.empty(self.X.shape, dtype, order="F" if narrow else "C")
-        for at in slices(self.m, ROWS):
-            np.subtract(self.X[at], self._mean, out=out[at], dtype=np.float64, casting="same_kind")
+        size = max(1, ENTRIES // self.X.shape[1])
+        mean = np.tile(self._mean, (size, 1))  # without it numpy's loops are over d numbers each
+        for at in slices(self.m, size):
+            part, by = self.X[at], mean[: at.stop - at.start]
+            np.subtract(part, by, out=out[at], dtype=np.float64, casting="same_kind")
         return out
 
     def block(
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
     ) -> NDArray[np.floating]:
         """Return k(columns, rows), one product and one sweep."""
-        rows = slice(None) if rows is None else rows
+        whole, rows = rows is None, slice(None) if rows is None else rows
         dtype = self.dtype if dtype is None else np.dtype(dtype)
+        if isinstance(self._words, Grid):
+            return self._on_grid(columns, rows, dtype)
         a: NDArray[np.floating]
-        if self._unit is not None or dtype == self.dtype:
+        at_hand = dtype == self.dtype and (whole or "_points" in vars(self))
+        if self._unit is not None or at_hand:
             few, some = self._points[columns], self._points[rows]
             a, b = self._norms[columns], self._norms[rows]
         else:  # afresh from X: rounding the moved points would change the problem
             few, some = self._moved(columns, dtype), self._moved(rows, dtype)
-            a, b = squared_norms(few), squared_norms(some)
-        if isinstance(some, Grid):
-            return self._on_grid(columns, rows, dtype)
+            a, b = (squared_norms(part.astype(np.float64, copy=False)) for part in (few, some))
         few = few.toarray() if sp.issparse(few) else few
         K = products(few, some).astype(dtype, copy=False)
         return _gaussian(K, self._rate, a, b, self._fuses(K.size))
@@ -215,7 +224,7 @@ class RBF(PointGram):
 
     def _fuses(self, n_entries: int) -> bool:
         """Return whether so many entries are for compiled code; for packed points it is at hand."""
-        return n_entries >= FUSED or isinstance(self._points, (Bits, Grid))
+        return n_entries >= FUSED or isinstance(self._words, (Bits, Grid))
 
     def _by_tiles(self, n_entries: int) -> bool:
         """Return whether columns are for compiled code, which many points in float32 have at hand."""
@@ -298,8 +307,12 @@ class RBF(PointGram):
     @property
     def coordinates(self) -> Points:
         """Packed points, or X."""
-        packed = self._unit is not None and isinstance(self._unit.points, Bits)
-        return self._unit.points if packed else self.X  # type: ignore[union-attr]
+        return self._words if isinstance(self._words, Bits) else self.X
+
+    @property
+    def _words(self) -> Points:
+        """The multiples of the unit, packed or not, or X where there is none."""
+        return self.X if self._unit is None else self._unit.points
 
     def take(self, rows: NDArray[np.int64]) -> Gram:
         """Return the Gram of the points `rows`; their unit is that of all points."""
@@ -333,10 +346,16 @@ class RBF(PointGram):
         X = X.toarray() if spread_out else X
         known = {"_unit": None, "_mean": 0.0, "_whole": self._unit is not None}
         other = self._over(X, self._rate, known)
-        at = m - 1 - m // RARE
-        most = float(np.partition(other._norms, at)[at])
-        error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * most
-        return self if error > 1e-3 and self._unit is None else other
+        if self._unit is not None:
+            return other
+        error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * other._norms
+        if np.count_nonzero(error > 1e-3) > m // RARE:
+            return self
+        if "_farthest" not in vars(self):  # here is nearly known which point it is
+            far = np.flatnonzero(other._norms >= (1.0 - 2.0**-21) * np.max(other._norms))
+            norms = squared_norms(self._moved(far, np.float64))
+            self._set(_farthest=float(np.max(norms)))
+        return other
 
     def _near_grid(self) -> RBF | None:
         """Return the Gram of points on a grid next to these, where that hardly changes K."""
@@ -354,7 +373,8 @@ class RBF(PointGram):
     def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
         """Return the Gram of other points, which are not checked again."""
         other = copy(self)
-        for name in ("_unit", "_mean", "_rate", "_points", "_norms", "_terms", "relative_error"):
+        for name in ("_unit", "_mean", "_rate", "_points", "_norms", "_farthest", "_terms",
+                     "relative_error"):  # fmt: skip
             other.__dict__.pop(name, None)
         other._set(X=X, m=X.shape[0], dtype=np.dtype(X.dtype), gamma=gamma, **known)
         return other

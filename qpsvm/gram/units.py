@@ -178,19 +178,26 @@ def pack(X: Any, value: float | None = None) -> Bits | None:
     """
     m, d = X.shape
     one = _least(X) if value is None else value
+    if not _binary(X[:GLANCE], one):
+        return None
     n_words = -(-d // (32 * WORDS)) * WORDS
     octets, ones = np.zeros((m, 4 * n_words), np.uint8), np.empty(m)
     step = max(1, ENTRIES // d)
     for first in range(0, m, step):
         piece = X[first : first + step]
-        values = piece.data if sp.issparse(piece) else piece
-        if not np.all((values == one) | (values == 0)):
+        if not _binary(piece, one):
             return None
         present = (piece.toarray() if sp.issparse(piece) else piece) != 0
         octets[first : first + step, : -(-d // 8)] = np.packbits(present, axis=1)
         ones[first : first + step] = np.count_nonzero(present, axis=1)
     weight = one * one if value is None else 1.0
     return Bits(octets.view(np.uint32), ones, d, weight, X.dtype if value is None else np.float32)
+
+
+def _binary(X: Any, one: float) -> bool:
+    """Return whether all coordinates are 0 or `one`."""
+    values = X.data if sp.issparse(X) else X
+    return bool(np.all((values == one) | (values == 0)))
 
 
 def _least(X: Any) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.forms import QP, Held
+from qpsvm.gram.base import slices
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.drift import Drift
 from qpsvm.solvers.inner import Core, solve_inner
@@ -34,6 +35,7 @@ class CoreState:
     n_pairs: int = 0  # SMO steps
     coarse: bool = False  # whether the block was found to be so
     looked: float = np.inf  # the violation at which the bounds were last worth a look
+    extremes: Any = None  # least s that can grow and greatest that can shrink, where known
     unit: float = field(init=False)  # below 1 where the block holds 16 bits
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
     drift: Drift = field(init=False)  # what `product` may have lost since it was set
@@ -47,6 +49,7 @@ class CoreState:
 
     def settle(self, error: float | NDArray[np.float64]) -> None:
         """Note a bound on the error of the product that was just set."""
+        self.extremes = None
         self.drift = Drift(np.full(len(self.x), error))
 
     @property
@@ -92,7 +95,8 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = Fa
     store = problem.store
     assert store is not None
     hold = hold or store.patience < 0
-    for part in np.array_split(new, -(-len(new) // store.n_slots)) if len(new) else []:
+    for at in slices(len(new), store.n_slots):
+        part = new[at]
         if hold:
             store.ensure(part)
         n, total = len(state.core), len(state.core) + len(part)
@@ -162,15 +166,17 @@ def _follow(
     once = store.passing(moved, ~resting)
     if once.any():
         weights = (change * gram.sign[moved])[once]
-        total = np.full(problem.m, gram.shift * float(np.sum(weights)))
+        total = pair.room
+        total[:] = gram.shift * float(np.sum(weights))
         state.drift.note(store, moved[once], weights, held=False)
         store.add(moved[once], weights, total, size=state.drift.size)
         total *= pair.z
-        total *= gram.sign * gram.scale
+        total *= gram.sign
+        total *= gram.scale
         pair.s += total
     rested, moved, change = moved[resting], moved[~once], change[~once]
     factors = store.relative_error
-    for at in np.array_split(np.arange(len(moved)), max(1, -(-len(moved) // store.n_slots))):
+    for at in slices(len(moved), store.n_slots):  # none where all were read and not held
         store.ensure(moved[at])
         state.drift.note(store, moved[at], change[at], held=True)
         sizes = () if factors is None else (factors[1][moved[at]], state.drift.size)

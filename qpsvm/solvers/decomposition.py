@@ -80,6 +80,7 @@ class Decomposition(OnCore):
     target: float | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
+    first_check: ClassVar[int] = PERIOD
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -112,32 +113,30 @@ class Decomposition(OnCore):
         """Return the state with the support of the starting point as its core."""
         x = for_pairs(problem, x0)
         state = CoreState(PairState.at(problem, x))
+        state.extremes = _extremes(state.pair.s, state.pair.grow, state.pair.shrink)
+        state.looked = _apart(*state.extremes)
         support = np.flatnonzero(x != 0)
         enter(problem, state, support[: self.largest])
         return state
 
     def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
         """Let violators enter the core and solve over the core; one iteration a call."""
-        pair = state.pair
-        low, high = _extremes(pair.s, pair.grow, pair.shrink)
+        pair, store = state.pair, problem.store
+        low, high = state.extremes or _extremes(pair.s, pair.grow, pair.shrink)
         violation = _apart(low, high)
         if np.isnan(violation):
             return Reply(0, Stop.NUMERICAL)
         if violation <= 0.0:  # -inf where none can grow, or none can shrink
             return Reply(0, Stop.STALLED)
-        assert problem.store is not None
-        _leave(problem.store, state, low, high, self.largest)
-        outside, before = np.flatnonzero(~state.inside), len(state.core)
-        if len(outside):
-            bar = self.least * violation
-            held = problem.store.slot[outside] >= 0
-            few = self._few(problem.store, pair)
-            for some, size in ((outside[~held], few), (outside[held], self.largest // 4)):
-                new = some[_worst(pair, some, low + bar, high - bar, size)]
-                enter(problem, state, new)
+        assert store is not None
+        _leave(store, state, low, high, self.largest)
+        before, bar, few = len(state.core), self.least * violation, self._few(store, pair)
+        outside, held = ~state.inside, store.slot >= 0
+        for among, size in ((outside & ~held, few), (outside & held, self.largest // 4)):
+            enter(problem, state, _worst(pair, among, low + bar, high - bar, size))
         if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
             return Reply(0, Stop.STALLED)
-        noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
+        noise = 4.0 * EPS * max(float(np.max(pair.s)), -float(np.min(pair.s)))
         spread, least, goal = max(self.inner_tol * violation, noise), np.inf, 0.0
         if len(state.core) - before < SETTLED * len(state.core):
             least = max(SHARPEST * violation, noise)
@@ -145,7 +144,8 @@ class Decomposition(OnCore):
         moved = solve_core(problem, state, spread, least, goal)
         if not moved:
             return Reply(1, Stop.STALLED)
-        violation = _apart(*_extremes(pair.s, pair.grow, pair.shrink))
+        state.extremes = _extremes(pair.s, pair.grow, pair.shrink)
+        violation = _apart(*state.extremes)
         if violation > LESS * state.looked:
             return Reply(1, Stop.BUDGET)
         state.looked = violation
@@ -154,7 +154,7 @@ class Decomposition(OnCore):
     def _few(self, store: ColumnStore, pair: PairState) -> int:
         """Return how many may enter whose columns are not held."""
         fewest, share, most = BY_COLUMNS if store.patience < 0 else BY_ENTRIES
-        return min(self.entering, most, max(fewest, int(share * np.count_nonzero(pair.x))))
+        return min(self.entering, most, max(fewest, int(share * np.count_nonzero(pair.x != 0))))
 
     def period(self, problem: QP) -> int:
         """Return a short period: an iteration solves a whole reduced problem."""
@@ -184,35 +184,33 @@ def _apart(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
 
 def _worst(
     pair: PairState,
-    among: NDArray[np.int64],
+    among: NDArray[np.bool_],
     low: NDArray[np.float64],
     high: NDArray[np.float64],
     size: int,
 ) -> NDArray[np.int64]:
-    """Return positions in `among` of at most `size` violators, about half for each direction.
+    """Return at most `size` violators, rising, about half of them for each direction.
 
     Those with the least s that can grow, and those with the greatest s that can shrink; where one
     side has few, the other has more. On a simplex nothing of weight zero can shrink.
     """
-    n_groups = len(low)
-    share = -(-size // n_groups)
-    chosen = []
-    for g in range(n_groups):
-        s = pair.s[among]
-        up, down = s + pair.grow[g, among], pair.shrink[g, among] - s
-        n_up, n_down = int(np.sum(up < high[g])), int(np.sum(down < -low[g]))
-        half = max(share // 2, share - n_down)
-        chosen.append(_smallest(up, half, high[g]))
-        chosen.append(_smallest(down, max(share // 2, share - n_up), -low[g]))
-    return np.unique(np.concatenate(chosen))
+    chosen = np.zeros(len(among), bool)
+    if not among.any():
+        return np.flatnonzero(chosen)
+    share = -(-size // len(low))
+    for g in range(len(low)):
+        up = np.flatnonzero(among & (pair.s + pair.grow[g] < high[g]))
+        down = np.flatnonzero(among & (pair.s - pair.shrink[g] > low[g]))
+        chosen[up[_smallest(pair.s[up], max(share // 2, share - len(down)))]] = True
+        chosen[down[_smallest(-pair.s[down], max(share // 2, share - len(up)))]] = True
+    return np.flatnonzero(chosen)
 
 
-def _smallest(values: NDArray[np.float64], count: int, below: float) -> NDArray[np.int64]:
-    """Return the indices of the `count` smallest values below a bound."""
-    candidates = np.flatnonzero(values < below)
-    if len(candidates) > count:
-        candidates = candidates[np.argpartition(values[candidates], count - 1)[:count]]
-    return candidates
+def _smallest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return the indices of the `count` smallest values, or of all if there are fewer."""
+    if len(values) <= count:
+        return np.arange(len(values))
+    return np.argpartition(values, count - 1)[:count]
 
 
 def _leave(

@@ -141,9 +141,8 @@ class PairState:
         up, full, some = self.z > 0, self.x >= self.upper, self.x > 0
         for g in range(len(self.grow)):
             mine = self.group == g
-            self.grow[g], self.shrink[g] = np.inf, np.inf
-            self.grow[g, mine & np.where(up, ~full, some)] = 0.0
-            self.shrink[g, mine & np.where(up, some, ~full)] = 0.0
+            self.grow[g] = np.where(mine & np.where(up, ~full, some), 0.0, np.inf)
+            self.shrink[g] = np.where(mine & np.where(up, some, ~full), 0.0, np.inf)
 
     @property
     def product(self) -> NDArray[np.float64]:
