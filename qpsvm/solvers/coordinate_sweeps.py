@@ -5,9 +5,10 @@ Source: Hsieh, Chang, Lin, Keerthi and Sundararajan, ICML 2008, Algorithms 1 and
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qpsvm.solvers.extrapolation import extrapolate
 from qpsvm.solvers.rows import Rows, add, dot, in_order
@@ -27,17 +28,42 @@ WINDOW, FEW = 5, 4
 """Sweeps that are extrapolated, where no more than one point in `FEW` is active."""
 
 
+class Window(NamedTuple):
+    """Sweeps over few points that are about to be extrapolated."""
+
+    some: NDArray[np.int64]  # (m // FEW,), the points
+    A: NDArray[np.float64]  # (WINDOW + 1, m // FEW), their weights before the first and after each
+    W: NDArray[np.float64]  # (WINDOW + 1, d), w
+    B: NDArray[np.float64]  # (WINDOW + 1,), the bias
+
+
+def window(m: int, d: int) -> Window:
+    """Return room for them, which takes up memory once it is used."""
+    some, n = np.empty(m // FEW, np.int64), WINDOW + 1
+    return Window(some, np.empty((n, len(some))), np.empty((n, d)), np.empty(n))
+
+
 @in_order
-def _shuffle(order: Any, random: Any) -> None:
-    """Permute in place (Fisher and Yates) by a xorshift generator."""
+def _shuffle(order: Any, count: int, random: Any) -> None:
+    """Make a permutation of 0 ... count - 1 (Fisher and Yates) by a xorshift generator."""
     s = random[0]
-    for k in range(len(order) - 1, 0, -1):
+    for k in range(count):
+        order[k] = k
+    for k in range(count - 1, 0, -1):
         s ^= s << np.uint64(13)
         s ^= s >> np.uint64(7)
         s ^= s << np.uint64(17)
         j = np.int64(((s >> np.uint64(32)) * np.uint64(k + 1)) >> np.uint64(32))
         order[k], order[j] = order[j], order[k]
     random[0] = s
+
+
+@in_order
+def _sum(a: Any) -> float:
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i]
+    return total
 
 
 @in_order
@@ -68,6 +94,7 @@ def sweeps(
     span: Any,
     a: Any,
     w: Any,
+    window: Window,
 ) -> Any:
     """Sweep until the gap looks closed to `target`, or `visits` are made.
 
@@ -77,35 +104,38 @@ def sweeps(
     leaves, and the spread at which all points come back.
     """
     data, columns, ends = rows
-    m, done = len(a), 0
-    total, before, gap = np.sum(a), np.inf, 0.0
-    blocks, held = np.empty(0, np.int64), 0
-    some = blocks
-    A, W, B = np.empty((0, 0)), np.empty((0, 0)), np.empty(WINDOW + 1)
+    points, A, W, B = window
+    m, done, one = len(a), 0, np.uint64(1)
+    total, before, gap = _sum(a), np.inf, 0.0
+    blocks, n_blocks = np.empty(m, np.int64), 0  # the runs in their order
+    out = np.empty(m, np.int64)  # who leaves
+    zero: Any = np.int64(0)  # a literal would have functions compiled twice
+    some, held = points, zero
     while done < visits:
         whole = n_active == m
         if FEW * n_active > m:
-            held = 0
+            held = zero
         elif held == 0:
-            if len(W) == 0:
-                A, W = np.empty((WINDOW + 1, m // FEW)), np.empty((WINDOW + 1, len(w)))
-            some = order[:n_active].copy()
-            held = _hold(some, a, w, b, A, W, B, 0)
+            some = points[:n_active]
+            for k in range(n_active):
+                some[k] = order[k]
+            held = _hold(some, a, w, b, A, W, B, held)
         highest, lowest = -np.inf, np.inf
         leave_high = SOONER * span[0] if span[0] > 0.0 else np.inf
         leave_low = SOONER * span[1] if span[1] < 0.0 else -np.inf
         largest, kept, last, gap = 0.0, 0, gap, 0.0
         block = max(1, min(n_active // 64, RUN))
         count = (n_active + block - 1) // block
-        if held <= 1 or len(blocks) != count:  # the order stays while points are held
-            blocks = np.arange(count)
-            _shuffle(blocks, random)
-        out = np.empty(n_active, np.int64)  # who leaves
+        if held <= 1 or n_blocks != count:  # the order stays while points are held
+            n_blocks = count
+            _shuffle(blocks, count, random)
         n_out = 0
-        for at in blocks:  # runs of neighbours
-            for k in range(int(at) * block, min(int(at) * block + block, n_active)):
+        for run in range(count):  # of neighbours
+            first = blocks[run] * block
+            for k in range(first, min(first + block, n_active)):
                 i = np.uint64(order[k])
-                g = y[i] * (dot(data, columns, ends[i], ends[i + np.uint64(1)], w) + b) - 1.0
+                start, stop = ends[i], ends[i + one]
+                g = y[i] * (dot(data, columns, start, stop, w) + b) - 1.0
                 curvature = squares[i] + lift * lift
                 if a[i] <= 0.0:
                     if shrinking and g > leave_high:
@@ -132,14 +162,14 @@ def sweeps(
                         t = (new - a[i]) * y[i]
                         total += new - a[i]
                         a[i] = new
-                        add(data, columns, ends[i], ends[i + np.uint64(1)], t, w)
+                        add(data, columns, start, stop, t, w)
                         b += t * lift * lift
         done += n_active
         if held > 0:
             held = _hold(some, a, w, b, A, W, B, held)
             if held > WINDOW:
-                b = extrapolate(rows, y, upper, lift, b, some, A[:, : len(some)], W, B, a, w)
-                total, held = np.sum(a), 0
+                b = extrapolate(rows, y, upper, lift, b, some, A, W, B, a, w)
+                total, held = _sum(a), zero
         if n_out:
             kept = n_out = 0
             for k in range(n_active):

@@ -24,7 +24,6 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import EPS, QP
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.core import CoreState, OnCore, enter, solve_core
-from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.smo import PairState
 from qpsvm.solvers.starts import random_ball, two_points
 
@@ -63,7 +62,7 @@ class CoreSet(OnCore):
         if x0 is not None:
             x = problem.domain.repair(x0)
         elif self.start == "ball":
-            x = random_ball(problem, self.start_size, FrankWolfe(rule="away"), rng)
+            x = random_ball(problem, self.start_size, CoreSet(), rng)
         else:
             x = two_points(problem)
         state = CoreState(PairState.at(problem, x))

@@ -31,7 +31,7 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.solvers import proximal
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
-from qpsvm.solvers.coordinate_sweeps import RUN, sweeps
+from qpsvm.solvers.coordinate_sweeps import RUN, Window, sweeps, window
 from qpsvm.solvers.rows import Rows, combination, products, rows_of
 
 Vector = NDArray[np.float64]
@@ -203,11 +203,13 @@ class State:
     stage: proximal.Stage | None = None
     fresh: bool = True  # `margins` belong to x
     span: Vector = field(default_factory=lambda: np.array([np.inf, -np.inf, np.inf]))
+    window: Window = field(init=False)
     w: Vector = field(init=False)
     margins: Vector = field(init=False)  # y_i x_i'w at x: G x, in the order given
 
     def __post_init__(self) -> None:
-        """Allocate w and the margins."""
+        """Allocate w, the margins and the window."""
+        self.window = window(len(self.y), self.d)
         self.w = np.zeros(self.d)
         self.margins = np.zeros(len(self.y))
         self.fresh = not self.x.any()
@@ -243,6 +245,7 @@ class State:
         self.n_active, self.b, visits, largest, self.gap_before, self.gap, self.ahead = sweeps(
             self.rows, self.y, self.upper, self.squares, self.order, self.n_active, self.random,
             shrinking, LONGEST * m, goal, self.lift, self.b, self.span, self.a, self.w,
+            self.window,
         )  # fmt: skip
         self.n_visits += visits
         self.closed = not self.bias and self.ahead <= goal

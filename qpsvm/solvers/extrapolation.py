@@ -26,20 +26,19 @@ def extrapolate(
 ) -> float:  # fmt: skip
     """Move a, w from the last of the rows of A, W, B to their extrapolation; return the bias.
 
-    Column k of A holds the weight of the point `some[k]`; B is the bias lift^2 y'a.
+    Column k of A holds the weight of the point `some[k]`, as far as there are some; B is the bias
+    lift^2 y'a.
     """
     data, columns, ends = rows
     c = _coefficients(W)
     square = lift * lift if lift > 0.0 else 1.0
-    before = np.dot(w, w) + b * b / square
     last = len(W) - 1
-    new, new_b = np.zeros(len(w)), 0.0
+    new, new_b, moved, gain = np.empty(len(w)), 0.0, np.empty(len(some)), 0.0
+    new[:] = 0.0
     for k in range(last):
         new_b += c[k] * B[k + 1]
         for j in range(len(w)):
             new[j] += c[k] * W[k + 1, j]
-    moved = np.empty(len(some))
-    gain = 0.0
     for n in range(len(some)):
         i = np.uint64(some[n])
         free = 0.0
@@ -51,11 +50,15 @@ def extrapolate(
             t = (moved[n] - free) * y[i]
             add(data, columns, ends[i], ends[i + np.uint64(1)], t, new)
             new_b += lift * lift * t
-    if not 0.5 * (np.dot(new, new) + new_b * new_b / square - before) < gain:
+    rise = (new_b * new_b - b * b) / square
+    for j in range(len(w)):
+        rise += new[j] * new[j] - w[j] * w[j]
+    if not 0.5 * rise < gain:
         return b
     for n in range(len(some)):
         a[some[n]] = moved[n]
-    w[:] = new
+    for j in range(len(w)):
+        w[j] = new[j]
     return new_b
 
 
@@ -63,8 +66,9 @@ def extrapolate(
 def _coefficients(W: Any) -> Any:
     """Return c of sum 1 with the least |sum c_k (w_k+1 - w_k)|, slightly regularised."""
     n = len(W) - 1
-    M, c = np.empty((n, n)), np.ones(n)
+    M, c = np.empty((n, n)), np.empty(n)
     for k in range(n):
+        c[k] = 1.0
         for j in range(k + 1):
             total = 0.0
             for i in range(W.shape[1]):

@@ -23,17 +23,6 @@ def vectorized(function: Any) -> Any:
 
 
 @vectorized
-def least_key(values: Any) -> Any:
-    """Return the key of the least value."""
-    low = GREATEST
-    for k in range(len(values)):
-        bits = bits64(values[k])
-        key = bits ^ ((bits >> 63) & GREATEST)
-        low = key if key < low else low
-    return low
-
-
-@vectorized
 def greatest_key(values: Any) -> Any:
     """Return the key of the greatest value."""
     high = -GREATEST
@@ -45,29 +34,19 @@ def greatest_key(values: Any) -> Any:
 
 
 @vectorized
-def least_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
-    """Return the key of the least value with ``mark & bits_of == wanted``; GREATEST if none is."""
+def extreme_key_of(values: Any, mark: Any, wanted: int, turned: int) -> Any:
+    """Return the key of the least value that is marked as wanted, or with `turned` = -1 of the greatest.
+
+    It is GREATEST ^ turned if none is. With the bits of a key turned around the greatest is the least.
+    """
     low = GREATEST
     for k in range(len(values)):
         bits = bits64(values[k])
-        out = -np.int64((mark[k] & bits_of) != wanted)  # all bits, or none: a branch is slower
-        key = bits ^ ((bits >> 63) & GREATEST)
+        out = -np.int64(mark[k] != wanted)  # all bits, or none: a branch is slower
+        key = bits ^ ((bits >> 63) & GREATEST) ^ turned
         key = (key & ~out) | (GREATEST & out)
         low = key if key < low else low
-    return low
-
-
-@vectorized
-def greatest_key_of(values: Any, mark: Any, wanted: int, bits_of: int) -> Any:
-    """Return the key of the greatest value with ``mark & bits_of == wanted``; -GREATEST if none."""
-    high = -GREATEST
-    for k in range(len(values)):
-        bits = bits64(values[k])
-        out = -np.int64((mark[k] & bits_of) != wanted)
-        key = bits ^ ((bits >> 63) & GREATEST)
-        key = (key & ~out) | (-GREATEST & out)
-        high = key if key > high else high
-    return high
+    return low ^ turned
 
 
 @vectorized

@@ -55,19 +55,17 @@ from qpsvm.solvers.rules import (
     decrease,
 )
 from qpsvm.solvers.starts import random_ball, two_points
-from qpsvm.solvers.steps import MISSING, TILE, compiled, form, held, touch
+from qpsvm.solvers.steps import MISSING, TILE, compiled, entry, form, held, own, touch
 from qpsvm.solvers.support import (
     FrankWolfeState,
     Support,
     extreme,
-    gain_weight,
-    leave,
-    scale_weights,
+    move_weights,
     slopes,
     weight_of,
 )
-from qpsvm.solvers.team import Team, together
-from qpsvm.solvers.tiles import Move, Points, assist, least, sweep
+from qpsvm.solvers.team import Team, offer, together, wait
+from qpsvm.solvers.tiles import Move, Points, assist, follow, least
 
 
 @dataclass(frozen=True)
@@ -181,72 +179,51 @@ def _advance(
     who: Team,
 ) -> Any:
     """Make steps in place; return the number done and why it came back."""
-    n_groups = keys.shape[0]
-    room = np.empty(TILE)
+    n_groups, room = keys.shape[0], np.empty(TILE)
     low = np.empty(n_groups, np.int64)  # least gradient of each group
     high = np.empty(n_groups, np.int64)  # greatest gradient on its support
-    near = np.empty(n_groups, np.int64)  # least gradient on its support
-    f_low = np.empty(n_groups)
-    f_high = np.empty(n_groups)
-    f_near = np.empty(n_groups)
-    dropped = np.empty(n_groups, np.bool_)
-    one = np.empty(1, np.int64)
-    other = np.empty(1, np.int64)
+    zero: Any = np.int64(0)  # a literal would have functions compiled twice
     for step in range(n_steps):
         xf, xqx = slopes(points, support, q)
+        toward, away, pair, into, out = xf, -xf, -np.inf, zero, zero
         for g in range(n_groups):
-            f_low[g], low[g] = least(points, q, keys, g, room)
-            f_high[g], high[g] = extreme(support, g, n_groups, True)
-            f_near[g], near[g] = f_high[g], high[g]
-            if rule == 3:
-                f_near[g], near[g] = extreme(support, g, n_groups, False)
+            f_low, low[g] = least(points, q, keys, g, room)
+            f_high, high[g] = extreme(support, g, zero - 1)
+            toward -= f_low
+            away += f_high
+            near = low[g]
+            if rule == 3:  # pairs inside the support
+                f_low, near = extreme(support, g, zero)
+            if f_high - f_low > pair:
+                pair, into, out = f_high - f_low, near, high[g]
         if not np.isfinite(xf):
             return step, 3
-        toward = xf - f_low.sum()
-        away = f_high.sum() - xf
-        steepest = np.argmax(f_high - f_low)
-        innermost = np.argmax(f_high - f_near)
-        pair = f_high[steepest] - f_low[steepest]
-        inner = f_high[innermost] - f_near[innermost]
         if not toward > 0.0:
             return step, 1
 
-        kind = choose(rule, toward, away, pair, inner)
+        kind = choose(rule, toward, away, pair, pair)
+        tries_pair = kind == PAIR or rule == 4
         # columns that the step reads; a missing one is filled before anything changes
-        if kind == PAIR or rule == 4:
-            one[0] = near[innermost] if rule == 3 else low[steepest]
-            other[0] = high[innermost] if rule == 3 else high[steepest]
-        ready = True
-        if kind == TOWARD or kind == TRIANGLE:
-            for g in range(n_groups):
-                ready = ready and held(cols, low[g])
+        for g in range(n_groups):
+            if kind == TOWARD or kind == TRIANGLE:
                 missing[g] = low[g]
-        if kind == AWAY or kind == TRIANGLE:
-            for g in range(n_groups):
-                ready = ready and held(cols, high[g])
+            if kind == AWAY or kind == TRIANGLE:
                 missing[n_groups + g] = high[g]
-        if kind == PAIR or rule == 4:
-            ready = ready and held(cols, one[0]) and held(cols, other[0])
-            missing[2 * n_groups] = one[0]
-            missing[2 * n_groups + 1] = other[0]
-        if not ready:
-            return step, MISSING
-        missing[:] = -1
+        if tries_pair:
+            missing[2 * n_groups] = into
+            missing[2 * n_groups + 1] = out
+        for j in range(len(missing)):
+            if missing[j] >= 0 and not held(cols, missing[j]):
+                return step, MISSING
+        for j in range(len(missing)):
+            missing[j] = -1
 
         # curvatures of the candidates, (v - x)'(G + D)(v - x), and the cap of the away step
-        vqv = 0.0
-        vqx = 0.0
-        to_curve = 0.0
+        vqv, vqx, aqa, aqx, cap = 0.0, 0.0, 0.0, 0.0, np.inf
         if kind == TOWARD or kind == TRIANGLE:
             vqv = form(cols, low, low)
             for g in range(n_groups):
                 vqx += q[low[g]]
-            to_curve = vqv - 2.0 * vqx + xqx
-        aqa = 0.0
-        aqx = 0.0
-        from_curve = 0.0
-        room_left = 0.0
-        cap = np.inf
         if kind == AWAY or kind == TRIANGLE:
             aqa = form(cols, high, high)
             for g in range(n_groups):
@@ -254,103 +231,67 @@ def _advance(
                 weight = weight_of(support, high[g])
                 if weight < 1.0:
                     cap = min(cap, weight / (1.0 - weight))
-            from_curve = aqa - 2.0 * aqx + xqx
-        if kind == PAIR or rule == 4:
-            pair_slope = inner if rule == 3 else pair
-            pair_curve = form(cols, one, one) + form(cols, other, other)
-            pair_curve -= 2.0 * form(cols, one, other)
-            room_left = weight_of(support, other[0])
-            by_pair = decrease(pair_slope, pair_curve, room_left) if rule == 4 else 0.0
-            if rule == 4 and by_pair > decrease(toward, to_curve, 1.0):
-                kind = PAIR
-
-        if kind == TRIANGLE:
-            # x + a (v - x) + b cap (x - y): edges p = v - x and q = cap (x - y)
-            if not np.isfinite(cap):
-                kind = TOWARD
-            else:
-                cross = form(cols, low, high) - vqx - aqx + xqx
-                a, b = best_of_triangle(
-                    to_curve, cap * cap * from_curve, -cap * cross, -toward, -cap * away
-                )
-                if not a + b > 0.0:
-                    return step, 1
-                counts[TRIANGLE] += 1
-                full = b >= 1.0
-                keep = 1.0 - a + b * cap
-                scale_weights(support, keep)
-                for g in range(n_groups):
-                    gain_weight(points, support, made, g, low[g], a)
-                for g in range(n_groups):
-                    gain_weight(points, support, made, n_groups + g, high[g], -b * cap)
-                for j in range(2 * n_groups):
-                    weight = weight_of(support, made.at[j])
-                    leave(support, made, j, full and j >= n_groups and weight < 1e-15)
-                _finish(cols, points, keep, made, 2 * n_groups, q, keys, room, who)
-                continue
-        slope = toward
-        curvature = to_curve
-        size = vqv + xqx
-        longest = 1.0
+        to_curve = vqv - 2.0 * vqx + xqx
+        from_curve = aqa - 2.0 * aqx + xqx
+        slope, curvature, size, longest = toward, to_curve, vqv + xqx, 1.0
         if kind == AWAY:
-            slope = away
-            curvature = from_curve
-            size = aqa + xqx
-            longest = cap
-        elif kind == PAIR:
-            slope = pair_slope
-            curvature = pair_curve
-            size = form(cols, one, one) + form(cols, other, other)
-            longest = room_left
-        if curvature < -1e-6 * size:
-            return step, 2
-        if curvature <= 0.0 and kind != PAIR:
-            return step, 1
-        length = min(slope / max(curvature, 1e-12 * size), longest)
-        whole = length >= longest
-        if kind == TOWARD:
-            counts[TOWARD] += 1
-            keep, n = 1.0 - length, n_groups
-            scale_weights(support, keep)
+            slope, curvature, size, longest = away, from_curve, aqa + xqx, cap
+        if tries_pair:
+            pair_size = own(cols, into) + own(cols, out)
+            pair_curve = pair_size - 2.0 * entry(cols, into, out)
+            weight = weight_of(support, out)
+            if rule == 4 and decrease(pair, pair_curve, weight) > decrease(toward, to_curve, 1.0):
+                kind = PAIR
+            if kind == PAIR:
+                slope, curvature, size, longest = pair, pair_curve, pair_size, weight
+
+        if kind == TRIANGLE and cap < np.inf:
+            # x + a (v - x) + b cap (x - y): edges p = v - x and q = cap (x - y)
+            cross = form(cols, low, high) - vqx - aqx + xqx
+            a, b = best_of_triangle(
+                to_curve, cap * cap * from_curve, -cap * cross, -toward, -cap * away
+            )
+            if not a + b > 0.0:
+                return step, 1
+            counts[TRIANGLE] += 1
+            keep, n = 1.0 - a + b * cap, 2 * n_groups
+            limit = 1e-15 if b >= 1.0 else 0.0
             for g in range(n_groups):
-                gain_weight(points, support, made, g, low[g], length)
-            for g in range(n_groups):
-                leave(support, made, g, False)
-        elif kind == AWAY:
-            counts[DROP if whole else AWAY] += 1
-            keep, n = 1.0 + length, n_groups
-            for g in range(n_groups):  # weights that attain the cap become exactly zero
-                weight = weight_of(support, high[g])
-                dropped[g] = whole and weight < 1.0 and weight / (1.0 - weight) <= cap
-            scale_weights(support, keep)
-            for g in range(n_groups):
-                gain_weight(points, support, made, g, high[g], -length)
-            for g in range(n_groups):
-                leave(support, made, g, dropped[g])
+                h = n_groups + g
+                made.at[g], made.gain[g], made.least[g] = low[g], a, 0.0
+                made.at[h], made.gain[h], made.least[h] = high[g], -b * cap, limit
         else:
-            counts[DROP if whole else PAIR] += 1
-            keep, n = 1.0, 2
-            gain_weight(points, support, made, 0, one[0], length)
-            gain_weight(points, support, made, 1, other[0], -length)
-            leave(support, made, 0, False)
-            leave(support, made, 1, whole)
-        _finish(cols, points, keep, made, n, q, keys, room, who)
+            if curvature < -1e-6 * size:
+                return step, 2
+            if curvature <= 0.0 and kind != PAIR:
+                return step, 1
+            length = min(slope / max(curvature, 1e-12 * size), longest)
+            whole = length >= longest
+            if kind == PAIR:
+                counts[DROP if whole else PAIR] += 1
+                keep, n = 1.0, 2
+                limit = np.inf if whole else 0.0
+                made.at[0], made.gain[0], made.least[0] = into, length, 0.0
+                made.at[1], made.gain[1], made.least[1] = out, -length, limit
+            elif kind == AWAY:
+                counts[DROP if whole else AWAY] += 1
+                keep, n = 1.0 + length, n_groups
+                for g in range(n_groups):  # weights that attain the cap become exactly zero
+                    weight = weight_of(support, high[g])
+                    gone = whole and weight < 1.0 and weight / (1.0 - weight) <= cap
+                    limit = np.inf if gone else 0.0
+                    made.at[g], made.gain[g], made.least[g] = high[g], -length, limit
+            else:
+                counts[TOWARD] += 1
+                keep, n = 1.0 - length, n_groups
+                for g in range(n_groups):
+                    made.at[g], made.gain[g], made.least[g] = low[g], length, 0.0
+        move_weights(points, support, keep, made, n)
+        for j in range(n):
+            touch(cols, made.at[j])
+        who.number[0], who.place[0] = keep, n
+        number = offer(who) if who.shared else zero
+        follow(cols, points, made, q, keys, room, who, number, zero)
+        if who.shared:
+            wait(who, number)
     return n_steps, 0
-
-
-@compiled
-def _finish(
-    cols: Columns,
-    points: Points,
-    keep: float,
-    made: Move,
-    n: int,
-    q: Any,
-    keys: Any,
-    room: Any,
-    who: Team,
-) -> None:
-    """Let the gradient follow a step of the weights."""
-    for j in range(n):
-        touch(cols, made.at[j])
-    sweep(cols, points, keep, made, n, q, keys, room, who)

@@ -37,6 +37,12 @@ def touch(cols: Columns, i: int) -> None:
     cols.stamp[cols.slot[i]] = cols.clock[0]
 
 
+@inlined
+def own(cols: Columns, i: int) -> float:
+    """Return g_ii + d_i."""
+    return cols.scale * (cols.diag[i] + cols.shift) + cols.ridge[i]
+
+
 @compiled
 def entry(cols: Columns, i: int, j: int) -> float:
     """Return g_ij, without the ridge, from held column i; the diagonal comes from `diag`."""

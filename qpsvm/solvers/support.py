@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 from qpsvm.compiled import njit
 from qpsvm.domains import SimplexProduct
 from qpsvm.forms import QP
-from qpsvm.solvers.extremes import (
-    first_of,
-    greatest_key,
-    greatest_key_of,
-    least_key,
-    least_key_of,
-    vectorized,
-)
+from qpsvm.solvers.extremes import extreme_key_of, first_of, vectorized
 from qpsvm.solvers.prefetch import Prefetch, least_unheld
 from qpsvm.solvers.rules import STEP_KINDS
 from qpsvm.solvers.steps import TILE, compiled
@@ -34,7 +27,7 @@ class Support(NamedTuple):
 
     at: NDArray[np.int64]  # (m,), the coordinate
     weight: NDArray[np.float64]  # (m,), its weight
-    mark: NDArray[np.int32]  # (m,), its group
+    mark: NDArray[np.integer]  # (m,), its group
     slope: NDArray[np.float64]  # (m,), room for its gradient
     place: NDArray[np.int32]  # (m,), by coordinate: its entry here, or -1
     size: NDArray[np.int64]  # (1,), how many they are
@@ -81,7 +74,7 @@ class FrankWolfeState:
         support = Support(
             at=np.empty(m, np.int64),
             weight=np.empty(m),
-            mark=np.empty(m, np.int32),
+            mark=np.empty(m, points.group.dtype),
             slope=np.empty(m),
             place=np.full(m, -1, np.int32),
             size=np.zeros(1, np.int64),
@@ -173,19 +166,17 @@ def slopes(points: Points, support: Support, q: Any) -> Any:
 
 
 @vectorized
-def extreme(support: Support, g: int, n_groups: int, greatest: bool) -> Any:
-    """Return the greatest or least gradient of a group on the support, and its coordinate."""
+def extreme(support: Support, g: int, turned: int) -> Any:
+    """Return the least gradient of a group on the support, or with `turned` = -1 the greatest.
+
+    Also returns its coordinate.
+    """
     n = support.size[0]
     slope, mark = support.slope[:n], support.mark[:n]
-    if n_groups == 1:
-        key = greatest_key(slope) if greatest else least_key(slope)
-    elif greatest:
-        key = greatest_key_of(slope, mark, g, -1)
-    else:
-        key = least_key_of(slope, mark, g, -1)
+    key = extreme_key_of(slope, mark, g, turned)
     at = first_of(slope, key, mark, g, -1)
     if at < 0:
-        return -np.inf if greatest else np.inf, -1
+        return np.inf if turned == 0 else -np.inf, -1
     rest = at + 1
     while True:  # of equal ones the one with the least coordinate
         more = first_of(slope[rest:], key, mark[rest:], g, -1)
@@ -202,36 +193,32 @@ def weight_of(support: Support, i: int) -> float:
 
 
 @compiled
-def scale_weights(support: Support, keep: float) -> None:
-    """Multiply all weights."""
-    weight = support.weight[: support.size[0]]
-    for a in range(len(weight)):
-        weight[a] *= keep
+def move_weights(points: Points, support: Support, keep: float, made: Move, n: int) -> None:
+    """Multiply all weights, and let the first n coordinates of a move gain theirs; they may enter.
 
-
-@compiled
-def gain_weight(points: Points, support: Support, move: Move, j: int, i: int, gain: float) -> None:
-    """Note the j-th part of a move, and let the coordinate gain the weight; it may enter."""
-    a = support.place[i]
-    if a < 0:
-        a = support.size[0]
-        support.size[0] = a + 1
-        support.at[a], support.weight[a] = i, 0.0
-        support.mark[a], support.place[i] = points.group[i], a
-    support.weight[a] += gain
-    move.at[j], move.gain[j], move.rise[j] = i, gain, gain
-
-
-@compiled
-def leave(support: Support, move: Move, j: int, gone: bool) -> None:
-    """Let the coordinate of the j-th part leave the support if it is `gone` or has no weight."""
-    i = move.at[j]
-    a = support.place[i]
-    if a < 0 or (support.weight[a] > 0.0 and not gone):
-        return
-    move.rise[j] -= support.weight[a]
-    last = support.size[0] - 1
-    support.size[0] = last
-    support.at[a], support.weight[a] = support.at[last], support.weight[last]
-    support.mark[a], support.place[support.at[a]] = support.mark[last], a
-    support.place[i] = -1
+    Those whose weight is then no more than its `least` leave.
+    """
+    at, weight, mark, place = support.at, support.weight, support.mark, support.place
+    size = support.size[0]
+    if keep != 1.0:
+        for a in range(size):
+            weight[a] *= keep
+    for j in range(n):
+        i = made.at[j]
+        a = place[i]
+        if a < 0:
+            a = size
+            size += 1
+            at[a], weight[a], mark[a], place[i] = i, 0.0, points.group[i], a
+        weight[a] += made.gain[j]
+        made.rise[j] = made.gain[j]
+    for j in range(n):
+        i = made.at[j]
+        a = place[i]
+        if a >= 0 and weight[a] <= made.least[j]:
+            made.rise[j] -= weight[a]
+            size -= 1
+            at[a], weight[a], mark[a] = at[size], weight[size], mark[size]
+            place[at[a]] = a
+            place[i] = -1
+    support.size[0] = size

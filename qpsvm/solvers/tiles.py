@@ -13,15 +13,9 @@ from numpy.typing import NDArray
 
 from qpsvm.compiled import bits64
 from qpsvm.gram.columns import Columns
-from qpsvm.solvers.extremes import (
-    GREATEST,
-    first_of,
-    least_key,
-    least_key_of,
-    vectorized,
-)
+from qpsvm.solvers.extremes import GREATEST, extreme_key_of, first_of, vectorized
 from qpsvm.solvers.steps import TILE
-from qpsvm.solvers.team import Team, done, join, offer, offered, over, take, wait
+from qpsvm.solvers.team import Team, done, join, offered, over, take
 
 
 class Points(NamedTuple):
@@ -35,40 +29,34 @@ class Points(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A step: x = keep x + sum_j gain_j e_j; for each j the coordinate, its gain, and what is left.
+    """A step: x = keep x + sum_j gain_j e_j; for each j the coordinate and its gain.
 
-    `rise` is the gain less what rounding would have left of a weight that becomes zero.
+    A weight that is no more than `least` afterwards becomes zero; `rise` is the gain less what was left.
     """
 
     at: NDArray[np.int64]
     gain: NDArray[np.float64]
+    least: NDArray[np.float64]
     rise: NDArray[np.float64]
 
 
 def move(size: int) -> Move:
     """Return room for a move of so many coordinates."""
-    return Move(np.empty(size, np.int64), np.empty(size), np.empty(size))
-
-
-@vectorized
-def add(near: Any, far: Any, keep: float, t: float, u: float, rest: float, q: Any) -> None:
-    """Add two columns to a tile: q = keep q + t near + u far + rest."""
-    for k in range(len(q)):
-        q[k] = keep * q[k] + (t * near[k] + u * far[k] + rest)
+    return Move(np.empty(size, np.int64), np.empty(size), np.empty(size), np.empty(size))
 
 
 @vectorized
 def add_signed(
     near: Any, far: Any, side: Any, keep: float, t: float, u: float, rest: float, q: Any
 ) -> None:
-    """Add two columns, each entry with its sign."""
+    """Add two columns to a tile, each entry with its sign: q = keep q + side (t near + u far + rest)."""
     for k in range(len(q)):
         q[k] = keep * q[k] + side[k] * (t * near[k] + u * far[k] + rest)
 
 
 @vectorized
 def add_least(near: Any, far: Any, keep: float, t: float, u: float, rest: float, q: Any) -> Any:
-    """Add two columns to a tile; return the key of its least entry."""
+    """Add two columns to a tile where every sign is +1; return the key of its least entry."""
     low = GREATEST
     for k in range(len(q)):
         value = keep * q[k] + (t * near[k] + u * far[k] + rest)
@@ -121,105 +109,17 @@ def _gradient(points: Points, q: Any, start: int, stop: int, room: Any) -> Any:
     return f
 
 
-@vectorized
-def _note(points: Points, q: Any, keys: Any, tile: int, room: Any) -> None:
-    """Note the least q + c of a tile, for each group."""
-    start = tile * TILE
-    stop = min(start + TILE, len(q))
-    f = _gradient(points, q, start, stop, room)
-    if len(keys) == 1:
-        keys[0, tile] = least_key(f)
-    else:
-        for g in range(len(keys)):
-            keys[g, tile] = least_key_of(f, points.group[start:stop], g, -1)
-
-
-@vectorized
-def search(points: Points, q: Any, keys: Any) -> None:
+def search(points: Points, q: NDArray[np.float64], keys: NDArray[np.int64]) -> None:
     """Note the least q + c of each tile, for each group: `keys`, shape (n_groups, number of tiles)."""
-    room = np.empty(TILE)
-    for tile in range(keys.shape[1]):
-        _note(points, q, keys, tile, room)
+    bits = (q if points.flat else q + points.linear).view(np.int64)
+    every = bits ^ ((bits >> 63) & GREATEST)
+    for g in range(len(keys)):
+        some = np.where(points.group == g, every, GREATEST)
+        keys[g] = np.minimum.reduceat(some, np.arange(0, len(q), TILE))
 
 
 @vectorized
-def _follow(
-    cols: Columns,
-    points: Points,
-    keep: float,
-    made: Move,
-    n: int,
-    q: Any,
-    keys: Any,
-    room: Any,
-    first: int,
-    stop_at: int,
-) -> None:
-    """Do what `sweep` does for some of the tiles."""
-    fused = points.flat and len(keys) <= 2
-    for tile in range(first, stop_at):
-        start = tile * TILE
-        stop = min(start + TILE, len(q))
-        part, side = q[start:stop], points.side[start:stop]
-        for j in range(0, n, 2):
-            i = made.at[j]
-            near, t = cols.store[cols.slot[i]][start:stop], made.gain[j] * cols.scale * cols.sign[i]
-            far, u = near, 0.0
-            if j + 1 < n:
-                i = made.at[j + 1]
-                far = cols.store[cols.slot[i]][start:stop]
-                u = made.gain[j + 1] * cols.scale * cols.sign[i]
-            old, rest = keep if j == 0 else 1.0, (t + u) * cols.shift
-            if fused and j + 2 >= n:
-                if len(keys) == 2:
-                    group = points.group[start:stop]
-                    low = _add_least_of_two(near, far, side, group, old, t, u, rest, part)
-                    keys[0, tile], keys[1, tile] = low
-                elif points.plain:
-                    keys[0, tile] = add_least(near, far, old, t, u, rest, part)
-                else:
-                    keys[0, tile] = add_least_signed(near, far, side, old, t, u, rest, part)
-            elif points.plain:
-                add(near, far, old, t, u, rest, part)
-            else:
-                add_signed(near, far, side, old, t, u, rest, part)
-        again = not fused
-        for j in range(n):
-            i = made.at[j]
-            if start <= i < stop and cols.ridge[i] != 0.0:
-                q[i] += cols.ridge[i] * made.rise[j]
-                again = True
-        if again:
-            _note(points, q, keys, tile, room)
-
-
-@vectorized
-def sweep(
-    cols: Columns,
-    points: Points,
-    keep: float,
-    made: Move,
-    n: int,
-    q: Any,
-    keys: Any,
-    room: Any,
-    who: Team,
-) -> None:
-    """Let q = (G + D)x follow x = keep x + the first n of a move; note the least q + c of each tile.
-
-    Then `keys` is ready for `least`.
-    """
-    if not who.shared:
-        _follow(cols, points, keep, made, n, q, keys, room, 0, keys.shape[1])
-        return
-    who.number[0], who.place[0] = keep, n
-    number = offer(who)
-    _pieces(cols, points, made, q, keys, room, who, number, 0)
-    wait(who, number)
-
-
-@vectorized
-def _pieces(
+def follow(
     cols: Columns,
     points: Points,
     made: Move,
@@ -230,23 +130,62 @@ def _pieces(
     number: int,
     mine: int,
 ) -> None:
-    """Sweep pieces of a pass until all are taken."""
-    for k in range(len(who.taken)):
-        first, stop = take(who, number, mine, k)
-        if first < stop:
-            keep, n = who.number[0], who.place[0]
-            _follow(cols, points, keep, made, n, q, keys, room, first, stop)
+    """Let q = (G + D)x follow x = keep x + the first n of a move, by the pieces that nobody has taken.
+
+    `who` tells keep and n. Notes the least q + c of each tile: then `keys` is ready for `least`.
+    """
+    keep, n = who.number[0], who.place[0]
+    n_groups, first, last = len(keys), 0, who.n_tiles
+    fused = points.flat and n_groups <= 2
+    zero: Any = np.int64(0)  # a literal would have a function compiled twice
+    for piece in range(len(who.taken) if who.shared else 1):
+        if who.shared:
+            first, last = take(who, number, mine, piece)
+        for tile in range(first, last):
+            start = tile * TILE
+            part = q[start : start + TILE]
+            stop = start + len(part)
+            side, group = points.side[start:stop], points.group[start:stop]
+            for j in range(0, n, 2):
+                i = made.at[j]
+                near = cols.store[cols.slot[i]][start:stop]
+                far, t, u = near, made.gain[j] * cols.scale * cols.sign[i], 0.0
+                if j + 1 < n:
+                    i = made.at[j + 1]
+                    far = cols.store[cols.slot[i]][start:stop]
+                    u = made.gain[j + 1] * cols.scale * cols.sign[i]
+                old, rest = keep if j == 0 else 1.0, (t + u) * cols.shift
+                if not fused or j + 2 < n:
+                    add_signed(near, far, side, old, t, u, rest, part)
+                elif n_groups == 2:
+                    low, other = _add_least_of_two(near, far, side, group, old, t, u, rest, part)
+                    keys[0, tile], keys[1, tile] = low, other
+                elif points.plain:
+                    keys[0, tile] = add_least(near, far, old, t, u, rest, part)
+                else:
+                    keys[0, tile] = add_least_signed(near, far, side, old, t, u, rest, part)
+            again = not fused
+            for j in range(n):
+                i = made.at[j]
+                if start <= i < stop and cols.ridge[i] != 0.0:
+                    q[i] += cols.ridge[i] * made.rise[j]
+                    again = True
+            if again:
+                f = _gradient(points, q, start, stop, room)
+                for g in range(n_groups):
+                    keys[g, tile] = extreme_key_of(f, group, g, zero)
+        if who.shared and first < last:
             done(who)
 
 
 @vectorized
 def assist(cols: Columns, points: Points, made: Move, q: Any, keys: Any, who: Team) -> None:
-    """Sweep pieces of whatever is offered until the steps are over."""
+    """Do pieces of whatever is offered until the steps are over."""
     room, mine, last = np.empty(TILE), join(who), 0
     while not over(who):
         number = offered(who)
         if number > last:
-            _pieces(cols, points, made, q, keys, room, who, number, mine)
+            follow(cols, points, made, q, keys, room, who, number, mine)
             last = number
 
 
