@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_choice, check_number, check_points
-from qpsvm.gram.base import Gram
+from qpsvm.gram.base import Gram, slices
 from qpsvm.gram.grid import Grid
 from qpsvm.gram.units import Bits, pack, packs
 
@@ -22,10 +22,13 @@ FUSED = 1 << 17
 MANY, ABREAST = 1 << 17, 512
 """Coordinates from which points are summed side by side, and about how many then are a row."""
 
+PIECE = 1 << 14
+"""Coordinates converted at a time, in cache."""
+
 DENSIFIED = 2048
 """Features up to which sparse points are multiplied as dense ones."""
 
-Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, or Bits
+Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, Bits, or Grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +165,17 @@ def mean_point(X: Points) -> NDArray[np.float64]:
     total = np.sum(X[: m - m % side].reshape(-1, side * d), axis=0, dtype=np.float64)
     total = np.sum(total.reshape(side, d), axis=0)
     return (total + np.sum(X[m - m % side :], axis=0, dtype=np.float64)) / m
+
+
+def moved(X: NDArray[Any], by: NDArray[Any], dtype: Any, order: Any) -> NDArray[np.floating]:
+    """Return dense points less one of them, subtracted in float64."""
+    out = np.empty(X.shape, dtype, order=order)
+    size = max(1, PIECE // X.shape[1])
+    same = np.tile(by, (size, 1))  # without it numpy's loops are over d numbers each
+    for at in slices(len(X), size):
+        part = X[at]
+        np.subtract(part, same[: len(part)], out=out[at], dtype=np.float64, casting="same_kind")
+    return out
 
 
 def variance_sum(X: Points) -> float:

@@ -21,6 +21,7 @@ from qpsvm.gram.points import (
     PointGram,
     Points,
     mean_point,
+    moved,
     products,
     settle_gamma,
     squared_norms,
@@ -30,8 +31,8 @@ from qpsvm.gram.units import Bits, Unit, unit_of
 DENSE_ENTRIES = 1 << 26
 """Most coordinates that are held twice for it: 256 MB in float32."""
 
-ROWS, ENTRIES = 1024, 1 << 14
-"""Points, and coordinates, converted at a time, in cache."""
+ROWS = 1024
+"""Points converted at a time, in cache."""
 
 LONG, NARROW = 1 << 18, 16
 """So many points of at most so many features are moved into an array that lies feature by feature.
@@ -185,13 +186,7 @@ class RBF(PointGram):
         if isinstance(self._mean, float):
             return self.X.astype(dtype, copy=False)
         narrow = self.m >= LONG and self.X.shape[1] <= NARROW
-        out = np.empty(self.X.shape, dtype, order="F" if narrow else "C")
-        size = max(1, ENTRIES // self.X.shape[1])
-        mean = np.tile(self._mean, (size, 1))  # without it numpy's loops are over d numbers each
-        for at in slices(self.m, size):
-            part, by = self.X[at], mean[: at.stop - at.start]
-            np.subtract(part, by, out=out[at], dtype=np.float64, casting="same_kind")
-        return out
+        return moved(self.X, self._mean, dtype, "F" if narrow else "C")
 
     def block(
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
@@ -334,8 +329,7 @@ class RBF(PointGram):
         of the unit, if there is one, or the moved points. Sparse ones of few features become dense.
         """
         m, d = self.X.shape
-        near = self._near_grid()
-        if near is not None:
+        if (near := self._near_grid()) is not None:
             return near
         X = self._unit.points if self._unit is not None else self.X
         spread_out = sp.issparse(X) and d <= DENSIFIED and m * d <= DENSE_ENTRIES
