@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, L2SVMDual, OneClassDual, PolytopeDistanceDual, SVDDDual, solve
+from qpsvm.solvers import decomposition
 from qpsvm.solvers.core import CoreState, enter, solve_core
 from qpsvm.solvers.decomposition import PERIOD, Decomposition, _extremes, _worst
 from qpsvm.solvers.smo import PairState
@@ -119,3 +120,36 @@ def test_bounds_are_looked_at_once_the_violation_falls(rng):
     looks = result.history.iteration.tolist()
     assert result.converged and result.n_iter > PERIOD
     assert looks[:2] == [0, PERIOD] and looks[-1] == result.n_iter
+
+
+def test_coordinates_that_leave_before_the_last_steps_keep_what_they_did(points, monkeypatch):
+    X, y = points
+    form = HingeDual(RBF(X, 0.5), y, 10.0).as_qp()
+    with form.lend(1 << 24) as problem:
+        state, left = started(problem, np.arange(problem.m)), []
+
+        def shed():
+            s, settled = state.pair.s.copy(), problem.linear + problem.product(state.x)
+            assert np.allclose(s, state.pair.z * settled, atol=1e-9)  # up to date, for it is read
+            extremes = _extremes(s, state.pair.grow, state.pair.shrink)
+            monkeypatch.setattr(decomposition, "MARGIN", 0.0)
+            decomposition._leave(problem.store, state, *extremes, problem.m)
+            left.append(problem.m - len(state.core))
+
+        solve_core(problem, state, 0.1, 1e-8, 0.0, shed)
+        assert left[0] >= 64 and len(state.core) == problem.m - left[0]
+        gradient = problem.linear + problem.product(state.x)
+        assert np.allclose(state.pair.s, state.pair.z * gradient, atol=1e-9)  # of all points
+        low, high = _extremes(*(a[..., state.core] for a in (
+            state.pair.s, state.pair.grow, state.pair.shrink)))  # fmt: skip
+        assert np.max(high - low) <= 1.1e-8
+
+
+def test_a_wide_last_core_sheds_and_the_answer_is_certified(points, monkeypatch):
+    X, y = points
+    sheds = []
+    leave = decomposition._leave
+    monkeypatch.setattr(decomposition, "WIDE", 40)
+    monkeypatch.setattr(decomposition, "_leave", lambda *a: (sheds.append(1), leave(*a))[1])
+    result = solve(HingeDual(RBF(X, 0.5), y, 10.0), "decomposition", tol=1e-6, merge=False)
+    assert result.converged and len(sheds) > result.n_iter

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -159,3 +161,34 @@ def test_columns_that_are_not_narrow_keep_their_precision(rng):
     X = rng.standard_normal((300, 2))
     with HingeDual(RBF(X, 0.5), np.sign(X[:, 0]), 1.0).as_qp().lend(1 << 24) as problem:
         assert started(problem).block.dtype == np.float64
+
+
+def test_memory_of_a_core_is_used_again_once_nothing_lies_in_it():
+    n = 2100  # 9 MB
+    first = square(n, np.uint16)
+    first[:] = 7
+    second = square(n, np.uint16)
+    assert not np.shares_memory(first, second)
+    second[:] = 8
+    assert (first == 7).all()
+    row = first[3]
+    del first
+    assert not np.shares_memory(row, square(n, np.uint16)) and (row == 7).all()
+    del row, second
+    kept = square(n, np.uint16)
+    kept[:] = 9
+    del kept
+    assert (square(n, np.uint16) == 9).all()
+
+
+def test_threads_never_share_the_memory_of_a_core():
+    def fill(k):
+        for _ in range(20):
+            block = square(2100, np.uint16)
+            block[:] = k
+            if not (block == k).all():
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(fill, range(1, 9)))

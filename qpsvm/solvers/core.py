@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,14 +113,48 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = Fa
 
 
 def solve_core(
-    problem: QP, state: CoreState, spread: float, least: float = np.inf, goal: float = 0.0
+    problem: QP,
+    state: CoreState,
+    spread: float,
+    least: float = np.inf,
+    goal: float = 0.0,
+    shed: Callable[[], None] | None = None,
 ) -> bool:
     """Solve over the core by SMO from the current weights; return whether anything moved.
 
     Until the signed gradient spreads by no more than `spread`, and on down to `least` while the gap of
-    the problem over the core, the other weights fixed, is above `goal`. Where 16 bits are too few for the
-    core's matrix it is made anew in the precision of columns, for good: at once where the steps end
-    blurred and did not do enough, and before the next ones where the gradient shows these far off.
+    the problem over the core, the other weights fixed, is above `goal`. Between the two `shed` may let
+    coordinates leave: the many steps to come are then over fewer.
+    """
+    pair, core, ridge = state.pair, state.core, problem.gram.ridge
+    begun, s = pair.x[core], pair.s[core]
+    if shed is not None:
+        _solve(problem, state, spread, np.inf, 0.0, follow=True)
+        shed()
+    left = _solve(problem, state, spread, least, goal)
+    pair.s[core] = s
+    change = pair.x[core] - begun
+    changed = np.flatnonzero(change)
+    state.drift.moved += float(np.sum(np.abs(change)))
+    _follow(problem, state, core[changed], change[changed])
+    pair.s[core] += pair.z[core] * ridge[core] * change
+    if state.unit < 1.0:
+        now = state.core
+        most, low = pair.s[now] - pair.shrink[:, now], pair.s[now] + pair.grow[:, now]
+        apart = np.max(np.max(most, axis=1) - np.min(low, axis=1))
+        state.coarse = bool(apart > FAR_OFF * max(left, ENOUGH * spread))
+    return len(changed) > 0
+
+
+def _solve(
+    problem: QP, state: CoreState, spread: float, least: float, goal: float, follow: bool = False
+) -> float:
+    """Make the steps over the core; return by how much its gradient spreads then.
+
+    With `follow` the gradient over the core is brought up to date, as far as the core's matrix tells.
+    Where 16 bits are too few for that it is made anew in the precision of columns, for good: at once if
+    the steps end blurred and did not do enough, and before the next ones if the gradient shows these far
+    off.
     """
     gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
     assert store is not None
@@ -129,27 +164,21 @@ def solve_core(
     own = gram.scale * (store.diag[core] + gram.shift) + ridge
     side = (z * gram.sign[core]).astype(store.store.dtype)
     numbers = own, side, ridge, z, pair.upper[core], float(gram.shift), float(gram.scale)
-    grow = np.ascontiguousarray(pair.grow[:, core])
-    shrink = np.ascontiguousarray(pair.shrink[:, core])
+    moves = np.ascontiguousarray(pair.grow[:, core]), np.ascontiguousarray(pair.shrink[:, core])
     steps, begun, blurred = (_inner_steps(len(core)), spread, least, goal), x.copy(), True
     while blurred:
         inner = Core(_matrix(state), *numbers, state.unit)
-        done, left, blurred = solve_inner(inner, x, begun, pair.s[core], grow, shrink, *steps)
+        done, left, blurred = solve_inner(inner, x, begun, pair.s[core], *moves, *steps)
         state.n_pairs += done
         blurred = blurred and left > ENOUGH * spread
         if blurred:
             _refine(problem, state)
-    change = x - begun
-    changed = np.flatnonzero(change)
-    state.drift.moved += float(np.sum(np.abs(change)))
-    pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, grow, shrink
-    _follow(problem, state, core[changed], change[changed])
-    pair.s[core] += z * ridge * change
-    if state.unit < 1.0:
+    if follow:
         s = pair.s[core]
-        apart = np.max(np.max(s - shrink, axis=1) - np.min(s + grow, axis=1))
-        state.coarse = bool(apart > FAR_OFF * max(left, ENOUGH * spread))
-    return len(changed) > 0
+        solve_inner(inner, x, begun, s, *moves, 0, *steps[1:])  # no steps
+        pair.s[core] = s
+    pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, *moves
+    return float(left)
 
 
 def _follow(

@@ -17,6 +17,7 @@ Sources: Joachims, "Making large-scale SVM learning practical" (1999); Wen et al
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -51,6 +52,10 @@ SETTLED, SHARPEST, CLOSED = 1 / 8, 0.01, 0.4
 """Where the share of the core that is new is below the first number there is little left that other
 coordinates could change: the core is solved to a spread of the second at least, relative to the
 violation, unless its gap is below the third of what is asked for."""
+
+WIDE = 2000
+"""Coordinates of a core whose rows lie far from the processor: before the many steps of a last core those
+leave that no pair wants by then."""
 
 
 @dataclass(frozen=True)
@@ -132,16 +137,19 @@ class Decomposition(OnCore):
         _leave(store, state, low, high, self.largest)
         before, bar, few = len(state.core), self.least * violation, self._few(store, pair)
         outside, held = ~state.inside, store.slot >= 0
-        for among, size in ((outside & ~held, few), (outside & held, self.largest // 4)):
+        some = ((outside & ~held, few), (outside & held, self.largest // 4))
+        for among, size in some if held.any() else [(outside, few)]:
             enter(problem, state, _worst(pair, among, low + bar, high - bar, size))
         if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
             return Reply(0, Stop.STALLED)
         noise = 4.0 * EPS * max(float(np.max(pair.s)), -float(np.min(pair.s)))
-        spread, least, goal = max(self.inner_tol * violation, noise), np.inf, 0.0
+        spread, least, goal, shed = max(self.inner_tol * violation, noise), np.inf, 0.0, None
         if len(state.core) - before < SETTLED * len(state.core):
             least = max(SHARPEST * violation, noise)
             goal = CLOSED * (self.target or 0.0) * _value(problem, pair)
-        moved = solve_core(problem, state, spread, least, goal)
+            if len(state.core) > WIDE:
+                shed = partial(_leave, store, state, low, high, self.largest)
+        moved = solve_core(problem, state, spread, least, goal, shed)
         if not moved:
             return Reply(1, Stop.STALLED)
         state.extremes = _extremes(pair.s, pair.grow, pair.shrink)

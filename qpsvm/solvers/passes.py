@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,10 @@ LINE = 64
 """Bytes of a line of the cache."""
 
 UNITS, HALF = np.float32(1.0 / UNIT), np.float32(0.5)
+
+KEPT = 1 << 23, 1 << 26
+"""Least and most bytes of a core's matrix whose memory is kept for the next one, once in a process: to
+touch new memory costs more than the kernel values in it. Smaller pieces the allocator keeps."""
 
 PIECE = 1 << 19
 """Entries below which a second thread is not worth waking."""
@@ -122,9 +127,29 @@ def square(n: int, kind: Any) -> NDArray[Any]:
     two would drive each other out of the cache.
     """
     width = (-(-n * np.dtype(kind).itemsize // LINE) | 1) * LINE
-    memory = np.empty(n * width + LINE, np.uint8)
+    memory = _room(n * width + LINE)
     start = -memory.ctypes.data % LINE
     return memory[start : start + n * width].view(kind).reshape(n, -1)
+
+
+def _room(n_bytes: int) -> NDArray[np.uint8]:
+    """Return memory, that of an earlier solve if it is kept, large enough and no array lies in it."""
+    if not KEPT[0] <= n_bytes <= KEPT[1]:
+        return np.empty(n_bytes, np.uint8)
+    try:
+        memory = _kept.pop()  # nobody else finds it now
+    except IndexError:
+        memory = np.empty(0, np.uint8)
+    used = sys.getrefcount(memory) > 2
+    if used or len(memory) < n_bytes:
+        fresh = np.empty(n_bytes, np.uint8)
+        _kept.append(memory if len(memory) > n_bytes else fresh)
+        return fresh
+    _kept.append(memory)
+    return memory
+
+
+_kept: list[NDArray[np.uint8]] = []
 
 
 def extend(
