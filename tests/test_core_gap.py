@@ -7,8 +7,8 @@ import pytest
 
 from qpsvm import RBF, HingeDual, L2SVMDual, OneClassDual, PolytopeDistanceDual, SVDDDual, solve
 from qpsvm.solvers import decomposition
-from qpsvm.solvers.core import CoreState, enter, solve_core
-from qpsvm.solvers.decomposition import PERIOD, Decomposition, _extremes, _worst
+from qpsvm.solvers.core import CoreState, enter, extremes, solve_core
+from qpsvm.solvers.decomposition import PERIOD, Decomposition, _worst
 from qpsvm.solvers.smo import PairState
 from qpsvm.solvers.starts import for_pairs
 
@@ -95,7 +95,7 @@ def test_those_enter_that_violate_most_about_half_of_them_for_each_direction(poi
         state = started(problem, np.union1d(np.flatnonzero(for_pairs(problem, None)), [0, 1, 2]))
         solve_core(problem, state, 0.1)
         pair, outside = state.pair, ~state.inside
-        low, high = _extremes(pair.s, pair.grow, pair.shrink)
+        low, high = extremes(pair.s, pair.grow, pair.shrink)
         chosen = _worst(pair, outside, low, high, size)
     assert np.array_equal(chosen, np.unique(chosen)) and outside[chosen].all()
     n_groups = len(low)
@@ -131,16 +131,16 @@ def test_coordinates_that_leave_before_the_last_steps_keep_what_they_did(points,
         def shed():
             s, settled = state.pair.s.copy(), problem.linear + problem.product(state.x)
             assert np.allclose(s, state.pair.z * settled, atol=1e-9)  # up to date, for it is read
-            extremes = _extremes(s, state.pair.grow, state.pair.shrink)
+            found = extremes(s, state.pair.grow, state.pair.shrink)
             monkeypatch.setattr(decomposition, "MARGIN", 0.0)
-            decomposition._leave(problem.store, state, *extremes, problem.m)
+            decomposition._leave(problem.store, state, *found, problem.m)
             left.append(problem.m - len(state.core))
 
         solve_core(problem, state, 0.1, 1e-8, 0.0, shed)
         assert left[0] >= 64 and len(state.core) == problem.m - left[0]
         gradient = problem.linear + problem.product(state.x)
         assert np.allclose(state.pair.s, state.pair.z * gradient, atol=1e-9)  # of all points
-        low, high = _extremes(*(a[..., state.core] for a in (
+        low, high = extremes(*(a[..., state.core] for a in (
             state.pair.s, state.pair.grow, state.pair.shrink)))  # fmt: skip
         assert np.max(high - low) <= 1.1e-8
 

@@ -127,12 +127,8 @@ def add_both(
     In float64 and in this thread. Points are dense or packed; a and b are their squared norms.
     """
     sides, factor = _sides(few, terms(gamma, a, float), some, terms(gamma, b, float), gamma)
-    right = sides[1]
-    to, weights, behind = (
-        (np.empty((0, 0)), UNPACKED),
-        np.zeros((2, len(right))),
-        np.zeros(len(right)),
-    )
+    n, to = len(sides[1]), (np.empty((0, 0)), UNPACKED)
+    weights, behind = np.zeros((2, n)), np.zeros(n)
     weights[0, : len(x)] = x
     at = ALL, 0, len(b), factor
     _sweep(*sides, *at, *to, ALL, weights, np.ones(2), out, NONE, z, behind if len(z) else NONE)

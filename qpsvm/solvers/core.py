@@ -140,9 +140,8 @@ def solve_core(
     pair.s[core] += pair.z[core] * ridge[core] * change
     if state.unit < 1.0:
         now = state.core
-        most, low = pair.s[now] - pair.shrink[:, now], pair.s[now] + pair.grow[:, now]
-        apart = np.max(np.max(most, axis=1) - np.min(low, axis=1))
-        state.coarse = bool(apart > FAR_OFF * max(left, ENOUGH * spread))
+        low, high = extremes(pair.s[now], pair.grow[:, now], pair.shrink[:, now])
+        state.coarse = bool(np.max(high - low) > FAR_OFF * max(left, ENOUGH * spread))
     return len(changed) > 0
 
 
@@ -152,9 +151,9 @@ def _solve(
     """Make the steps over the core; return by how much its gradient spreads then.
 
     With `follow` the gradient over the core is brought up to date, as far as the core's matrix tells.
-    Where 16 bits are too few for that it is made anew in the precision of columns, for good: at once if
-    the steps end blurred and did not do enough, and before the next ones if the gradient shows these far
-    off.
+    Where 16 bits are too few for this matrix it is made anew in the precision of columns, for good: at
+    once if the steps end blurred and did not do enough, and before the next ones if the gradient shows
+    these far off.
     """
     gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
     assert store is not None
@@ -179,6 +178,11 @@ def _solve(
         pair.s[core] = s
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, *moves
     return float(left)
+
+
+def extremes(s: Any, grow: Any, shrink: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least s that can grow and the greatest that can shrink, of each group."""
+    return np.min(s + grow, axis=1), np.max(s - shrink, axis=1)
 
 
 def _follow(

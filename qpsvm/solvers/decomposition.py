@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from qpsvm.errors import check_number
 from qpsvm.forms import EPS, QP
 from qpsvm.gram.columns import ColumnStore
 from qpsvm.solvers.base import Reply, Stop
-from qpsvm.solvers.core import CoreState, OnCore, enter, solve_core
+from qpsvm.solvers.core import CoreState, OnCore, enter, extremes, solve_core
 from qpsvm.solvers.passes import compact
 from qpsvm.solvers.smo import PairState
 from qpsvm.solvers.starts import for_pairs
@@ -118,7 +118,7 @@ class Decomposition(OnCore):
         """Return the state with the support of the starting point as its core."""
         x = for_pairs(problem, x0)
         state = CoreState(PairState.at(problem, x))
-        state.extremes = _extremes(state.pair.s, state.pair.grow, state.pair.shrink)
+        state.extremes = extremes(state.pair.s, state.pair.grow, state.pair.shrink)
         state.looked = _apart(*state.extremes)
         support = np.flatnonzero(x != 0)
         enter(problem, state, support[: self.largest])
@@ -127,7 +127,7 @@ class Decomposition(OnCore):
     def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
         """Let violators enter the core and solve over the core; one iteration a call."""
         pair, store = state.pair, problem.store
-        low, high = state.extremes or _extremes(pair.s, pair.grow, pair.shrink)
+        low, high = state.extremes or extremes(pair.s, pair.grow, pair.shrink)
         violation = _apart(low, high)
         if np.isnan(violation):
             return Reply(0, Stop.NUMERICAL)
@@ -152,7 +152,7 @@ class Decomposition(OnCore):
         moved = solve_core(problem, state, spread, least, goal, shed)
         if not moved:
             return Reply(1, Stop.STALLED)
-        state.extremes = _extremes(pair.s, pair.grow, pair.shrink)
+        state.extremes = extremes(pair.s, pair.grow, pair.shrink)
         violation = _apart(*state.extremes)
         if violation > LESS * state.looked:
             return Reply(1, Stop.BUDGET)
@@ -177,11 +177,6 @@ def _value(problem: QP, pair: PairState) -> float:
     """Return the size of the value at the current point."""
     gradient = pair.z * pair.s
     return abs(0.5 * float(pair.x @ (gradient + problem.linear)) + problem.constant)
-
-
-def _extremes(s: Any, grow: Any, shrink: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the least s that can grow and the greatest that can shrink, of each group."""
-    return np.min(s + grow, axis=1), np.max(s - shrink, axis=1)
 
 
 @np.errstate(invalid="ignore")  # a diverging gradient is noticed by this
@@ -240,7 +235,7 @@ def _leave(
         return
     s = pair.s[core]
     margin = MARGIN * float(np.max(high - low))
-    low, high = _extremes(s, pair.grow[:, core], pair.shrink[:, core])
+    low, high = extremes(s, pair.grow[:, core], pair.shrink[:, core])
     low, high = low - margin, high + margin
     gain = np.full(len(core), -np.inf)
     free = np.zeros(len(core), bool)

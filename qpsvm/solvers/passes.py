@@ -9,16 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
-from qpsvm.gram.columns import UNIT, Columns, ColumnStore
-from qpsvm.gram.lanes import LANES, turn_square
+from qpsvm.gram.columns import Columns, ColumnStore
+from qpsvm.gram.lanes import LANES, LINE, turn_square
 from qpsvm.threads import spread
 
 CHUNK = 4096
-LINE = 64
-"""Bytes of a line of the cache."""
-
-UNITS, HALF = np.float32(1.0 / UNIT), np.float32(0.5)
-
 KEPT = 1 << 23, 1 << 26
 """Least and most bytes of a core's matrix whose memory is kept for the next one, once in a process: to
 touch new memory costs more than the kernel values in it. Smaller pieces the allocator keeps."""
@@ -169,9 +164,10 @@ def extend(
         store.write(new, core, block[first:])
         block[np.arange(first, len(core)), np.arange(first, len(core))] = own
     else:
-        gather = _gather_packed if packs else _gather
+        kind = store.store.dtype.type  # to be cut to whole multiples, or as it is
+        by, half = (kind(1.0 / store.unit), kind(0.5)) if packs else (kind(1.0), kind(0.0))
         spread(
-            lambda at: gather(block, store.store, slots, core, first, own, *at),
+            lambda at: _gather(block, store.store, slots, core, first, own, by, half, *at),
             _pieces(len(slots), len(core), 1),
         )
     places = np.arange(len(core))
@@ -205,25 +201,14 @@ def _compact(block: Any, order: Any, holes: Any, last: Any, start: int, stop: in
 
 @njit(cache=True, nogil=True)
 def _gather(
-    block: Any, store: Any, slots: Any, core: Any, first: int, diag: Any, start: int, stop: int
-) -> None:
+    block: Any, store: Any, slots: Any, core: Any, first: int, diag: Any, by: Any, half: Any,
+    start: int, stop: int,
+) -> None:  # fmt: skip
     for k in range(start, stop):
         row = store[slots[k]]
         out = block[first + k]
         for j in range(len(core)):
-            out[j] = row[core[j]]
-        out[first + k] = diag[k]
-
-
-@njit(cache=True, nogil=True)
-def _gather_packed(
-    block: Any, store: Any, slots: Any, core: Any, first: int, diag: Any, start: int, stop: int
-) -> None:
-    for k in range(start, stop):
-        row = store[slots[k]]
-        out = block[first + k]
-        for j in range(len(core)):
-            out[j] = np.uint16(np.int32(UNITS * row[core[j]] + HALF))
+            out[j] = by * row[core[j]] + half
         out[first + k] = diag[k]
 
 
