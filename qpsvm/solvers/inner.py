@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import bare
 from qpsvm.solvers.extremes import vectorized
 
 TILE = 1024
@@ -284,6 +285,7 @@ def _steps(
     size: float,
 ) -> int:
     """Make steps until no group's e differ by more than `goal`; return how many."""
+    core, made, x, grow, shrink = bare((core, made, x, grow, shrink))
     e, n_groups, n_tiles = made.e, made.low.shape[0], made.low.shape[1]
     block, side, own, z, upper = core.block, core.side, core.own, core.z, core.upper
     unit, shift = core.unit, core.shift / core.unit
