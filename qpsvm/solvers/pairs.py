@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.compiled import bits64, from64
+from qpsvm.compiled import bare, bits64, from64
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.extremes import GREATEST, first_of, greatest32, vectorized
 from qpsvm.solvers.steps import MISSING, TILE, held, inlined, touch
@@ -303,6 +303,8 @@ def pair_steps(
     who: Team,
 ) -> Any:
     """Do what `pairs` does, given what it reads."""
+    cols, made, z, upper, x, s = bare((cols, made, z, upper, x, s))
+    grow, shrink = bare((grow, shrink))
     n_groups, n_tiles = made.low.shape
     side, own = made.side, made.own
     size = made.size[0]
