@@ -37,6 +37,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import bare
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
@@ -179,6 +180,7 @@ def _advance(
     who: Team,
 ) -> Any:
     """Make steps in place; return the number done and why it came back."""
+    cols, points, q, support, keys, made = bare((cols, points, q, support, keys, made))
     n_groups, room = keys.shape[0], np.empty(TILE)
     low = np.empty(n_groups, np.int64)  # least gradient of each group
     high = np.empty(n_groups, np.int64)  # greatest gradient on its support
