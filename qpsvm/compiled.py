@@ -60,7 +60,8 @@ def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         array.meminfo = array.meminfo.type(None)
         return array._getvalue()
     if isinstance(kind, types.BaseTuple):
-        parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
+        kinds = kind.types  # type: ignore[attr-defined]
+        parts = zip(kinds, cgutils.unpack_tuple(builder, value), strict=True)
         return context.make_tuple(
             builder, kind, [_uncounted(context, builder, *part) for part in parts]
         )

@@ -44,6 +44,13 @@ def _place(builder: Any, array: Any, row: Any, column: Any, vector: Any) -> Any:
     return builder.bitcast(entry, vector.as_pointer())
 
 
+def place_lanes(builder: Any, array: Any, start: Any, lanes: int) -> tuple[Any, Any]:
+    """Return the address of a vector of an array, from an entry on, and its type."""
+    entry = builder.gep(array.data, [start])
+    vector = ir.VectorType(entry.type.pointee, lanes)
+    return builder.bitcast(entry, vector.as_pointer()), vector
+
+
 @intrinsic
 def _values(context, few, i, tile, first, a, norm, factor, K):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -54,13 +61,13 @@ def _values(context, few, i, tile, first, a, norm, factor, K):  # type: ignore[n
         i, first, index = arguments[1], arguments[3], arguments[1].type
         result = ir.VectorType(arguments[6].type, lanes)
         sums = _products(context, builder, few, i, tile, first, kind)
-        factor = _spread(builder, arguments[6], lanes)
+        factor = spread_lanes(builder, arguments[6], lanes)
         terms = ir.VectorType(context.get_data_type(norm_type.dtype), lanes)
         at = builder.bitcast(builder.gep(norm.data, [first]), terms.as_pointer())
         others = builder.load(at, align=4)
         for u, total in enumerate(sums):
             own = builder.load(builder.gep(a.data, [builder.add(i, index(u))]))
-            own = _spread(builder, own, lanes)
+            own = spread_lanes(builder, own, lanes)
             if kind == types.int32:
                 apart = builder.sub(builder.add(own, others), builder.add(total, total))
                 t = builder.fmul(factor, builder.sitofp(apart, result))
@@ -89,7 +96,7 @@ def _products(
     with cgutils.for_range(builder, d, intp=index) as loop:
         points = builder.load(_place(builder, tile, loop.index, first, vector), align=4)
         for row, total in zip(rows, sums, strict=True):
-            own = _spread(builder, builder.load(builder.gep(row, [loop.index])), lanes)
+            own = spread_lanes(builder, builder.load(builder.gep(row, [loop.index])), lanes)
             before = builder.load(total)
             if kind == types.uint32:
                 more = _call(builder, "llvm.ctpop", builder.and_(own, points))
@@ -125,7 +132,7 @@ def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
     return before
 
 
-def _spread(builder: Any, number: Any, lanes: int) -> Any:
+def spread_lanes(builder: Any, number: Any, lanes: int) -> Any:
     """Return a vector of one number."""
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
     none = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)

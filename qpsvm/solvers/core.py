@@ -164,17 +164,18 @@ def _solve(
     side = (z * gram.sign[core]).astype(store.store.dtype)
     numbers = own, side, ridge, z, pair.upper[core], float(gram.shift), float(gram.scale)
     moves = np.ascontiguousarray(pair.grow[:, core]), np.ascontiguousarray(pair.shrink[:, core])
-    steps, begun, blurred = (_inner_steps(len(core)), spread, least, goal), x.copy(), True
+    limits: Any = (_inner_steps(len(core)), spread, least, goal)
+    begun, blurred = x.copy(), True
     while blurred:
         inner = Core(_matrix(state), *numbers, state.unit)
-        done, left, blurred = solve_inner(inner, x, begun, pair.s[core], *moves, *steps)
+        done, left, blurred = solve_inner(inner, x, begun, pair.s[core], *moves, *limits)
         state.n_pairs += done
         blurred = blurred and left > ENOUGH * spread
         if blurred:
             _refine(problem, state)
     if follow:
         s = pair.s[core]
-        solve_inner(inner, x, begun, s, *moves, 0, *steps[1:])  # no steps
+        solve_inner(inner, x, begun, s, *moves, 0, *limits[1:])  # no steps
         pair.s[core] = s
     pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, *moves
     return float(left)

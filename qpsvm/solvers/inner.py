@@ -2,10 +2,10 @@
 
 Problem: as in `qpsvm.solvers.smo`, but not the box alone; pairs are chosen as there. A core is
 solved to a share of its violation, so the steps keep its gradient in single precision, relative to
-that violation and to the level about which it lies. Vector code then takes twice as many entries at
-once, and an extreme and its place fit into one integer. Weights, lengths of steps and curvatures are in
-double precision. Once the violation has fallen to a hundredth, or after many steps, the
-gradient is made anew in double precision from the weights that changed, and the steps begin again.
+that violation and to the level about which it lies: vectors then hold twice as many entries. Weights,
+lengths of steps and curvatures are in double precision. Once the violation has fallen to a hundredth, or
+after many steps, the gradient is made anew in double precision from the weights that changed, and the
+steps begin again.
 """
 
 from __future__ import annotations
@@ -16,15 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.compiled import bare
+from qpsvm.gram.lanes import LANES
 from qpsvm.solvers.extremes import vectorized
-
-TILE = 1024
-"""Coordinates that are updated and then searched: between the two they stay in the nearest cache."""
-
-GREATEST = np.int32(np.iinfo(np.int32).max)
-LEAST = np.int32(-GREATEST)
-PLACE = np.int32(TILE - 1)  # the bits of a key that say which coordinate of the tile it is
-VALUE = np.int32(~PLACE)  # the others: a value, less the last bits that only choose
+from qpsvm.solvers.pair_lanes import follow, note, partner
 
 SHARPER = 0.7
 """Factor of the spread from one look at the gap over the core to the next."""
@@ -62,25 +56,27 @@ class Core(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the steps read; e is the signed gradient less its level, relative to the violation."""
+    """What the steps read; e is the signed gradient less its level, relative to the violation.
 
-    e: NDArray[np.float32]  # (n,)
-    own: NDArray[np.floating]  # (n,), relative to its greatest, in the precision of `side`
-    stay: NDArray[np.int32]  # (n_groups, n), 0 where z x can grow in the group, else -1: all bits
-    rest: NDArray[np.int32]  # (n_groups, n), 0 where z x can shrink in the group, else -1
-    low: NDArray[np.int32]  # (n_groups, n_tiles), key of the least e that can grow
-    high: NDArray[np.int32]  # (n_groups, n_tiles), key of the greatest e that can shrink
-    gain: NDArray[np.float32]  # (TILE,), scratch
+    There are n numbers each, but LANES of them at least: of those beyond n nothing can move.
+    """
+
+    e: NDArray[np.float32]
+    side: NDArray[np.floating]  # as that of the core
+    own: NDArray[np.floating]  # relative to its greatest, in the same precision
+    stay: NDArray[np.int8]  # (n_groups, ...), 0 where z x can grow in the group, else 1
+    rest: NDArray[np.int8]  # (n_groups, ...), 0 where z x can shrink in the group, else 1
+    least: NDArray[np.intp]  # (n_groups,), where e is least among what can grow, or -1
+    most: NDArray[np.intp]  # (n_groups,), where e is greatest among what can shrink, or -1
 
 
-@vectorized
 def solve_inner(
     core: Core,
-    x: Any,
-    begun: Any,
-    s: Any,
-    grow: Any,
-    shrink: Any,
+    x: NDArray[np.float64],
+    begun: NDArray[np.float64],
+    s: NDArray[np.float64],
+    grow: NDArray[np.float64],
+    shrink: NDArray[np.float64],
     n_steps: int,
     spread: float,
     least: float,
@@ -104,20 +100,38 @@ def solve_inner(
         Whether the steps ended for the unit's sake.
     """
     n_groups, n = grow.shape
-    n_tiles = (n + TILE - 1) // TILE
-    made = Reading(
-        np.empty(n, np.float32),
-        np.empty(n, core.side.dtype),
-        np.empty((n_groups, n), np.int32),
-        np.empty((n_groups, n), np.int32),
-        np.empty((n_groups, n_tiles), np.int32),
-        np.empty((n_groups, n_tiles), np.int32),
-        np.empty(TILE, np.float32),
-    )
+    width = max(n, LANES)
+    if width > n:
+        wider = np.zeros((n, width), core.block.dtype)
+        wider[:, :n] = core.block[:, :n]
+        wider.flags.writeable = False
+        core = core._replace(block=wider)
+    side, own = np.ones((2, width), core.side.dtype)
+    side[:n], own[:n] = core.side, core.own / (np.max(core.own) or 1.0)
+    moves, places = np.ones((2, n_groups, width), np.int8), np.full((2, n_groups), -1, np.intp)
+    made = Reading(np.zeros(width, np.float32), side, own, *moves, *places)
+    limits = n_steps, spread, least, goal
+    return _solve(core, made, x, begun, s, grow, shrink, *limits)
+
+
+@vectorized
+def _solve(
+    core: Core,
+    made: Reading,
+    x: Any,
+    begun: Any,
+    s: Any,
+    grow: Any,
+    shrink: Any,
+    n_steps: int,
+    spread: float,
+    least: float,
+    goal: float,
+) -> tuple[int, float, bool]:
+    """Do what `solve_inner` does, given room for what the steps read."""
+    n_groups, n = grow.shape
     size: Any = np.max(core.own)
     size = size if size > 0.0 else 1.0
-    for k in range(n):
-        made.own[k] = core.own[k] / size
     level, before, done = np.zeros(n_groups), begun.copy(), 0
     while True:
         for i in range(n):
@@ -161,12 +175,10 @@ def _blur(core: Core, x: Any, begun: Any) -> float:
 def _apart(made: Reading) -> float:
     """Return the greatest difference of the e of a pair."""
     worst = 0.0
-    for g in range(len(made.low)):
-        low, high = np.argmin(made.low[g]), np.argmax(made.high[g])
-        if made.low[g, low] < GREATEST and made.high[g, high] > LEAST:
-            low = low * TILE + (made.low[g, low] & PLACE)
-            high = high * TILE + (made.high[g, high] & PLACE)
-            worst = max(worst, np.float64(made.e[high]) - np.float64(made.e[low]))
+    for g in range(len(made.least)):
+        if made.least[g] >= 0 and made.most[g] >= 0:
+            apart = np.float64(made.e[made.most[g]]) - np.float64(made.e[made.least[g]])
+            worst = max(worst, apart)
     return worst
 
 
@@ -178,16 +190,16 @@ def _gap(core: Core, made: Reading, x: Any) -> float:
     bound; of a hinge dual it is infinite then.
     """
     gap, e = 0.0, made.e
-    for g in range(len(made.low)):
+    for g in range(len(made.least)):
         low, high = np.inf, -np.inf
-        for k in range(len(e)):
+        for k in range(len(x)):
             up = np.float64(e[k]) if made.stay[g, k] == 0 else np.inf
             down = np.float64(e[k]) if made.rest[g, k] == 0 else -np.inf
             low, high = min(low, up), max(high, down)
         if not low < high:
             continue
         level = 0.5 * (low + high) if core.upper[0] < np.inf else low
-        for k in range(len(e)):
+        for k in range(len(x)):
             slope = np.float64(e[k]) - level
             if slope < 0.0 and made.stay[g, k] == 0:
                 gap -= slope * (core.upper[k] - x[k] if core.z[k] > 0.0 else x[k])
@@ -217,59 +229,12 @@ def _read(made: Reading, s: Any, grow: Any, shrink: Any, level: Any, violation: 
     made.e[:] = 0.0
     for g in range(len(grow)):
         for k in range(len(s)):
-            made.stay[g, k] = 0 if grow[g, k] == 0.0 else -1
-            made.rest[g, k] = 0 if shrink[g, k] == 0.0 else -1
+            made.stay[g, k] = 0 if grow[g, k] == 0.0 else 1
+            made.rest[g, k] = 0 if shrink[g, k] == 0.0 else 1
             if grow[g, k] == 0.0 or shrink[g, k] == 0.0:
                 made.e[k] = (s[k] - level[g]) / violation
-        for tile in range(made.low.shape[1]):
-            _note(made, g, tile)
-
-
-@vectorized
-def _note(made: Reading, g: int, tile: int) -> None:
-    """Note the extremes of e over a tile."""
-    start, stop = tile * TILE, min(tile * TILE + TILE, len(made.e))
-    stay, rest = made.stay[g, start:stop], made.rest[g, start:stop]
-    bits, low, high = made.e[start:stop].view(np.int32), GREATEST, LEAST
-    for k in range(len(bits)):  # every operation is told to stay in 32 bits
-        turn = np.int32(np.int32(bits[k] >> np.int32(31)) & GREATEST)
-        key = np.int32(np.int32(np.int32(bits[k] ^ turn) & VALUE) | np.int32(k))
-        up = np.int32(np.int32(key & np.int32(~stay[k])) | np.int32(GREATEST & stay[k]))
-        down = np.int32(np.int32(key & np.int32(~rest[k])) | np.int32(LEAST & rest[k]))
-        low = up if up < low else low
-        high = down if down > high else high
-    made.low[g, tile], made.high[g, tile] = low, high
-
-
-@vectorized
-def _gains(
-    row: Any, side: Any, own: Any, rest: Any, e: Any, low: Any, about: Any, gain: Any
-) -> Any:
-    """Return the key of the greatest decrease that a pair with a coordinate of a tile brings.
-
-    It is (e_k - low)^2 / curvature, but for a factor. A product of 16 and 32 bits would be one of 64.
-    """
-    own_i, factor, shift, tiny = about
-    kind = side.dtype.type
-    for k in range(len(e)):
-        apart = e[k] - low
-        apart = apart if apart > np.float32(0.0) else np.float32(0.0)
-        curvature = np.float32(own_i + own[k] - factor * side[k] * (kind(row[k]) + shift))
-        gain[k] = apart * apart / (curvature if curvature > tiny else tiny)
-    bits, most = gain.view(np.int32), np.int32(-1)
-    for k in range(len(e)):
-        key = np.int32(np.int32(np.int32(bits[k] & VALUE) | np.int32(k)) | rest[k])
-        most = key if key > most else most
-    return most
-
-
-@vectorized
-def _add(near: Any, far: Any, side: Any, by: Any, e: Any) -> None:
-    """Let a tile of e follow a pair; of entries with one sign the difference is taken first."""
-    weight, turn, shift = by
-    kind = side.dtype.type
-    for k in range(len(e)):
-        e[k] += np.float32(side[k] * (weight * (kind(near[k]) + turn * kind(far[k]) + shift)))
+    for g in range(len(grow)):
+        made.least[g], made.most[g] = note(made.e, made.stay[g], made.rest[g])
 
 
 @vectorized
@@ -286,34 +251,24 @@ def _steps(
 ) -> int:
     """Make steps until no group's e differ by more than `goal`; return how many."""
     core, made, x, grow, shrink = bare((core, made, x, grow, shrink))
-    e, n_groups, n_tiles = made.e, made.low.shape[0], made.low.shape[1]
-    block, side, own, z, upper = core.block, core.side, core.own, core.z, core.upper
+    e, block, side, own, z, upper = made.e, core.block, made.side, core.own, core.z, core.upper
     unit, shift = core.unit, core.shift / core.unit
-    number = np.empty(5, side.dtype)  # scalars in the precision of curvatures
-    number[0], least = shift, TINY * np.max(own)
+    number = np.empty(4, side.dtype)  # scalars in the precision of curvatures
+    number[3], least = TINY, TINY * np.max(own)
     for step in range(n_steps):
         g, i, worst = 0, -1, np.float64(goal)
-        for h in range(n_groups):
-            low, high = np.argmin(made.low[h]), np.argmax(made.high[h])
-            if made.low[h, low] == GREATEST or made.high[h, high] == LEAST:
-                continue
-            at = low * TILE + (made.low[h, low] & PLACE)
-            apart = np.float64(e[high * TILE + (made.high[h, high] & PLACE)] - e[at])
-            if apart > worst:
-                g, i, worst = h, at, apart
+        for h in range(len(made.least)):
+            low, high = made.least[h], made.most[h]
+            if low >= 0 and high >= 0:
+                apart = np.float64(e[high] - e[low])
+                if apart > worst:
+                    g, i, worst = h, low, apart
         if i < 0:
             return step
-        row_i, most, j = block[i], np.int32(PLACE), -1
-        number[1], number[2] = own[i] / size, 2.0 * core.scale * unit / size * side[i]
-        about = (number[1], number[2], number[0], np.float32(TINY))
-        for tile in range(n_tiles):
-            a, b = tile * TILE, min(tile * TILE + TILE, len(e))
-            if made.high[g, tile] != LEAST:
-                gain, rest = made.gain[: b - a], made.rest[g, a:b]
-                key = _gains(row_i[a:b], side[a:b], made.own[a:b], rest, e[a:b], e[i],
-                             about, gain)  # fmt: skip
-                if key > (most | PLACE):
-                    most, j = key, a + (key & PLACE)
+        row_i, number[0], number[2] = block[i], own[i] / size, shift
+        number[1] = 2.0 * core.scale * unit / size * side[i]
+        about = (number[0], number[1], number[2], number[3])
+        j = partner(row_i, side, made.own, made.rest[g], e, e[i], about)
         if j < 0 or j == i:
             return step
         row_j, both = block[j], side[i] * side[j]
@@ -335,16 +290,14 @@ def _steps(
             stuck, down = (full, empty) if z[k] > 0.0 else (empty, full)
             grow[g, k] = np.inf if stuck else 0.0
             shrink[g, k] = np.inf if down else 0.0
-            made.stay[g, k], made.rest[g, k] = -1 if stuck else 0, -1 if down else 0
+            made.stay[g, k], made.rest[g, k] = 1 if stuck else 0, 1 if down else 0
         part = t / violation
         e[i] += np.float32(core.ridge[i] * part)
         e[j] -= np.float32(core.ridge[j] * part)
-        number[2], number[3] = core.scale * unit * part * side[i], -both
-        number[4] = shift * (1.0 - both)
-        by = (number[2], number[3], number[4])
-        for tile in range(n_tiles):
-            a, b = tile * TILE, min(tile * TILE + TILE, len(e))
-            _add(row_i[a:b], row_j[a:b], side[a:b], by, e[a:b])
-            for h in range(n_groups):
-                _note(made, h, tile)
+        number[0], number[1] = core.scale * unit * part * side[i], -both
+        number[2] = shift * (1.0 - both)
+        by = (number[0], number[1], number[2])
+        made.least[0], made.most[0] = follow(row_i, row_j, side, by, e, made.stay[0], made.rest[0])
+        for h in range(1, len(made.least)):
+            made.least[h], made.most[h] = note(e, made.stay[h], made.rest[h])
     return n_steps
