@@ -40,10 +40,48 @@ def test_weights_beyond_float32_are_summed(size, rng):
     np.testing.assert_allclose(out / size, exact / size, atol=2e-4)
 
 
-def test_a_core_is_compacted_in_place(rng):
-    K = rng.standard_normal((40, 40))
-    wanted = rng.random(30) < 0.6
-    block = K.copy()
-    order = compact(block, wanted)
-    assert sorted(order) == list(np.flatnonzero(wanted))
-    np.testing.assert_array_equal(block[: len(order), : len(order)], K[np.ix_(order, order)])
+@pytest.mark.parametrize("kind", [np.uint16, np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 31, 64, 150, 900])
+def test_a_core_is_compacted_in_place(kind, n, rng):
+    K = rng.integers(0, 65536, (n + 10, n + 10)).astype(kind)
+    anyone, half = rng.random(n), np.arange(n) < n // 2
+    for wanted in (
+        anyone < 0.6,
+        anyone < 0.05,
+        anyone < 0.98,
+        half,
+        ~half,
+        anyone < 2.0,
+        anyone < 0.0,
+    ):
+        block = K.copy()
+        order = compact(block, wanted)
+        places = np.flatnonzero(wanted)
+        stay = places[places < len(order)]  # the others come from the end, in their order
+        assert np.array_equal(order[stay], stay)
+        assert np.array_equal(np.delete(order, stay), places[len(stay) :])
+        np.testing.assert_array_equal(block[: len(order), : len(order)], K[np.ix_(order, order)])
+        np.testing.assert_array_equal(block[n:], K[n:])
+
+
+@pytest.mark.parametrize(
+    "change", ["lanes.EXPANDS = False", "lanes.LANES = 8; lanes.EXPANDS = False"]
+)
+def test_compaction_on_lesser_processors(change, fresh_process):
+    code = (
+        f"import qpsvm.gram.lanes as lanes; {change}\n"
+        "import numpy as np; import tests.test_columns as t; rng = np.random.default_rng(1)\n"
+        "t.test_a_core_is_compacted_in_place(np.uint16, 150, rng)\n"
+        "t.test_a_core_is_compacted_in_place(np.float64, 31, rng)\n"
+        "print('right')"
+    )
+    assert fresh_process(code).strip() == "right"
+
+
+def test_compaction_without_the_compiler(fresh_process):
+    code = (
+        "import numpy as np; import tests.test_columns as t; rng = np.random.default_rng(1)\n"
+        "for kind in (np.uint16, np.float32): t.test_a_core_is_compacted_in_place(kind, 150, rng)\n"
+        "print('right')"
+    )
+    assert fresh_process(code, NUMBA_DISABLE_JIT="1").strip() == "right"

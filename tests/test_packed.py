@@ -36,15 +36,18 @@ def test_values_are_the_nearest_multiples(m, binary, rng):
     assert not out[2].any() and not out[:, m].any()
 
 
-@pytest.mark.parametrize("first, more", [(0, 3), (5, 150), (64, 64), (131, 97)])
+@pytest.mark.parametrize(
+    "first, more", [(0, 3), (5, 150), (64, 64), (131, 97), (150, 5), (33, 47), (190, 32)]
+)
 @pytest.mark.parametrize("held", [False, True])
-@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("bits", [16, 32, 64])
 def test_a_core_is_extended_and_compacted(first, more, held, bits, rng):
-    kernel = RBF(rng.standard_normal((300, 4)).astype(np.float32), 0.2)
+    kernel = RBF(rng.standard_normal((300, 4)), 0.2)
+    kernel = kernel if bits == 64 else kernel.narrow()
     store, core = ColumnStore(kernel, 1 << 24), rng.permutation(300)[: first + more]
     if held:
         store.ensure(core)
-    block = square(300, np.uint16 if bits == 16 else np.float32)
+    block = square(300, np.uint16 if bits == 16 else kernel.dtype)
     block[:] = 1
     assert block.ctypes.data % 64 == 0 and block.strides[0] % 128 == 64
     if first:
@@ -53,7 +56,8 @@ def test_a_core_is_extended_and_compacted(first, more, held, bits, rng):
     unit = UNIT if bits == 16 else 1.0
     exact = kernel.block(core, core, np.float64)
     n = len(core)
-    np.testing.assert_allclose(unit * block[:n, :n], exact, atol=0.52 * unit if unit < 1 else 1e-6)
+    error = {16: 0.52 * UNIT, 32: 1e-6, 64: 1e-14}[bits]
+    np.testing.assert_allclose(unit * block[:n, :n], exact, rtol=0, atol=error)
     np.testing.assert_array_equal(block[:first, first:n], block[first:n, :first].T)
     np.testing.assert_array_equal(unit * np.diag(block)[:n], 1.0)
     assert np.all(block[n:] == 1) and np.all(block[:, n:] == 1)

@@ -1,8 +1,9 @@
-"""Two things that numba's loops do not become, written in vectors: values in registers, turned squares.
+"""What numba's loops do not become, written in vectors: values in registers, turned squares, filled gaps.
 
 The compiler turns an inner loop into vector code, but it keeps no block of sums in registers over the
-loop around it, and moves the numbers of a transpose one by one. Here both are written out in vectors of
-LANES numbers of 32 bits, or half as many of 64; where registers are shorter the compiler splits them.
+loop around it, and moves the numbers of a transpose, or those into the gaps of a row, one by one. Here
+these are written out in vectors of LANES numbers of 32 bits, or half as many of 64; where registers are
+shorter the compiler splits them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 
 BYTES = WIDE and bool(binding.get_host_cpu_features().get("avx512vnni"))
 """Whether there is an instruction for products of bytes."""
+
+EXPANDS = WIDE and bool(binding.get_host_cpu_features().get("avx512vbmi2"))
+"""Whether there is an instruction that puts numbers, even of 16 bits, to marked places of a vector."""
 
 LANES = 16 if WIDE else 8
 """Numbers of 32 bits in a vector."""
@@ -269,6 +273,59 @@ def _plain_turn_square(points: Any, rows: Any, k: int, tile: Any, j: int) -> Non
     tile[k : k + part.shape[1], j : j + lanes] = part.T
 
 
+@intrinsic
+def _expand(context, row, gaps, j, spare, k, out):  # type: ignore[no-untyped-def]
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        row, gaps, spare, out = (
+            context.make_array(signature.args[n])(context, builder, arguments[n])
+            for n in (0, 1, 3, 5)
+        )
+        j, k, number = arguments[2], arguments[4], context.get_data_type(kind)
+        vector, flags = ir.VectorType(number, lanes), ir.VectorType(ir.IntType(8), lanes)
+        own, marks, to = (
+            builder.bitcast(builder.gep(array.data, [j]), t.as_pointer())
+            for array, t in ((row, vector), (gaps, flags), (out, vector))
+        )
+        own, marks = builder.load(own, align=kind.bitwidth // 8), builder.load(marks, align=1)
+        marks = builder.icmp_unsigned("!=", marks, ir.Constant(flags, [0] * lanes))
+        first = builder.gep(spare.data, [k])
+        function = ir.FunctionType(vector, [first.type, marks.type, vector])
+        name = f"llvm.masked.expandload.v{lanes}{_FLOATS.get(str(number), f'i{kind.bitwidth}')}"
+        load = cgutils.get_or_insert_function(builder.module, function, name)
+        builder.store(builder.call(load, [first, marks, own]), to, align=kind.bitwidth // 8)
+        taken = builder.ctpop(builder.bitcast(marks, ir.IntType(lanes)))
+        return builder.add(k, builder.zext(taken, k.type))
+
+    kind, lanes = row.dtype, _lanes(row.dtype)
+    return types.intp(row, gaps, types.intp, spare, types.intp, out), emit
+
+
+def _plain_expand(row: Any, gaps: Any, j: int, spare: Any, k: int, out: Any) -> int:
+    at = slice(j, j + LANES * 4 // row.itemsize)
+    end = k + int(np.count_nonzero(gaps[at]))
+    out[at] = row[at]
+    out[at][gaps[at]] = spare[k:end]
+    return end
+
+
+@intrinsic
+def _fetch(context, block, i, j):  # type: ignore[no-untyped-def]
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        block = context.make_array(signature.args[0])(context, builder, arguments[0])
+        at, word = _place(builder, block, arguments[1], arguments[2], ir.IntType(8)), ir.IntType(32)
+        function = ir.FunctionType(ir.VoidType(), [at.type, word, word, word])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [at.type], function)
+        to_read, second_level, of_data = word(0), word(2), word(1)
+        builder.call(prefetch, [at, to_read, second_level, of_data])
+        return context.get_dummy_value()
+
+    return types.void(block, types.intp, types.intp), emit
+
+
+def _plain_fetch(block: Any, i: int, j: int) -> None:
+    pass
+
+
 values: Any = _values
 """``values(few, i, tile, first, a, norm, factor, K)`` writes kernel values of GROUP rows of `few`, from i
 on, with a vector of points of the tile, from `first` on, to the same places of K, shape (GROUP,
@@ -280,8 +337,17 @@ turn_square: Any = _turn_square
 """``turn_square(points, rows, k, tile, j)`` writes as many numbers of as many points as a vector has,
 from number k and the point rows_j on, to the tile from (k, j) on. They are read as one vector a row."""
 
+expand: Any = _expand
+"""``expand(row, gaps, j, spare, k, out)`` copies a vector of numbers, from number j on, from `row` to
+`out`, with those of `spare` from k on in place of gaps; it returns the k that follows."""
+
+fetch: Any = _fetch
+"""``fetch(block, i, j)`` asks for the line of the cache with entry (i, j): processors foresee what is
+read along a row, but not the row after it."""
+
 if config.DISABLE_JIT:  # type: ignore[attr-defined]
     values, turn_square = _plain_values, _plain_turn_square
+    expand, fetch = _plain_expand, _plain_fetch
 
 
 LINE = 64

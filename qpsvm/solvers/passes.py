@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
 from qpsvm.gram.columns import Columns, ColumnStore
-from qpsvm.gram.lanes import LANES, LINE, turn_square
+from qpsvm.gram.lanes import EXPANDS, LANES, LINE, expand, fetch, turn_square
 from qpsvm.threads import spread
 
 CHUNK = 4096
@@ -18,13 +18,17 @@ KEPT = 1 << 23, 1 << 26
 """Least and most bytes of a core's matrix whose memory is kept for the next one, once in a process: to
 touch new memory costs more than the kernel values in it. Smaller pieces the allocator keeps."""
 
-PIECE = 1 << 19
-"""Entries below which a second thread is not worth waking."""
+PIECE = 1 << 18
+"""Entries of a piece; less than two are not worth waking a second thread."""
 
 
 def _pieces(n: int, width: int, step: int) -> list[tuple[int, int]]:
-    """Return (start, stop) of pieces of n rows of `width` entries; starts are multiples of step."""
-    size = -(-max(1, PIECE // max(1, width)) // step) * step
+    """Return (start, stop) of pieces of n rows of `width` entries; starts are multiples of step.
+
+    They are alike and their number is even, so that two threads end together.
+    """
+    count = 2 * -(-n * width // (2 * PIECE)) if n * width > 2 * PIECE else 1
+    size = max(1, -(-n // (count * step))) * step
     return [(start, min(start + size, n)) for start in range(0, n, size)]
 
 
@@ -180,23 +184,42 @@ def compact(block: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[np.int64]
     The last ones take the places of those that are not wanted: the others stay where they are.
     """
     n = int(np.count_nonzero(wanted))
-    holes, last = np.flatnonzero(~wanted[:n]), n + np.flatnonzero(wanted[n:])
-    order = np.arange(n)
+    gaps, last = ~wanted[:n], n + np.flatnonzero(wanted[n:])
+    order, holes = np.arange(n), np.flatnonzero(gaps)
     order[holes] = last
-    spread(lambda at: _compact(block, order, holes, last, *at), _pieces(n, 8 * len(last), 1))
+    pieces = _pieces(n, len(wanted), 1) if len(holes) else []
+    spread(lambda at: _compact(block, order, gaps, holes, last, *at), pieces)
     return order
 
 
 @njit(cache=True, nogil=True)
-def _compact(block: Any, order: Any, holes: Any, last: Any, start: int, stop: int) -> None:
-    n = len(order)
+def _compact(
+    block: Any, order: Any, gaps: Any, holes: Any, last: Any, start: int, stop: int
+) -> None:
+    """Copy the rows `order` to those from start to stop, with entries `last` in the gaps.
+
+    Almost every line of the cache has a gap, so that the matrix is read and written as a whole, which
+    takes the time: lines are asked for one row ahead, those that are written, too.
+    """
+    n, lanes = len(order), LANES * 4 // block.itemsize
+    even = n // lanes * lanes if EXPANDS else 0
+    spare = np.empty(len(last), block.dtype)
     for i in range(start, stop):
-        row, out = block[order[i]], block[i]
+        row, out, ahead = block[order[i]], block[i], order[min(i + 1, stop - 1)]
+        for j in range(even, last[-1], lanes):
+            fetch(block, ahead, j)
+        for k in range(len(last)):
+            spare[k] = row[last[k]]
+        filled = 0
+        for j in range(0, even, lanes):
+            fetch(block, ahead, j)
+            fetch(block, i + 1, j)
+            filled = expand(row, gaps, j, spare, filled, out)
         if order[i] != i:
-            for k in range(n):  # a slice would compile the message of a wrong length, for 2 s
-                out[k] = row[k]
-        for k in range(len(holes)):
-            out[holes[k]] = row[last[k]]
+            for j in range(even, n):  # a slice would compile the message of a wrong length, for 2 s
+                out[j] = row[j]
+        for k in range(filled, len(holes)):
+            out[holes[k]] = spare[k]
 
 
 @njit(cache=True, nogil=True)
@@ -216,20 +239,21 @@ def _gather(
 def _mirror(block: Any, places: Any, first: int, start: int, stop: int) -> None:
     """Copy the new rows into the new columns of the rows from start to stop, square by square.
 
-    Squares begin where lines of the cache do; what is left at the edges goes one by one.
+    Squares begin where lines of the cache do; those at the edges write some numbers once more.
     """
     n, lanes = len(places), LANES * 4 // block.itemsize
-    even = min(n, -(-first // lanes) * lanes)
-    end = even + (n - even) // lanes * lanes
-    for top in range(start, stop, lanes):
-        bottom, left = min(top + lanes, first), first
-        if bottom - top == lanes:
-            for j in range(even, end, lanes):
-                turn_square(block, places, top, block, j)
-            for i in range(top, bottom):
-                for j in range(first, even):
-                    block[i, j] = block[j, i]
-            left = end
-        for i in range(top, bottom):
-            for j in range(left, n):
+    if min(first, n - first) < lanes:
+        for i in range(start, stop):
+            for j in range(first, n):
                 block[i, j] = block[j, i]
+        return
+    even = -(-first // lanes) * lanes
+    for top in range(start, stop, lanes):
+        top = min(top, first - lanes)
+        turn_square(block, places, top, block, first)
+        for j in range(even, n - lanes, lanes):
+            for u in range(lanes):
+                fetch(block, j + u, top + lanes)
+                fetch(block, top + u, j + lanes)
+            turn_square(block, places, top, block, j)
+        turn_square(block, places, top, block, n - lanes)
