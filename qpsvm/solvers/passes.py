@@ -162,11 +162,11 @@ def extend(
     As multiples of the store's unit, if the block is of 16 bits.
     """
     first, own, slots = len(core) - len(new), store.diag[new], store.slot[new]
-    packs = block.dtype == np.uint16
+    places, packs = np.arange(len(core)), block.dtype == np.uint16
     own = (np.rint(own / store.unit) if packs else own).astype(block.dtype)
     if slots.min() < 0:
         store.write(new, core, block[first:])
-        block[np.arange(first, len(core)), np.arange(first, len(core))] = own
+        block[places[first:], places[first:]] = own
     else:
         kind = store.store.dtype.type  # to be cut to whole multiples, or as it is
         by, half = (kind(1.0 / store.unit), kind(0.5)) if packs else (kind(1.0), kind(0.0))
@@ -174,7 +174,6 @@ def extend(
             lambda at: _gather(block, store.store, slots, core, first, own, by, half, *at),
             _pieces(len(slots), len(core), 1),
         )
-    places = np.arange(len(core))
     spread(lambda at: _mirror(block, places, first, *at), _pieces(first, len(slots), LINE))
 
 
