@@ -195,11 +195,14 @@ class QP(Form):
         domain, g = self.domain, product + self.linear
         if isinstance(domain, HINGE) and not domain.bounded:  # `feasible` moves x
             return None
-        found = domain.reached(g, domain.separable_gap(x, g, self.gram.ridge)[1], known)
+        found = domain.reached(g, domain.multipliers(x, g, self.gram.ridge), known)
         if found is None:
             return None
         if isinstance(domain, HINGE):  # those that may set the least margin, if there is any
-            least, bias = domain.cone_multiplier(np.where(known, product, np.inf))
+            some = np.flatnonzero(known)
+            if not len(some):
+                return None
+            least, bias = domain.take(some).cone_multiplier(product[some])
             if least > 0.0:
                 found |= domain.reached(product - least, np.array([bias]), known)
         return found | (x != 0)

@@ -95,6 +95,12 @@ class Domain(ABC):
         belong to the equality constraints of the set, shape (n_equalities,).
         """
 
+    def multipliers(
+        self, x: NDArray[np.float64], g: NDArray[np.float64], d: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the multipliers of `separable_gap` alone."""
+        return self.separable_gap(x, g, d)[1]
+
     def reached(
         self,
         g: NDArray[np.float64],

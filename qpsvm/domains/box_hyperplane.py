@@ -119,6 +119,12 @@ class BoxHyperplane(Domain):
         slack += g
         return slack_gap(x, self.upper, slack, support), np.array([b])
 
+    def multipliers(
+        self, x: NDArray[np.float64], g: NDArray[np.float64], d: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return b alone."""
+        return np.array([self.best_multiplier(g)])
+
     def reached(
         self,
         g: NDArray[np.float64],
@@ -152,7 +158,7 @@ class BoxHyperplane(Domain):
         def excess(t: float) -> float:
             return float(self.y @ at(t))
 
-        clipped = at(0.0)
+        clipped = np.clip(x, 0.0, self.upper)
         if abs(self.y @ clipped) <= 4 * np.finfo(float).eps * float(np.sum(np.abs(x))):
             return clipped
         finite = self.upper[np.isfinite(self.upper)]
@@ -187,8 +193,8 @@ def nth_smallest(values: NDArray[np.float64], n: int) -> float:
         high = some[middle + width] if middle + width < len(some) else np.inf
         before = int(np.count_nonzero(values < low))
         left = values[np.flatnonzero((values >= low) & (values <= high))]
-        if before < n <= before + len(left) and len(left) < len(values):
-            return nth_smallest(left, n - before)
+        if before < n <= before + len(left) and (low == high or len(left) < len(values)):
+            return float(low) if low == high else nth_smallest(left, n - before)
     return float(np.partition(values, n - 1)[n - 1])
 
 

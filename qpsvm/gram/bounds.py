@@ -60,8 +60,18 @@ def relative_error(square: Vector, k: float, u: float, far: float) -> tuple[Vect
     b is a middle value of some s - 1. For columns of points so far out that a_j is beyond 1/16 the bound
     is of no use: 0. The least value, 2^-125, comes on top.
     """
-    a = (k + 8.0 * u) * square + 4.0 * far * np.sqrt(square) + 2.0 * far * far
-    s, t = np.expm1(np.minimum(a + 9.0 * u, 100.0)), np.expm1(np.minimum(a, 1.0))  # less 1
+    a = (k + 8.0 * u) * square
+    if far:
+        a += 4.0 * far * np.sqrt(square) + 2.0 * far * far
+    useless = a > 1 / 16
+    t = np.expm1(np.minimum(a, 100.0, out=a), out=a)  # less 1
+    s = (1.0 + t) * np.expm1(9.0 * u)
+    s += t
     b = float(np.median(s[:: 1 + len(s) // SAMPLE]))
-    rows, columns = (1.0 + s) * np.maximum(s, b), (1.0 + t) * (1.0 + t + t / b)
-    return rows, np.where(a <= 1 / 16, columns, 0.0)
+    rows = np.maximum(s, b)
+    rows *= 1.0 + s
+    columns = (1.0 + 1.0 / b) * t
+    columns += 1.0
+    columns *= 1.0 + t
+    columns[useless] = 0.0
+    return rows, columns

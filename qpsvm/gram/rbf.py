@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.base import Gram, slices
+from qpsvm.gram.base import Gram
 from qpsvm.gram.bounds import column_error, exponent_error, relative_error
 from qpsvm.gram.columns import UNIT
 from qpsvm.gram.grid import Grid, near_grid, suits
@@ -26,13 +26,10 @@ from qpsvm.gram.points import (
     settle_gamma,
     squared_norms,
 )
-from qpsvm.gram.units import Bits, Unit, unit_of
+from qpsvm.gram.units import Bits, Unit, norms_of, unit_of
 
 DENSE_ENTRIES = 1 << 26
 """Most coordinates that are held twice for it: 256 MB in float32."""
-
-ROWS = 1024
-"""Points converted at a time, in cache."""
 
 LONG, NARROW = 1 << 18, 16
 """So many points of at most so many features are moved into an array that lies feature by feature.
@@ -109,10 +106,7 @@ class RBF(PointGram):
     @cached_property
     def _norms(self) -> NDArray[np.float64]:
         """Squared norms of the points that are multiplied, shape (m,)."""
-        if self._unit is not None:
-            return self._unit.norms
-        pieces = (self._moved(at, self.dtype) for at in slices(self.m, ROWS))
-        return np.concatenate([squared_norms(p.astype(np.float64, copy=False)) for p in pieces])
+        return norms_of(self._points) if self._unit is None else self._unit.norms
 
     @property
     def error(self) -> float:

@@ -99,7 +99,7 @@ class Unit(NamedTuple):
         if _convert(values, self.size, whole) is None:
             return None
         points = _like(X, whole)
-        return points if np.max(_norms(points), initial=0.0) <= EXACT else None
+        return points if np.max(norms_of(points), initial=0.0) <= EXACT else None
 
     def take(self, rows: Any) -> Unit:
         """Return the unit of the points `rows`."""
@@ -123,7 +123,9 @@ def unit_of(X: Any) -> Unit | None:
 
 def _unit_of_grid(X: Any, size: float) -> Unit | None:
     """Return the unit if it is of this size, and multiples fit into bytes."""
-    if sp.issparse(X) or not suits(*X.shape) or _in_bytes(X[:GLANCE], size) is None:
+    if sp.issparse(X) or not suits(*X.shape):
+        return None
+    if _convert(X[:GLANCE], size, np.empty((GLANCE, X.shape[1]), np.uint8)) is None:
         return None
     found = _in_bytes(X, size)
     return None if found is None else Unit(size, found[1], found[0], found[0].squared_norms())
@@ -160,7 +162,7 @@ def _unit(X: Any, size: float) -> Unit | None:
     if None in found:
         return None
     points = _like(X, whole)
-    norms = _norms(points)
+    norms = norms_of(points)
     return Unit(size, any(found), points, norms) if np.max(norms) <= EXACT else None
 
 
@@ -233,8 +235,10 @@ def _like(X: Any, values: NDArray[np.float32]) -> Any:
     return sp.csr_matrix((values, X.indices, X.indptr), X.shape) if sp.issparse(X) else values
 
 
-def _norms(points: Any) -> NDArray[np.float64]:
-    """Return the squared norms of points in float32, summed in float64."""
+def norms_of(points: Any) -> NDArray[np.float64]:
+    """Return the squared norms of points, summed in float64; many are shared out among threads."""
+    if isinstance(points, (Bits, Grid)):
+        return points.squared_norms()
     if sp.issparse(points):
         squares = np.square(points.data, dtype=np.float64)
         square = sp.csr_matrix((squares, points.indices, points.indptr), points.shape)

@@ -39,11 +39,13 @@ class CoreState:
     extremes: Any = None  # least s that can grow and greatest that can shrink, where known
     unit: float = field(init=False)  # below 1 where the block holds 16 bits
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
+    turn: NDArray[np.float64] = field(init=False)  # what takes sums of columns of K to those of z G
     drift: Drift = field(init=False)  # what `product` may have lost since it was set
 
     def __post_init__(self) -> None:
         """Start with an empty core."""
-        store = self.pair.problem.store
+        store, gram = self.pair.problem.store, self.pair.problem.gram
+        self.turn = self.pair.z * gram.sign * gram.scale
         self.unit = 1.0 if store is None else store.unit
         self.inside = np.zeros(len(self.pair.x), bool)
         self.settle(self.pair.problem.entry_roundoff(self.x))
@@ -51,7 +53,7 @@ class CoreState:
     def settle(self, error: float | NDArray[np.float64]) -> None:
         """Note a bound on the error of the product that was just set."""
         self.extremes = None
-        self.drift = Drift(np.full(len(self.x), error))
+        self.drift = Drift(error, np.zeros(len(self.x)))
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -204,9 +206,7 @@ def _follow(
         total[:] = gram.shift * float(np.sum(weights))
         state.drift.note(store, moved[once], weights, held=False)
         store.add(moved[once], weights, total, size=state.drift.size)
-        total *= pair.z
-        total *= gram.sign
-        total *= gram.scale
+        total *= state.turn
         pair.s += total
     rested, moved, change = moved[resting], moved[~once], change[~once]
     factors = store.relative_error

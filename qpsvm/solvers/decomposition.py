@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from math import isqrt
 from typing import ClassVar, Self
 
 import numpy as np
@@ -56,6 +57,9 @@ violation, unless its gap is below the third of what is asked for."""
 WIDE = 2000
 """Coordinates of a core whose rows lie far from the processor: before the many steps of a last core those
 leave that no pair wants by then."""
+
+SPARSE, SAMPLE = 4, 2048
+"""Violators, for each one that enters, from which a sample tells most of the others off, and its size."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ class Decomposition(OnCore):
             enter(problem, state, _worst(pair, among, low + bar, high - bar, size))
         if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
             return Reply(0, Stop.STALLED)
-        noise = 4.0 * EPS * max(float(np.max(pair.s)), -float(np.min(pair.s)))
+        noise = 4.0 * EPS * float(np.max(np.abs(pair.s[state.core])))
         spread, least, goal, shed = max(self.inner_tol * violation, noise), np.inf, 0.0, None
         if len(state.core) - before < SETTLED * len(state.core):
             least = max(SHARPEST * violation, noise)
@@ -198,22 +202,35 @@ def _worst(
     side has few, the other has more. On a simplex nothing of weight zero can shrink.
     """
     chosen = np.zeros(len(among), bool)
-    if not among.any():
-        return np.flatnonzero(chosen)
     share = -(-size // len(low))
     for g in range(len(low)):
-        up = np.flatnonzero(among & (pair.s + pair.grow[g] < high[g]))
-        down = np.flatnonzero(among & (pair.s - pair.shrink[g] > low[g]))
-        chosen[up[_smallest(pair.s[up], max(share // 2, share - len(down)))]] = True
-        chosen[down[_smallest(-pair.s[down], max(share // 2, share - len(up)))]] = True
+        up = among & (pair.grow[g] == 0) & (pair.s < high[g])
+        down = among & (pair.shrink[g] == 0) & (pair.s > low[g])
+        n_up, n_down = int(np.count_nonzero(up)), int(np.count_nonzero(down))
+        chosen[_smallest(pair.s, up, n_up, max(share // 2, share - n_down))] = True
+        chosen[_smallest(-pair.s, down, n_down, max(share // 2, share - n_up))] = True
     return np.flatnonzero(chosen)
 
 
-def _smallest(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:
-    """Return the indices of the `count` smallest values, or of all if there are fewer."""
-    if len(values) <= count:
-        return np.arange(len(values))
-    return np.argpartition(values, count - 1)[:count]
+def _smallest(
+    values: NDArray[np.float64], among: NDArray[np.bool_], n: int, count: int
+) -> NDArray[np.int64]:
+    """Return the indices of the `count` smallest of n values, or of all if there are fewer.
+
+    Of many, a sample says which may be among them: only these are gathered.
+    """
+    if n > max(SPARSE * count, SAMPLE):
+        step = -(-len(values) // SAMPLE)
+        some = values[::step][among[::step]]
+        at = count * len(some) // n
+        at += 4 * isqrt(at) + 8
+        if at < len(some):
+            few = among & (values <= np.partition(some, at)[at])
+            among = few if np.count_nonzero(few) >= count else among
+    left = np.flatnonzero(among)
+    if n <= count:
+        return left
+    return left[np.argpartition(values[left], count - 1)[:count]]
 
 
 def _leave(

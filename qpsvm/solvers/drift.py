@@ -8,7 +8,7 @@ up by the sizes of the moves as well, in the sweep that sums them up by the move
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +26,12 @@ Vector = NDArray[np.float64]
 class Drift:
     """How far the weights have moved since the product was set, and by what columns it followed."""
 
-    error: Vector  # bound on the error of the product when it was set
+    error: float | Vector  # bound on the error of the product when it was set
+    size: Vector  # |K| times sizes of moves and the factors of their columns
     moved: float = 0.0  # sum of the sizes of all moves since ...
     apart: float = 0.0  # ... the part of it that is not in `size` ...
     passed: float = 0.0  # ... and the part whose columns were not held
     n_passes: int = 0  # passes over columns that the moves took
-    size: Vector = field(init=False)  # |K| times sizes of moves and the factors of their columns
-
-    def __post_init__(self) -> None:
-        """Start with no move."""
-        self.size = np.zeros_like(self.error)
 
     def note(
         self, store: ColumnStore, indices: NDArray[np.int64], moves: Vector, held: bool
@@ -65,9 +61,14 @@ class Drift:
         size += (problem.scale + float(np.max(gram.ridge))) * weight
         error = self.moved * entry + self.passed * store.sum_error
         if known is not None:
-            size_too = SIZES * self.size
-            sums = store.sum_error * (size_too + self.apart)
-            weighed = known[0] * size_too + self.apart * entry + sums
-            error = np.minimum(error, weighed + 2.0 * gram.kernel.error * self.moved)
+            weighed = known[0] + store.sum_error
+            weighed *= self.size
+            weighed *= SIZES
+            if self.apart:
+                weighed += self.apart * (entry + store.sum_error)
+            weighed += 2.0 * gram.kernel.error * self.moved
+            error = np.minimum(error, weighed, out=weighed)
         rounding = (problem.m + 16) * problem.scale * self.moved + 8 * (self.n_passes + 1) * size
-        return Held(x.copy(), product, self.error + gram.scale * error + EPS * rounding)
+        error *= gram.scale
+        error += self.error + EPS * rounding
+        return Held(x.copy(), product, error)

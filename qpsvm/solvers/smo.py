@@ -138,11 +138,12 @@ class PairState:
         self.s += c
         self.s *= self.z
         self.reading = None
-        up, full, some = self.z > 0, self.x >= self.upper, self.x > 0
+        up, room, some = self.z > 0, self.x < self.upper, self.x > 0
+        grows, shrinks = (up & room) | (~up & some), (up & some) | (~up & room)
         for g in range(len(self.grow)):
             mine = self.group == g
-            self.grow[g] = np.where(mine & np.where(up, ~full, some), 0.0, np.inf)
-            self.shrink[g] = np.where(mine & np.where(up, some, ~full), 0.0, np.inf)
+            self.grow[g] = np.where(mine & grows, 0.0, np.inf)
+            self.shrink[g] = np.where(mine & shrinks, 0.0, np.inf)
 
     @property
     def product(self) -> NDArray[np.float64]:
