@@ -135,7 +135,8 @@ def test_bounds_of_columns_near_a_grid(rng, gamma):
         out = np.zeros((len(some), gram.m), np.float32)
         gram.fill(some, out, np.arange(len(some)))
         exact = np.exp(-gamma * cdist(points[some], points, "sqeuclidean"))
-        error, (r, c) = np.abs(out - exact), gram.relative_error
+        error, known = np.abs(out - exact), gram.relative_error
+        r, c = known.rows(), known.columns(np.arange(gram.m))
         assert np.all(error <= gram.column_error)
         assert np.all((error <= c[some][:, None] * r * out + 2.0**-125)[c[some] > 0])
     assert np.max(narrow.column_error) < 3e-5

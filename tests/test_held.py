@@ -54,6 +54,14 @@ def points(kind, d, rng):
     return X.astype(np.float32) if kind == "float32" else X
 
 
+def factors_of(gram):
+    """Return what bounds errors relative to values, for all rows and all columns."""
+    known = gram.relative_error
+    factors = known.columns(np.arange(gram.m))
+    assert np.array_equal(factors > 0, known.of_use(np.arange(gram.m)))
+    return known.rows(), factors
+
+
 def truth(X, columns):
     """Return squared distances by differences, in more digits than float64 where they are few."""
     X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
@@ -98,7 +106,7 @@ def test_no_entry_of_a_column_is_off_by_more_than_its_bound(rng, kind, d, rate):
             assert np.all(np.abs(K - exact[: len(few)]) <= bound + slack)
             evaluated.append(K[:3])
         if kernel.relative_error is not None:
-            rows, factors = kernel.relative_error
+            rows, factors = factors_of(kernel)
             relative = rows * factors[columns[:3], None]
             for K in evaluated:
                 for other in (*evaluated, exact[:3]):
@@ -108,7 +116,7 @@ def test_no_entry_of_a_column_is_off_by_more_than_its_bound(rng, kind, d, rate):
         assert gram.narrow().dtype == np.float32 and np.max(gram.narrow().column_error) > 1e-3
     if kind == "normal" and rate == 1.0:  # of use: not much above what rounding does
         assert np.max(gram.narrow().column_error) < 1e-6 * (d + 30)
-        rows, factors = gram.narrow().relative_error
+        rows, factors = factors_of(gram.narrow())
         assert np.median(rows) * np.max(factors) < 1e-6 * (d + 30)
 
 
@@ -121,7 +129,7 @@ def test_sums_of_columns_are_off_by_no_more_than_the_sizes_that_come_along(rng, 
     columns = rng.permutation(M)[:COLUMNS]
     weights = rng.standard_normal(COLUMNS) * 10.0 ** rng.uniform(-6, 0, COLUMNS)
     exact = np.exp(-kernel.gamma * truth(kernel.X, columns))
-    rows, factors = kernel.relative_error
+    rows, factors = factors_of(kernel)
     known = factors[columns] > 0
     sizes = (np.abs(weights) * factors[columns]) @ exact
     off = 1 + rows * np.max(factors)  # sizes are of entries as they were evaluated

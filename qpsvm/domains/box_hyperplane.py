@@ -68,9 +68,10 @@ class BoxHyperplane(Domain):
         its slope by upper_i. The answer is the first breakpoint after which the slope is >= 0.
         """
         breakpoints = self.y * g
-        np.negative(breakpoints, out=breakpoints)
         if self._uniform:  # the n-th smallest, n the number of y = +1: no sort is needed
-            return nth_smallest(breakpoints, max(1, len(self.classes[0])))
+            n = max(1, len(self.classes[0]))
+            return -nth_smallest(breakpoints, len(breakpoints) + 1 - n)
+        np.negative(breakpoints, out=breakpoints)
         upper, below = self.upper, -self.positive
         total = below + self.total
         enough = -1e-12 * total if total > 0 else total
@@ -191,10 +192,13 @@ def nth_smallest(values: NDArray[np.float64], n: int) -> float:
         middle, width = n * len(some) // len(values), len(some) // 16
         low = some[max(0, middle - width)] if middle > width else -np.inf
         high = some[middle + width] if middle + width < len(some) else np.inf
-        before = int(np.count_nonzero(values < low))
-        left = values[np.flatnonzero((values >= low) & (values <= high))]
-        if before < n <= before + len(left) and (low == high or len(left) < len(values)):
-            return float(low) if low == high else nth_smallest(left, n - before)
+        inside = (values >= low) & (values <= high)
+        before, left = int(np.count_nonzero(values < low)), int(np.count_nonzero(inside))
+        if before < n <= before + left:
+            if low == high:
+                return float(low)
+            if left < len(values):
+                return nth_smallest(values[np.flatnonzero(inside)], n - before)
     return float(np.partition(values, n - 1)[n - 1])
 
 

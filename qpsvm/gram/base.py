@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.gram.bounds import RelativeError
 from qpsvm.gram.columns import ColumnStore
 
 BLOCK_ENTRIES = 1 << 21
@@ -97,7 +98,7 @@ class Gram(ABC):
             K = self.block(columns[at])
             out += weights[at] @ K
             if known is not None:
-                size += (np.abs(weights[at]) * known[1][columns[at]]) @ K
+                size += (np.abs(weights[at]) * known.columns(columns[at])) @ K
 
     @property
     def sum_error(self) -> float:
@@ -152,8 +153,8 @@ class Gram(ABC):
         return None
 
     @property
-    def relative_error(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Bound on the error of an entry relative to it: factors for rows and for columns, shape (m,).
+    def relative_error(self) -> RelativeError | None:
+        """Bound on the error of an entry relative to it: factors for rows and for columns.
 
         An entry of a held column is off by at most their product times the entry, as it is or as it is
         evaluated again; the factor of a column is 0 where this is not known. None where it is known of

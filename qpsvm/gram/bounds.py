@@ -13,11 +13,18 @@ r by 2 far, and the kernel, whose slope is at most sqrt(2 / e), by 1.72 far; and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 SAMPLE = 1024
 """Points that a middle value is taken of."""
+
+MOST = 1 / 16
+"""Exponent's error from which a bound relative to values is of no use."""
 
 Vector = NDArray[np.float64]
 
@@ -47,8 +54,9 @@ def column_error(square: Vector, k: float, u: float, far: float) -> Vector:
     return np.minimum(error, 1.0)
 
 
-def relative_error(square: Vector, k: float, u: float, far: float) -> tuple[Vector, Vector]:
-    """Return factors r_i, c_j: a value is off by at most r_i c_j times another evaluation of it.
+@dataclass(frozen=True, eq=False)
+class RelativeError:
+    """Factors r_i, c_j: a value is off by at most r_i c_j times another evaluation of it.
 
     As E <= 2 (q_i^2 + q_j^2) and r <= q_i + q_j, the exponent of a value is off by at most a_i + a_j for
     a = (k + 8u) q^2 + 4 far q + 2 far^2, and its exponential by 8u of itself. So values v, w of
@@ -59,19 +67,47 @@ def relative_error(square: Vector, k: float, u: float, far: float) -> tuple[Vect
 
     b is a middle value of some s - 1. For columns of points so far out that a_j is beyond 1/16 the bound
     is of no use: 0. The least value, 2^-125, comes on top.
+
+    Columns are asked for a few at a time, and rows once at the end: so they are evaluated then.
     """
-    a = (k + 8.0 * u) * square
-    if far:
-        a += 4.0 * far * np.sqrt(square) + 2.0 * far * far
-    useless = a > 1 / 16
-    t = np.expm1(np.minimum(a, 100.0, out=a), out=a)  # less 1
-    s = (1.0 + t) * np.expm1(9.0 * u)
-    s += t
-    b = float(np.median(s[:: 1 + len(s) // SAMPLE]))
-    rows = np.maximum(s, b)
-    rows *= 1.0 + s
-    columns = (1.0 + 1.0 / b) * t
-    columns += 1.0
-    columns *= 1.0 + t
-    columns[useless] = 0.0
-    return rows, columns
+
+    norms: Vector  # q^2 / gamma
+    gamma: float
+    k: float
+    u: float
+    far: float
+
+    def rows(self) -> Vector:
+        """Return r, shape (m,)."""
+        s = self._less_one(slice(None))
+        r = np.maximum(s, self._middle)
+        s += 1.0
+        r *= s
+        return r
+
+    def columns(self, indices: NDArray[np.int64]) -> Vector:
+        """Return c_j of some columns."""
+        a = self._exponents(indices)
+        t = np.expm1(np.minimum(a, 1.0))  # less 1
+        return np.where(a <= MOST, (1.0 + t) * (1.0 + t + t / self._middle), 0.0)
+
+    def of_use(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return for which columns c_j is not 0."""
+        return np.asarray(self._exponents(indices) <= MOST)
+
+    @cached_property
+    def _middle(self) -> float:
+        """The b of the bound."""
+        return float(np.median(self._less_one(slice(None, None, 1 + len(self.norms) // SAMPLE))))
+
+    def _exponents(self, some: Any) -> Vector:
+        """Return a."""
+        square = self.gamma * self.norms[some]
+        a = (self.k + 8.0 * self.u) * square
+        return a if not self.far else a + 4.0 * self.far * np.sqrt(square) + 2.0 * self.far**2
+
+    def _less_one(self, some: Any) -> Vector:
+        """Return s - 1."""
+        a = self._exponents(some)
+        a += 9.0 * self.u
+        return np.expm1(np.minimum(a, 100.0, out=a), out=a)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_number
 from qpsvm.gram.base import Gram
+from qpsvm.gram.bounds import RelativeError
 from qpsvm.gram.columns import ColumnStore
 
 _PRIVATE = ("_stores", "_reduced", "_lock")
@@ -113,7 +114,7 @@ class Cached(Gram):
         return self.gram.column_error
 
     @property
-    def relative_error(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    def relative_error(self) -> RelativeError | None:
         """Return that of the Gram behind."""
         return self.gram.relative_error
 

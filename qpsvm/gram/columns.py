@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from qpsvm.errors import InputError
 
 if TYPE_CHECKING:
     from qpsvm.gram.base import Gram
+    from qpsvm.gram.bounds import RelativeError
 
 log = logging.getLogger("qpsvm")
 
@@ -112,8 +112,8 @@ class ColumnStore:
         """Bound on the error of an entry of a column, for each row, shape (m,); None if unknown."""
         return self._gram.column_error
 
-    @cached_property
-    def relative_error(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    @property
+    def relative_error(self) -> RelativeError | None:
         """Factors for rows and columns that bound the error relative to the entry; None if unknown."""
         return self._gram.relative_error
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram
-from qpsvm.gram.bounds import column_error, exponent_error, relative_error
+from qpsvm.gram.bounds import RelativeError, column_error, exponent_error
 from qpsvm.gram.columns import UNIT
 from qpsvm.gram.grid import Grid, near_grid, suits
 from qpsvm.gram.points import (
@@ -137,8 +137,8 @@ class RBF(PointGram):
         return error + 2.0 * self.error
 
     @cached_property
-    def relative_error(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Return factors r_i, c_j: a value is off by at most r_i c_j times another evaluation of it.
+    def relative_error(self) -> RelativeError | None:
+        """Return factors by which a value may be off relative to another evaluation of it.
 
         What float64 loses of the points comes on top, and 2^-125, the least value.
         """
@@ -146,7 +146,7 @@ class RBF(PointGram):
         if self.dtype == np.float64 or k is None:
             return None
         norms = self._points.spread() if isinstance(self._points, Grid) else self._norms
-        return relative_error(self._rate * norms, k, self._roundoff, self._far)
+        return RelativeError(norms, self._rate, k, self._roundoff, self._far)
 
     @property
     def _roundoff(self) -> float:
@@ -274,7 +274,7 @@ class RBF(PointGram):
         sides = self._points, self._terms, self._rate, columns
         if known is None:
             return add(*sides, [weights], out)
-        add(*sides, [weights, np.abs(weights) * known[1][columns]], out, size)
+        add(*sides, [weights, np.abs(weights) * known.columns(columns)], out, size)
 
     @property
     def sum_error(self) -> float:
@@ -341,7 +341,7 @@ class RBF(PointGram):
             return self
         if "_farthest" not in vars(self):  # here is nearly known which point it is
             far = np.flatnonzero(other._norms >= (1.0 - 2.0**-21) * np.max(other._norms))
-            norms = squared_norms(self._moved(far, np.float64))
+            norms = norms_of(self._moved(far, np.float64))
             self._set(_farthest=float(np.max(norms)))
         return other
 

@@ -39,13 +39,11 @@ class CoreState:
     extremes: Any = None  # least s that can grow and greatest that can shrink, where known
     unit: float = field(init=False)  # below 1 where the block holds 16 bits
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
-    turn: NDArray[np.float64] = field(init=False)  # what takes sums of columns of K to those of z G
     drift: Drift = field(init=False)  # what `product` may have lost since it was set
 
     def __post_init__(self) -> None:
         """Start with an empty core."""
-        store, gram = self.pair.problem.store, self.pair.problem.gram
-        self.turn = self.pair.z * gram.sign * gram.scale
+        store = self.pair.problem.store
         self.unit = 1.0 if store is None else store.unit
         self.inside = np.zeros(len(self.pair.x), bool)
         self.settle(self.pair.problem.entry_roundoff(self.x))
@@ -206,14 +204,17 @@ def _follow(
         total[:] = gram.shift * float(np.sum(weights))
         state.drift.note(store, moved[once], weights, held=False)
         store.add(moved[once], weights, total, size=state.drift.size)
-        total *= state.turn
+        total *= pair.z
+        total *= gram.sign
+        if gram.scale != 1.0:
+            total *= gram.scale
         pair.s += total
     rested, moved, change = moved[resting], moved[~once], change[~once]
     factors = store.relative_error
     for at in slices(len(moved), store.n_slots):  # none where all were read and not held
         store.ensure(moved[at])
         state.drift.note(store, moved[at], change[at], held=True)
-        sizes = () if factors is None else (factors[1][moved[at]], state.drift.size)
+        sizes = () if factors is None else (factors.columns(moved[at]), state.drift.size)
         accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s, *sizes)
     store.release(rested)
 

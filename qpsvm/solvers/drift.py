@@ -42,7 +42,7 @@ class Drift:
         self.n_passes += 1
         self.passed += 0.0 if held else total
         known = store.relative_error
-        self.apart += total if known is None else float(np.sum(moves[known[1][indices] == 0.0]))
+        self.apart += total if known is None else float(np.sum(moves[~known.of_use(indices)]))
 
     def held(self, problem: QP, x: Vector, product: Vector) -> Held | None:
         """Return the product with a bound on the error of each entry, where the columns have one.
@@ -61,7 +61,8 @@ class Drift:
         size += (problem.scale + float(np.max(gram.ridge))) * weight
         error = self.moved * entry + self.passed * store.sum_error
         if known is not None:
-            weighed = known[0] + store.sum_error
+            weighed = known.rows()
+            weighed += store.sum_error
             weighed *= self.size
             weighed *= SIZES
             if self.apart:
