@@ -67,11 +67,14 @@ class BoxHyperplane(Domain):
         The function is convex and piecewise linear with breakpoints -y_i g_i; passing one raises
         its slope by upper_i. The answer is the first breakpoint after which the slope is >= 0.
         """
-        breakpoints = self.y * g
-        if self._uniform:  # the n-th smallest, n the number of y = +1: no sort is needed
+        return self._multiplier(self.y * g)
+
+    def _multiplier(self, signed: NDArray[np.float64]) -> float:
+        """Return it, given y_i g_i."""
+        if self._uniform:  # the n-th greatest, n the number of y = +1: no sort is needed
             n = max(1, len(self.classes[0]))
-            return -nth_smallest(breakpoints, len(breakpoints) + 1 - n)
-        np.negative(breakpoints, out=breakpoints)
+            return -nth_smallest(signed, len(signed) + 1 - n)
+        breakpoints = -signed
         upper, below = self.upper, -self.positive
         total = below + self.total
         enough = -1e-12 * total if total > 0 else total
@@ -115,9 +118,10 @@ class BoxHyperplane(Domain):
         support: NDArray[np.int64] | None = None,
     ) -> tuple[float, NDArray[np.float64]]:
         """Return sum (upper - x) max(0, -s) + x max(0, s), s = g + b y, and b, for d = 0."""
-        b = self.best_multiplier(g)
-        slack = b * self.y
-        slack += g
+        slack = self.y * g
+        b = self._multiplier(slack)
+        slack += b
+        slack *= self.y  # exact: y is -1 or +1
         return slack_gap(x, self.upper, slack, support), np.array([b])
 
     def multipliers(
@@ -192,8 +196,9 @@ def nth_smallest(values: NDArray[np.float64], n: int) -> float:
         middle, width = n * len(some) // len(values), len(some) // 16
         low = some[max(0, middle - width)] if middle > width else -np.inf
         high = some[middle + width] if middle + width < len(some) else np.inf
-        inside = (values >= low) & (values <= high)
-        before, left = int(np.count_nonzero(values < low)), int(np.count_nonzero(inside))
+        below, inside = values < low, values <= high
+        inside ^= below
+        before, left = int(np.count_nonzero(below)), int(np.count_nonzero(inside))
         if before < n <= before + left:
             if low == high:
                 return float(low)

@@ -44,6 +44,11 @@ class SignedGram:
         return self.scale * self.kernel.error
 
     @cached_property
+    def ridged(self) -> bool:
+        """Whether there is a ridge."""
+        return bool(self.ridge.any())
+
+    @cached_property
     def plain(self) -> bool:
         """Whether every sign is +1."""
         return bool(np.all(self.sign > 0))

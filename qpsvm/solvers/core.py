@@ -134,13 +134,14 @@ def solve_core(
     left = _solve(problem, state, spread, least, goal)
     pair.s[core] = s
     change = pair.x[core] - begun
-    changed = np.flatnonzero(change)
+    changed = np.flatnonzero(change != 0)
     state.drift.moved += float(np.sum(np.abs(change)))
     _follow(problem, state, core[changed], change[changed])
     pair.s[core] += pair.z[core] * ridge[core] * change
     if state.unit < 1.0:
         now = state.core
-        low, high = extremes(pair.s[now], pair.grow[:, now], pair.shrink[:, now])
+        moves = pair.grow.take(now, axis=1), pair.shrink.take(now, axis=1)
+        low, high = extremes(pair.s[now], *moves)
         state.coarse = bool(np.max(high - low) > FAR_OFF * max(left, ENOUGH * spread))
     return len(changed) > 0
 
@@ -163,7 +164,7 @@ def _solve(
     own = gram.scale * (store.diag[core] + gram.shift) + ridge
     side = (z * gram.sign[core]).astype(store.store.dtype)
     numbers = own, side, ridge, z, pair.upper[core], float(gram.shift), float(gram.scale)
-    moves = np.ascontiguousarray(pair.grow[:, core]), np.ascontiguousarray(pair.shrink[:, core])
+    moves = pair.grow.take(core, axis=1), pair.shrink.take(core, axis=1)
     limits: Any = (_inner_steps(len(core)), spread, least, goal)
     begun, blurred = x.copy(), True
     while blurred:
@@ -177,7 +178,9 @@ def _solve(
         s = pair.s[core]
         solve_inner(inner, x, begun, s, *moves, 0, *limits[1:])  # no steps
         pair.s[core] = s
-    pair.x[core], pair.grow[:, core], pair.shrink[:, core] = x, *moves
+    pair.x[core] = x
+    for g in range(len(pair.grow)):  # one after the other: half the time
+        pair.grow[g][core], pair.shrink[g][core] = moves[0][g], moves[1][g]
     return float(left)
 
 

@@ -252,14 +252,14 @@ def _leave(
         return
     s = pair.s[core]
     margin = MARGIN * float(np.max(high - low))
-    low, high = extremes(s, pair.grow[:, core], pair.shrink[:, core])
+    grow, shrink = pair.grow.take(core, axis=1), pair.shrink.take(core, axis=1)
+    low, high = extremes(s, grow, shrink)
     low, high = low - margin, high + margin
     gain = np.full(len(core), -np.inf)
     free = np.zeros(len(core), bool)
     for g in range(len(low)):
-        up, down = pair.grow[g, core], pair.shrink[g, core]
-        free |= (up == 0) & (down == 0)
-        gain = np.maximum(gain, np.maximum(high[g] - s - up, s - down - low[g]))
+        free |= (grow[g] == 0) & (shrink[g] == 0)
+        gain = np.maximum(gain, np.maximum(high[g] - s - grow[g], s - shrink[g] - low[g]))
     wanted = free | (gain > 0)
     idle = core[~wanted]
     if np.count_nonzero(wanted) > largest:

@@ -154,8 +154,9 @@ class PairState:
         else:
             np.multiply(self.z, self.s, out=product)
             product -= self.problem.linear
-        some = np.flatnonzero(self.x != 0)  # ten times as fast as without the comparison
-        product[some] -= ridge[some] * self.x[some]
+        if self.problem.gram.ridged:
+            some = np.flatnonzero(self.x != 0)  # ten times as fast as without the comparison
+            product[some] -= ridge[some] * self.x[some]
         return product
 
     def arrays(self) -> tuple[NDArray[np.float64], ...]:
