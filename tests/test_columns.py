@@ -67,7 +67,7 @@ def test_a_core_is_compacted_in_place(kind, n, rng):
 @pytest.mark.parametrize(
     "change", ["lanes.EXPANDS = False", "lanes.LANES = 8; lanes.EXPANDS = False"]
 )
-def test_compaction_on_lesser_processors(change, fresh_process):
+def test_compaction_on_lesser_processors(change, fresh_process, tmp_path):
     code = (
         f"import qpsvm.gram.lanes as lanes; {change}\n"
         "import numpy as np; import tests.test_columns as t; rng = np.random.default_rng(1)\n"
@@ -75,7 +75,7 @@ def test_compaction_on_lesser_processors(change, fresh_process):
         "t.test_a_core_is_compacted_in_place(np.float64, 31, rng)\n"
         "print('right')"
     )
-    assert fresh_process(code).strip() == "right"
+    assert fresh_process(code, NUMBA_CACHE_DIR=str(tmp_path)).strip() == "right"
 
 
 def test_compaction_without_the_compiler(fresh_process):

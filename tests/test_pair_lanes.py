@@ -88,3 +88,23 @@ def test_a_pair_is_followed_once_everywhere(row, kind, n, rng):
         found = take_step(K[0], K[1], side, by, e, stay, rest)
         np.testing.assert_allclose(e, right, rtol=0, atol=2e-6)
         assert found == pair_lanes._plain_note(e, stay, rest)
+
+
+CHECKS = (
+    "import numpy as np; import tests.test_pair_lanes as t; rng = np.random.default_rng(1)\n"
+    "for row, kind in t.KINDS:\n"
+    "    for n in t.LENGTHS:\n"
+    "        t.test_the_partner_is_one_with_the_greatest_gain(row, kind, n, rng)\n"
+    "        t.test_a_pair_is_followed_once_everywhere(row, kind, n, rng)\n"
+    "        t.test_extremes_are_where_they_are_noted(n, rng)\n"
+    "print('right')"
+)
+
+
+def test_on_processors_with_shorter_vectors(fresh_process, tmp_path):
+    code = "import qpsvm.gram.lanes as lanes; lanes.LANES, lanes.WIDE = 8, False\n" + CHECKS
+    assert fresh_process(code, NUMBA_CACHE_DIR=str(tmp_path)).strip() == "right"
+
+
+def test_without_the_compiler(fresh_process):
+    assert fresh_process(CHECKS, NUMBA_DISABLE_JIT="1").strip() == "right"

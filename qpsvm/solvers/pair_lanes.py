@@ -21,6 +21,9 @@ from qpsvm.gram.lanes import LANES, WIDE, place_lanes, spread_lanes
 INT, SINGLE = ir.IntType(32), ir.FloatType()
 VALUES, PLACES = ir.VectorType(SINGLE, LANES), ir.VectorType(INT, LANES)
 
+MAY = ("contract",)
+"""Products and sums may become one instruction."""
+
 
 class _Best:
     """The greatest value so far of each lane, and where its vector began."""
@@ -71,9 +74,7 @@ def _load(builder: Any, array: Any, start: Any, kind: Any) -> Any:
     """Return a vector as numbers of a kind."""
     at, vector = place_lanes(builder, array, start, LANES)
     value, wanted = builder.load(at, align=1), ir.VectorType(kind, LANES)
-    if isinstance(
-        vector.element, ir.IntType
-    ):  # of 16 bits: there is an instruction for signed ones
+    if isinstance(vector.element, ir.IntType):  # 16 bits without a sign
         return builder.sitofp(builder.zext(value, PLACES), wanted)
     return _cast(builder, value, wanted)
 
@@ -135,9 +136,6 @@ def _partner(context, row, side, own, rest, e, low, about):  # type: ignore[no-u
 
     side_type = side
     return types.intp(row, side, own, rest, e, low, about), emit
-
-
-MAY = ("contract",)
 
 
 def _noting(context: Any, builder: Any, arrays: Any, follow: Any) -> Any:
