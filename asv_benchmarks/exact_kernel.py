@@ -33,6 +33,7 @@ import qpsvm
 from asv_benchmarks import real_data
 from qpsvm import RBF, HingeDual, L2SVMDual, threads
 
+ROOT = Path(__file__).resolve().parents[1]
 CACHE = Path(tempfile.gettempdir()) / "qpsvm_exact_kernel"
 LIMIT = 60.0
 """Seconds that we get."""
@@ -253,7 +254,7 @@ def measure(name: str, whos: list[str]) -> Iterator[dict[str, Any]]:
         call = [sys.executable, "-m", "asv_benchmarks.exact_kernel", "one", name, who]
         try:
             said = subprocess.run(
-                call, capture_output=True, text=True, check=True, timeout=PATIENCE
+                call, capture_output=True, text=True, check=True, timeout=PATIENCE, cwd=ROOT
             ).stdout
             yield json.loads(said.splitlines()[-1])
         except subprocess.TimeoutExpired:

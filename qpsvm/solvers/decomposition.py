@@ -59,7 +59,7 @@ WIDE = 2000
 leave that no pair wants by then."""
 
 SPARSE, SAMPLE = 4, 2048
-"""Violators, for each one that enters, from which a sample tells most of the others off, and its size."""
+"""Violators for each one that enters beyond which a sample tells which are gathered, and its size."""
 
 
 @dataclass(frozen=True)
