@@ -15,7 +15,7 @@ RUNS = {
 }
 
 
-class ExactKernel:
+class Training:
     """Every solve has processes of its own, and all figures come from one run of each."""
 
     params = list(RUNS)
