@@ -18,13 +18,21 @@ from numba.extending import intrinsic
 from qpsvm.compiled import njit
 from qpsvm.gram.exponential import C32, C64, LEAST32, LEAST64, ROUND32, ROUND64
 
-WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+
+def _has(feature: str) -> bool:
+    """Return whether numba compiles for a processor with this feature, that of the machine or another."""
+    if config.CPU_FEATURES is not None:  # type: ignore[attr-defined]
+        return f"+{feature}" in config.CPU_FEATURES.split(",")  # type: ignore[attr-defined]
+    return bool(binding.get_host_cpu_features().get(feature))
+
+
+WIDE = _has("avx512f")
 """Whether vectors have 512 bits, and there is an instruction that scales them by powers of two."""
 
-BYTES = WIDE and bool(binding.get_host_cpu_features().get("avx512vnni"))
+BYTES = WIDE and _has("avx512vnni")
 """Whether there is an instruction for products of bytes."""
 
-EXPANDS = WIDE and bool(binding.get_host_cpu_features().get("avx512vbmi2"))
+EXPANDS = WIDE and _has("avx512vbmi2")
 """Whether there is an instruction that puts numbers, even of 16 bits, to marked places of a vector."""
 
 LANES = 16 if WIDE else 8
