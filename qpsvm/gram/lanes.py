@@ -161,11 +161,16 @@ def _number(builder: Any, value: Any, kind: Any) -> Any:
 
 def _call(builder: Any, name: str, value: Any) -> Any:
     """Return what LLVM's function of a vector gives, which is of the same type."""
-    element = value.type.element
-    kind = f"i{element.width}" if isinstance(element, ir.IntType) else _FLOATS[str(element)]
-    name = f"{name}.v{value.type.count}{kind}"
     function = ir.FunctionType(value.type, [value.type])
+    name = _name(name, value.type)
     return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [value])
+
+
+def _name(name: str, vector: Any) -> str:
+    """Return the name of LLVM's function for a type of vectors."""
+    element = vector.element
+    kind = f"i{element.width}" if isinstance(element, ir.IntType) else _FLOATS[str(element)]
+    return f"{name}.v{vector.count}{kind}"
 
 
 _FLOATS = {"float": "f32", "double": "f64"}
@@ -288,19 +293,17 @@ def _expand(context, row, gaps, j, spare, k, out):  # type: ignore[no-untyped-de
             context.make_array(signature.args[n])(context, builder, arguments[n])
             for n in (0, 1, 3, 5)
         )
-        j, k, number = arguments[2], arguments[4], context.get_data_type(kind)
-        vector, flags = ir.VectorType(number, lanes), ir.VectorType(ir.IntType(8), lanes)
-        own, marks, to = (
-            builder.bitcast(builder.gep(array.data, [j]), t.as_pointer())
-            for array, t in ((row, vector), (gaps, flags), (out, vector))
-        )
-        own, marks = builder.load(own, align=kind.bitwidth // 8), builder.load(marks, align=1)
+        j, k, align = arguments[2], arguments[4], kind.bitwidth // 8
+        own, vector = place_lanes(builder, row, j, lanes)
+        marks, flags = place_lanes(builder, gaps, j, lanes)
+        own, marks = builder.load(own, align=align), builder.load(marks, align=1)
         marks = builder.icmp_unsigned("!=", marks, ir.Constant(flags, [0] * lanes))
         first = builder.gep(spare.data, [k])
         function = ir.FunctionType(vector, [first.type, marks.type, vector])
-        name = f"llvm.masked.expandload.v{lanes}{_FLOATS.get(str(number), f'i{kind.bitwidth}')}"
+        name = _name("llvm.masked.expandload", vector)
         load = cgutils.get_or_insert_function(builder.module, function, name)
-        builder.store(builder.call(load, [first, marks, own]), to, align=kind.bitwidth // 8)
+        filled = builder.call(load, [first, marks, own])
+        builder.store(filled, place_lanes(builder, out, j, lanes)[0], align=align)
         taken = builder.ctpop(builder.bitcast(marks, ir.IntType(lanes)))
         return builder.add(k, builder.zext(taken, k.type))
 

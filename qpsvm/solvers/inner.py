@@ -107,7 +107,7 @@ def solve_inner(
         wider.flags.writeable = False
         core = core._replace(block=wider)
     side, own = np.ones((2, width), core.side.dtype)
-    side[:n], own[:n] = core.side, core.own / (np.max(core.own) or 1.0)
+    side[:n] = core.side
     moves, places = np.ones((2, n_groups, width), np.int8), np.full((2, n_groups), -1, np.intp)
     made = Reading(np.zeros(width, np.float32), side, own, *moves, *places)
     limits = n_steps, spread, least, goal
@@ -132,6 +132,8 @@ def _solve(
     n_groups, n = grow.shape
     size: Any = np.max(core.own)
     size = size if size > 0.0 else 1.0
+    for k in range(n):
+        made.own[k] = core.own[k] / size
     level, before, done = np.zeros(n_groups), begun.copy(), 0
     while True:
         for i in range(n):
