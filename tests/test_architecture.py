@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
     {"errors", "result"},
-    {"threads", "compiled"},
+    {"threads", "code_cache"},
+    {"compiled"},
     {"gram", "domains"},
     {"forms"},
     {"margin"},
@@ -22,7 +23,7 @@ LAYERS = (
     {"relay"},
     {"api"},
     {"data", "plot", "path"},
-    {"estimators", "demo"},
+    {"estimators", "demo", "precompile"},
     {"cli"},
 )
 """A module may import from its own package and from the layers above its own in this list."""
