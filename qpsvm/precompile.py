@@ -35,6 +35,9 @@ N_POINTS = 60
 N_POINTS_FOR_BLOCKS = 3000
 """Points from which columns are computed in blocks and many weights move at once."""
 
+N_FEATURES_FOR_PASSES = 100
+"""Features with which the entries of that many points are worth a compiled pass."""
+
 
 def points(m: int = N_POINTS, kind: str = "dense", dtype: Any = np.float64) -> tuple[Any, Any]:
     """Return m points of one kind, shape (m, 8), and their labels, shape (m,)."""
@@ -77,7 +80,7 @@ def _one_of_each() -> Iterator[Formulation]:
 
     X, y = points()
     sparse, _ = points(kind="sparse")
-    for data in (X, X.astype(np.float32), sparse):
+    for data in (X, X.astype(np.float32), sparse, sparse.astype(np.float32)):
         gram = qpsvm.Linear(data)
         yield qpsvm.HingeDual(gram, y)
         yield qpsvm.HingeDual(gram, y, bias=False)
@@ -99,6 +102,22 @@ def _one_of_each() -> Iterator[Formulation]:
     A, b = X[:20].T, X[0]
     yield qpsvm.LeastSquares(A, b, simplex(20))
     yield qpsvm.LeastSquares(A, b, hypercube(20))
+
+
+def large_factors() -> Iterator[Task]:
+    """Yield linear problems whose passes over the points are compiled, for the methods that make them."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N_POINTS_FOR_BLOCKS, N_FEATURES_FOR_PASSES))
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(len(X)) > 0.0, 1.0, -1.0)
+    sparse = sp.csr_array(np.where(np.abs(X) > 0.5, X, 0.0))
+    for data in (X, X.astype(np.float32), sparse, sparse.astype(np.float32)):
+        gram, few = qpsvm.Linear(data), {"max_iter": 3}
+        for problem in (qpsvm.HingeDual(gram, y), qpsvm.HingeDual(gram, y, bias=False)):
+            for name in ("crsvm", "dcd"):
+                if name in qpsvm.methods(problem):
+                    yield problem, name, few
+        yield qpsvm.L2SVMDual(gram, y), "mfn", few
+        yield qpsvm.MEBDual(gram), "mfw", few
 
 
 def every_kind_of_points() -> Iterator[Task]:
@@ -131,6 +150,7 @@ GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC | {
     "interior point": lambda: every_method("crsvm", "pdipm"),
     "coordinate descent": lambda: every_method("dcd", "mfn", "pegasos"),
     "smoothing": lambda: every_method("nesvm", "homotopy-nesvm", "apg", "nep-fw", "dicg"),
+    "factors": large_factors,
     "kinds of points": every_kind_of_points,
 }
 """Problems that are solved one after the other in one process."""
