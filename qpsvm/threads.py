@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.errors import check_number
+from qpsvm.resources import processors
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def limit(n: int) -> Iterator[None]:
 
 
 def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
-    """Call ``task(piece)`` for every piece, on as many threads as BLAS may use.
+    """Call ``task(piece)`` for every piece, on as many threads as BLAS and the process may use.
 
     Meanwhile each BLAS product keeps to the thread that calls it. Threads of BLAS and of compiled
     code that take turns wait for each other in busy loops, which costs more than the work itself
@@ -59,7 +60,8 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
     pieces : list
         The order in which they are begun; it does not depend on the number of threads.
     """
-    with single() as n:
+    with single() as n_blas:
+        n = min(n_blas, processors())
         if n == 1 or len(pieces) <= 1:
             for piece in pieces:
                 task(piece)

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
-    {"errors", "result"},
+    {"errors", "resources", "result"},
     {"threads", "compiled"},
     {"gram", "domains"},
     {"forms"},
