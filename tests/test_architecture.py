@@ -22,7 +22,9 @@ LAYERS = (
     {"relay"},
     {"api"},
     {"data", "plot", "path"},
-    {"estimators", "demo"},
+    {"estimators", "demo_data"},
+    {"demo_picture"},
+    {"demo"},
     {"cli"},
 )
 """A module may import from its own package and from the layers above its own in this list."""
