@@ -1,37 +1,113 @@
-"""numba, awake: with all that it loads before its first compiled function runs; and bits of numbers.
+"""numba's decorator with a cache of our own, compilation that can be stopped, and bits of numbers.
 
-It makes some 300,000 objects then, all of which stay. Looking through them again and again for garbage
-would take a fifth of the time to the first solve, so that the collector rests meanwhile.
+numba makes some 300,000 objects while it is loaded and, for each function, many more while it compiles.
+The garbage collector would search them again and again, for a fifth of the time to the first solve: it
+is off meanwhile.
 """
 
 from __future__ import annotations
 
 import gc
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+log = logging.getLogger("qpsvm")
 
-def _awake() -> Any:
-    """Return numba's decorator, once its registries are filled."""
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Switch the garbage collector off inside a ``with`` block."""
     collects = gc.isenabled()
     gc.disable()
     try:
-        import numba
-        from numba.core.registry import cpu_target
-
-        if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-            cpu_target.target_context.refresh()
+        yield
     finally:
         if collects:
             gc.enable()
-    return numba.njit
 
 
-njit = _awake()
+with _no_collection():
+    import numba
+    from numba.core.registry import cpu_target
 
-from numba.core import cgutils, config, types  # noqa: E402
+    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        cpu_target.target_context.refresh()
+
+from numba.core import cgutils, config, event, types  # noqa: E402
+from numba.core.compiler import CompileResult  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
+
+from qpsvm.code_cache import CodeCache  # noqa: E402
+
+
+def njit(*, cache: bool = False, **flags: Any) -> Callable[[Any], Any]:
+    """Return numba's decorator; with `cache` the machine code is kept: see `qpsvm.code_cache`."""
+
+    def decorate(function: Any) -> Any:
+        dispatcher = numba.njit(**flags)(function)
+        if cache and not config.DISABLE_JIT:  # type: ignore[attr-defined]
+            if hasattr(dispatcher, "_cache") and hasattr(CompileResult, "_rebuild"):
+                dispatcher._cache = CodeCache(dispatcher)
+            else:
+                log.info("numba %s has no place for a cache of code", numba.__version__)
+        return dispatcher
+
+    return decorate
+
+
+class CompilationStopped(BaseException):
+    """A limit was met, or Ctrl-C was pressed, while a function was compiled; nothing is half-made.
+
+    Like KeyboardInterrupt it is no Exception: numba's type inference takes those for typing errors.
+    """
+
+
+class _Watch(event.Listener):
+    """Asks at each pass of numba's compiler, a few milliseconds apart, whether to stop."""
+
+    def __init__(self, stopped: Callable[[], Any]) -> None:
+        self.stopped = stopped
+        self.thread = threading.get_ident()
+
+    def on_start(self, event: Any) -> None:
+        if self.thread == threading.get_ident() and self.stopped():
+            raise CompilationStopped
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+@contextmanager
+def stoppable(stopped: Callable[[], Any]) -> Iterator[None]:
+    """Raise `CompilationStopped` inside a ``with`` block where compilation goes on past ``stopped()``."""
+    with event.install_listener("numba:run_pass", _Watch(stopped)):
+        yield
+
+
+class _Collection(event.Listener):
+    """Keeps the garbage collector off while functions are compiled."""
+
+    def __init__(self) -> None:
+        self.depth, self.collects = 0, False
+
+    def on_start(self, event: Any) -> None:
+        if self.depth == 0:
+            self.collects = gc.isenabled()
+            gc.disable()
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+        if self.depth == 0 and self.collects:
+            gc.enable()
+
+
+event.register("numba:compile", _Collection())
 
 
 def _reader(source: Any, target: Any) -> Any:

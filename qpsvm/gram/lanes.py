@@ -11,28 +11,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
+from qpsvm.code_cache import selected
 from qpsvm.compiled import njit
 from qpsvm.gram.exponential import C32, C64, LEAST32, LEAST64, ROUND32, ROUND64
 
 
-def _has(feature: str) -> bool:
-    """Return whether numba compiles for a processor with this feature, that of the machine or another."""
-    if config.CPU_FEATURES is not None:  # type: ignore[attr-defined]
-        return f"+{feature}" in config.CPU_FEATURES.split(",")  # type: ignore[attr-defined]
-    return bool(binding.get_host_cpu_features().get(feature))
+FEATURES = selected().features
+"""Instruction sets that the vectors are written for."""
 
-
-WIDE = _has("avx512f")
+WIDE = "avx512f" in FEATURES
 """Whether vectors have 512 bits, and there is an instruction that scales them by powers of two."""
 
-BYTES = WIDE and _has("avx512vnni")
+BYTES = WIDE and "avx512vnni" in FEATURES
 """Whether there is an instruction for products of bytes."""
 
-EXPANDS = WIDE and _has("avx512vbmi2")
+EXPANDS = WIDE and "avx512vbmi2" in FEATURES
 """Whether there is an instruction that puts numbers, even of 16 bits, to marked places of a vector."""
 
 LANES = 16 if WIDE else 8
