@@ -60,8 +60,7 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
     pieces : list
         The order in which they are begun; it does not depend on the number of threads.
     """
-    with single() as n_blas:
-        n = min(n_blas, processors())
+    with single() as n:
         if n == 1 or len(pieces) <= 1:
             for piece in pieces:
                 task(piece)
@@ -75,7 +74,8 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
             except BaseException as failure:  # raised again by the caller
                 failures.append(failure)
 
-        others = [_Helper.at_hand().begin(work) for _ in range(min(n, len(pieces)) - 1)]
+        n_threads = min(n, processors(), len(pieces))
+        others = [_Helper.at_hand().begin(work) for _ in range(n_threads - 1)]
         work()
         for finished in others:
             finished.acquire()

@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
     {"errors", "resources", "result"},
-    {"threads", "compiled"},
+    {"threads", "code_cache"},
+    {"compiled"},
     {"gram", "domains"},
     {"forms"},
     {"margin"},
@@ -22,7 +23,7 @@ LAYERS = (
     {"relay"},
     {"api"},
     {"data", "plot", "path"},
-    {"estimators", "demo_data"},
+    {"estimators", "demo_data", "precompile"},
     {"demo_picture"},
     {"demo"},
     {"cli"},

@@ -1,0 +1,233 @@
+"""What `qpsvm compile` does: small problems that between them use every compiled function.
+
+A function is compiled when it is first called, for the types of its arguments. So the problems here run
+through every method, kernel and kind of points. They are split into groups, which processes of their own
+share: most of a compilation is Python code, under the interpreter lock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+import qpsvm
+from qpsvm.formulations import Formulation
+
+log = logging.getLogger("qpsvm")
+
+Task = tuple[Formulation, str, dict[str, Any]]
+
+N_POINTS = 60
+"""Points of a problem whose size does not matter."""
+
+N_POINTS_FOR_BLOCKS = 3000
+"""Points from which columns are computed in blocks and many weights move at once."""
+
+
+def points(m: int = N_POINTS, kind: str = "dense", dtype: Any = np.float64) -> tuple[Any, Any]:
+    """Return m points of one kind, shape (m, 8), and their labels, shape (m,)."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((m, 8))
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(m) > 0.0, 1.0, -1.0)
+    if kind == "binary":
+        X = (X > 0.5).astype(float)
+    elif kind == "integers":
+        X = np.floor(200.0 * rng.random((m, 16)))
+    elif kind == "levels":
+        X = np.floor(200.0 * rng.random((m, 16))) / 255.0
+    elif kind == "sparse":
+        X = sp.csr_array(np.where(np.abs(X) > 1.0, X, 0.0))
+    elif kind == "sparse binary":
+        X = sp.csr_array((X > 0.5).astype(float))
+    return X.astype(dtype), y
+
+
+def automatic(*kinds: Callable[[Any, Any], Formulation]) -> Iterator[Task]:
+    """Yield problems for ``method="auto"``, with few and with many points."""
+    for m in (N_POINTS, N_POINTS_FOR_BLOCKS):
+        X, y = points(m)
+        for gram in (qpsvm.RBF(X, 0.1), qpsvm.Linear(X)):
+            yield from ((kind(gram, y), "auto", {}) for kind in kinds)
+
+
+def every_method(*names: str) -> Iterator[Task]:
+    """Yield problems of every formulation, for the methods named, or for all others."""
+    from qpsvm.solvers import METHODS
+
+    for problem in _one_of_each():
+        for name in qpsvm.methods(problem):
+            if name in names:
+                yield problem, name, {"max_iter": min(50, int(METHODS[name].budget))}
+
+
+def _one_of_each() -> Iterator[Formulation]:
+    from qpsvm.domains import hypercube, simplex
+
+    X, y = points()
+    sparse, _ = points(kind="sparse")
+    for data in (X, X.astype(np.float32), sparse):
+        gram = qpsvm.Linear(data)
+        yield qpsvm.HingeDual(gram, y)
+        yield qpsvm.HingeDual(gram, y, bias=False)
+        yield qpsvm.HingePrimal(data, y)
+        yield qpsvm.LPSVMPrimal(data, y)
+        yield qpsvm.LSSVMPrimal(data, y)
+        yield qpsvm.L2SVMDual(gram, y)
+        yield qpsvm.MEBDual(gram)
+    for gram in (qpsvm.RBF(X, 0.1), qpsvm.RBF(X, 0.1).block(np.arange(len(y)))):
+        yield qpsvm.HingeDual(gram, y)
+        yield qpsvm.HingeDual(gram, y, bias=False)
+        yield qpsvm.L2SVMDual(gram, y)
+        yield qpsvm.MEBDual(gram)
+        yield qpsvm.SVDDDual(gram, 0.1)
+        yield qpsvm.OneClassDual(gram)
+        yield qpsvm.PolytopeDistanceDual(gram, y, chi=1.0)
+    yield qpsvm.HingeDual(qpsvm.LowRank(qpsvm.RBF(X, 0.1)), y)
+    yield qpsvm.PolytopeDistanceDual(qpsvm.Linear(X), y)
+    A, b = X[:20].T, X[0]
+    yield qpsvm.LeastSquares(A, b, simplex(20))
+    yield qpsvm.LeastSquares(A, b, hypercube(20))
+
+
+def every_kind_of_points() -> Iterator[Task]:
+    """Yield problems of every kernel on every kind of points, in blocks of columns."""
+    for kind in ("dense", "binary", "integers", "levels", "sparse", "sparse binary"):
+        for dtype in (np.float64, np.float32):
+            X, y = points(N_POINTS_FOR_BLOCKS, kind, dtype)
+            kernels: list[Callable[[Any], Any]] = [qpsvm.RBF, qpsvm.Linear]
+            if kind == "dense":
+                kernels += [qpsvm.Laplacian, qpsvm.Polynomial]
+            for kernel in kernels:
+                yield qpsvm.HingeDual(kernel(X), y, 1.0), "decomposition", {"merge": False}
+                yield qpsvm.L2SVMDual(kernel(X), y, 1.0), "mfw", {"max_iter": 200}
+
+
+AUTOMATIC: dict[str, Callable[[], Iterator[Task]]] = {
+    "classifiers": lambda: automatic(qpsvm.HingeDual, qpsvm.L2SVMDual),
+    "geometry": lambda: automatic(
+        lambda gram, y: qpsvm.MEBDual(gram),
+        lambda gram, y: qpsvm.OneClassDual(gram),
+        qpsvm.PolytopeDistanceDual,
+    ),
+}
+"""Problems of the functions that the automatic choice needs: what an installation compiles."""
+
+GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC | {
+    "Frank-Wolfe": lambda: every_method("fw", "mfw", "pfw", "bpfw", "swap", "gilbert", "mdm", "npa"),
+    "core sets": lambda: every_method("fcfw", "cvm", "decomposition"),
+    "active sets": lambda: every_method("mnp", "smo", "face-newton", "nep-fc"),
+    "interior point": lambda: every_method("crsvm", "pdipm"),
+    "coordinate descent": lambda: every_method("dcd", "mfn", "pegasos"),
+    "smoothing": lambda: every_method("nesvm", "homotopy-nesvm", "apg", "nep-fw", "dicg"),
+    "kinds of points": every_kind_of_points,
+}
+"""Problems that are solved one after the other in one process."""
+
+
+def compile_group(name: str) -> None:
+    """Solve the problems of a group, and predict by each model that can."""
+    for problem, method, options in GROUPS[name]():
+        model = qpsvm.solve(problem, method, **options).model
+        gram = getattr(problem, "K", None)
+        if hasattr(model, "decision_function") and hasattr(gram, "X"):
+            model.decision_function(gram.X)
+
+
+def compile_groups(
+    names: Iterable[str],
+    report: Callable[[str], Any],
+    n_processes: int,
+    environment: dict[str, str] | None = None,
+) -> list[str]:
+    """Compile groups in processes side by side; return what each one that failed has said.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Keys of GROUPS.
+    report : callable
+        Called with the name of a group when it is ready.
+    n_processes : int
+        Processes at a time.
+    environment : dict, optional
+        Variables of the processes, beside those of this one.
+    """
+
+    def run(name: str) -> str:
+        code = f"from qpsvm.precompile import compile_group; compile_group({name!r})"
+        command = [sys.executable, "-c", code]
+        where = {**os.environ, **(environment or {})}
+        done = subprocess.run(command, capture_output=True, text=True, env=where)
+        return done.stderr if done.returncode else ""
+
+    failures = []
+    with ThreadPoolExecutor(n_processes) as pool:
+        running = {pool.submit(run, name): name for name in names}
+        for future in as_completed(running):
+            if future.result():
+                failures.append(f"{running[future]}: {future.result()}")
+            report(running[future])
+    return failures
+
+
+def compile_into_package(
+    levels: Iterable[str], names: Iterable[str], report: Callable[[str], Any], n_processes: int
+) -> list[str]:
+    """Compile groups for processors, into the folder that is installed with the package.
+
+    Parameters
+    ----------
+    levels : iterable of str
+        ``"native"`` for the processor of this machine, or a key of `qpsvm.code_cache.LEVELS`.
+    names, report, n_processes
+        As in `compile_groups`.
+
+    Returns
+    -------
+    list of str
+        What failed. Code that was there before is removed.
+    """
+    from qpsvm.code_cache import LEVELS, PACKAGE
+
+    failures, package = [], PACKAGE / "machine_code"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir()
+    for level in levels:
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"NUMBA_CACHE_DIR": folder, "QPSVM_MACHINE_CODE": folder}
+            if level != "native":
+                features = ",".join(f"+{name}" for name in sorted(LEVELS[level]))
+                environment |= {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": features}
+            failures += compile_groups(names, report, n_processes, environment)
+            for code in Path(folder).glob("qpsvm-*"):
+                key = code.name.removeprefix("qpsvm-")
+                shutil.copytree(code, package / key, dirs_exist_ok=True)
+    return failures
+
+
+def main() -> int:
+    """Run what `hatch_build.py` asks for: ``python -m qpsvm.precompile --levels native``."""
+    parser = argparse.ArgumentParser(description="Compile into the folder of the package.")
+    parser.add_argument("--levels", nargs="+", default=["native"])
+    parser.add_argument("--groups", nargs="+", default=list(AUTOMATIC), choices=list(GROUPS))
+    arguments = parser.parse_args()
+    report = log.info
+    failures = compile_into_package(arguments.levels, arguments.groups, report, os.cpu_count() or 1)
+    sys.stderr.writelines(failures)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
