@@ -3,8 +3,10 @@
 # what is installed; it is out of date when pyproject.toml is newer.
 #
 #   make demo                             solve bundled real data by every method
-#   make test                             run the tests
+#   make test                             run the tests, a process for each processor
 #   make test PYTEST_ARGS="-m 'slow or not slow'"      ... with the slow sweeps
+#   make test PYTEST_ARGS="-n 0 --pdb"    ... in one process, with a debugger at failures
+#   make compare BASE=main                compare the benchmarks of this commit and another
 #   make demo PYTHON=python3.13 VENV=/tmp/env          ... with another Python, elsewhere
 
 PYTHON ?= python3
@@ -12,12 +14,13 @@ VENV ?= .venv
 PYTEST_ARGS ?=
 ASV_ARGS ?= --quick --show-stderr --launch-method forkserver
 DOCS_OUT ?= docs/_build/html
+BASE ?= HEAD~1
 
 BIN := $(abspath $(VENV))/bin
 # No other installation may shine through.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test lint format docs bench clean
+.PHONY: help demo test compare lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -46,6 +49,10 @@ bench: $(VENV)/.installed-bench
 	cd asv_benchmarks && $(BIN)/asv machine --yes
 	cd asv_benchmarks && $(BIN)/asv run --python=same $(ASV_ARGS) \
 	    --set-commit-hash "$$(git rev-parse HEAD)"
+
+compare: $(VENV)/.installed-bench
+	cd asv_benchmarks && $(BIN)/asv machine --yes
+	$(BIN)/python -m asv_benchmarks.compare "$$(git rev-parse $(BASE))" "$$(git rev-parse HEAD)"
 
 clean:
 	rm -rf .venv build dist docs/_build asv_benchmarks/.asv .pytest_cache .mypy_cache .ruff_cache

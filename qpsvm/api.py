@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,6 +14,7 @@ from qpsvm import original as exact
 from qpsvm.choice import check_problem, find
 from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.formulations import Formulation
+from qpsvm.resources import memory_bytes
 from qpsvm.result import Progress, Result, Status
 from qpsvm.threads import single
 
@@ -60,7 +60,8 @@ def solve(
     seed : int
         Seed of all that is drawn at random.
     memory_limit : int, optional
-        Bytes for held kernel columns; by default a quarter of the machine's memory.
+        Bytes for held kernel columns; by default a quarter of the machine's memory, or of the limit
+        of the container.
     merge : bool, optional
         Whether points with the same coordinates and label are solved as one; the answer is one over
         all points, and as exact. By default where ``method="auto"``, on 1,000 points and more of
@@ -204,8 +205,8 @@ def _polished(
 
 
 def default_memory_limit() -> int:
-    """Return a quarter of the machine's memory, in bytes: the same on every call."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    """Return a quarter of the memory that this process may use, in bytes: the same on every call."""
+    return memory_bytes() // 4
 
 
 ROUGH = 1e-6

@@ -12,7 +12,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,53 +22,45 @@ from numpy.typing import NDArray
 
 from qpsvm.api import solve
 from qpsvm.choice import methods
+from qpsvm.demo_data import Labels, Points, Sample, breast_cancer, digits, sample
 from qpsvm.formulations import HingeDual, L2SVMDual, MEBDual, PolytopeDistanceDual
 from qpsvm.gram import RBF, Linear
 from qpsvm.result import Result, Status
 
-Points = NDArray[np.float64]
-Labels = NDArray[np.float64]
-
 REFERENCE_TOL = 1e-6
 """Relative error that is granted to cvxpy's answer itself."""
 
+N_WARM_UP_POINTS = 60
+"""Points of the small problem for which everything is compiled before a solve is timed."""
 
-@dataclass(frozen=True)
-class Sample:
-    """Points with labels -1 and +1, split once into a part to train and a part to test."""
+MAX_WARM_UP_ITER = 1000
 
-    name: str
-    said: str
-    X: Points
-    y: Labels
-    n_train: int
+MAX_COMPILE_SHARE = 0.02
+"""Share of a timed solve that numba may take; a solve in which it took more is repeated."""
 
-    @property
-    def train(self) -> tuple[Points, Labels]:
-        """The first `n_train` points and labels."""
-        return self.X[: self.n_train], self.y[: self.n_train]
-
-    @property
-    def test(self) -> tuple[Points, Labels]:
-        """All the others."""
-        return self.X[self.n_train :], self.y[self.n_train :]
-
-    def __str__(self) -> str:
-        """Say what it is."""
-        m, d = self.X.shape
-        split = f"{self.n_train:,} to train, {m - self.n_train:,} to test"
-        return f"{self.name}: {m:,} points, {d} features, {self.said}; {split}"
+MAX_TIMED_SOLVES = 3
+"""Solves of one problem by one method until one of them compiles nothing."""
 
 
 @dataclass
 class Task:
-    """A declared problem on a sample, and what came out."""
+    """A problem declared on a sample, and what came out."""
 
     name: str
     sample: Sample
-    problem: Any
+    declare: Callable[[Points, Labels], Any]
     reference: float | None = None
     results: dict[str, Result] = field(default_factory=dict)
+    compiling: dict[str, float] = field(default_factory=dict)
+    """Seconds that a method's code took to be compiled, or loaded from numba's cache."""
+
+    def __post_init__(self) -> None:
+        X, y = self.sample.train
+        self.problem = self.declare(X, y)
+        first = np.concatenate(
+            [np.flatnonzero(y == label)[: N_WARM_UP_POINTS // 2] for label in (-1.0, 1.0)]
+        )
+        self.small_problem = self.declare(X[first], y[first])
 
     def accuracy(self, method: str) -> float:
         """Return the share of test points that are classified rightly; NaN for a ball."""
@@ -106,7 +98,7 @@ def run(
     quick : bool
         A quarter of the points.
     time_limit : float
-        Seconds for each solve, the compilation of what runs first included.
+        Seconds for each solve; compilation is timed apart.
 
     Returns
     -------
@@ -120,23 +112,22 @@ def run(
     tasks = declare(quick)
     compare = importlib.util.find_spec("cvxpy") is not None
     n_solves = sum(len(methods(task.problem)) for task in tasks)
-    total = 1 + n_solves + len(tasks) * compare + picture
+    total = n_solves + len(tasks) * compare + picture
     columns, rows = shutil.get_terminal_size((100, 24))
     shape = {"ncols": columns - 1, "nrows": rows}
     with tqdm(total=total, disable=None, leave=False, bar_format=BAR, **shape) as bar:
-        compile_steps(bar)
-        bar.update()
-        for line in _solve_all(tasks, bar, time_limit, compare):
-            tqdm.write(line, file=sys.stdout)
-        interrupted = any(r.status is Status.INTERRUPTED for t in tasks for r in t.results.values())
+        try:
+            for line in _solve_all(tasks, bar, time_limit, compare):
+                tqdm.write(line, file=sys.stdout)
+        except KeyboardInterrupt:
+            bar.close()
+            print("\nInterrupted: the rows above are certified, the others were not solved.")
+            return 130
         drawn = None
-        if picture and not interrupted:
+        if picture:
             bar.set_description_str("drawing")
             drawn = _draw(tasks, output)
             bar.update()
-    if interrupted:
-        print("\nInterrupted: the rows above are certified, the others were not solved.")
-        return 130
     print()
     print(_summary(tasks, compare, time.perf_counter() - begun))
     if drawn is not None:
@@ -145,7 +136,6 @@ def run(
     return int(not fine or (drawn is not None and not drawn[0]))
 
 
-TITLE = {"fontsize": 11}
 BAR = "|{bar:30}| {n_fmt}/{total_fmt} [{elapsed}] {desc}"
 
 
@@ -156,50 +146,39 @@ def declare(quick: bool) -> list[Task]:
     odd = np.where(target % 2 == 1, 1.0, -1.0)
     d = sample("digits", "odd against even", X, odd, 200 if quick else 800)
     b = sample("breast cancer", "benign against malignant", Z, z, 100 if quick else 390)
-    (X, y), (Z, z) = d.train, b.train
-    scale = RBF(X, "scale")
     return [
-        Task("L2-SVM, RBF, C = 10", d, L2SVMDual(scale, y, C=10.0)),
-        Task("hinge dual, RBF, C = 10", d, HingeDual(scale, y, C=10.0)),
-        Task("polytopes, RBF", d, PolytopeDistanceDual(scale, y)),
-        Task("ball, RBF", d, MEBDual(RBF(X, "mean-distance"))),
-        Task("L2-SVM, RBF, C = 1", b, L2SVMDual(RBF(Z, "scale"), z, C=1.0)),
-        Task("hinge dual, linear, C = 1", b, HingeDual(Linear(Z), z, C=1.0)),
-        Task("polytopes, linear, chi = 1", b, PolytopeDistanceDual(Linear(Z), z, chi=1.0)),
-        Task("ball, linear", b, MEBDual(Linear(Z))),
+        Task("L2-SVM, RBF, C = 10", d, lambda X, y: L2SVMDual(RBF(X, "scale"), y, C=10.0)),
+        Task("hinge dual, RBF, C = 10", d, lambda X, y: HingeDual(RBF(X, "scale"), y, C=10.0)),
+        Task("polytopes, RBF", d, lambda X, y: PolytopeDistanceDual(RBF(X, "scale"), y)),
+        Task("ball, RBF", d, lambda X, y: MEBDual(RBF(X, "mean-distance"))),
+        Task("L2-SVM, RBF, C = 1", b, lambda X, y: L2SVMDual(RBF(X, "scale"), y, C=1.0)),
+        Task("hinge dual, linear, C = 1", b, lambda X, y: HingeDual(Linear(X), y, C=1.0)),
+        Task("polytopes, linear, chi = 1", b, lambda X, y: PolytopeDistanceDual(Linear(X), y, 1.0)),
+        Task("ball, linear", b, lambda X, y: MEBDual(Linear(X))),
     ]
 
 
-def sample(name: str, said: str, X: Points, y: Labels, n_train: int) -> Sample:
-    """Return the points in a random order that is the same at every call."""
-    order = np.random.default_rng(0).permutation(len(X))
-    return Sample(name, said, X[order], y[order], n_train)
+def solve_compiled(task: Task, method: str, tol: float, time_limit: float) -> tuple[Result, float]:
+    """Return the result of a solve in which nothing is compiled, and the seconds of compilation before.
 
+    A small problem of the same types comes first. Where numba still compiles or loads something in
+    the solve itself, it is repeated.
+    """
+    from numba.core.event import TimingListener, install_listener
 
-def digits() -> tuple[Points, NDArray[np.int64]]:
-    """Return the handwritten digits, pixels in [0, 1], and which digit each one is."""
-    from sklearn.datasets import load_digits
-
-    X, target = load_digits(return_X_y=True)
-    return X / 16.0, target
-
-
-def breast_cancer() -> tuple[Points, Labels, list[str]]:
-    """Return the Wisconsin breast-cancer data, standardized, benign +1, and the features' names."""
-    from sklearn.datasets import load_breast_cancer
-
-    data = load_breast_cancer()
-    X = (data.data - data.data.mean(axis=0)) / data.data.std(axis=0)
-    return X, np.where(data.target == 1, 1.0, -1.0), list(data.feature_names)
-
-
-def compile_steps(bar: Any) -> None:
-    """Solve two tiny problems by all methods, so that no time below holds compilation."""
-    X, y = np.eye(4), np.array([1.0, 1.0, -1.0, -1.0])
-    for problem in (PolytopeDistanceDual(Linear(X), y), HingeDual(Linear(X), y)):
-        for method in methods(problem):
-            bar.set_description_str(f"compiling {method}, once")
-            solve(problem, method)
+    begun = time.perf_counter()
+    small = solve(task.small_problem, method, tol=tol, max_iter=MAX_WARM_UP_ITER)
+    if small.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    for _ in range(MAX_TIMED_SOLVES):
+        before = time.perf_counter() - begun
+        with install_listener("numba:compiler_lock", TimingListener()) as clock:
+            result = solve(task.problem, method, tol=tol, time_limit=time_limit)
+        compiled = clock.duration if clock.done else 0.0
+        clean = compiled <= MAX_COMPILE_SHARE * result.timings["total"]
+        if clean or result.status is Status.INTERRUPTED:
+            break
+    return result, before
 
 
 def _solve_all(tasks: list[Task], bar: Any, time_limit: float, compare: bool) -> Iterator[str]:
@@ -220,16 +199,17 @@ def _solve_all(tasks: list[Task], bar: Any, time_limit: float, compare: bool) ->
         for method in methods(task.problem):
             bar.set_description_str(f"{task.sample.name}, {task.name}: {method}")
             tol = METHODS[method].gap
-            task.results[method] = solve(task.problem, method, tol=tol, time_limit=time_limit)
+            result, task.compiling[method] = solve_compiled(task, method, tol, time_limit)
+            task.results[method] = result
             bar.update()
             yield _row(task, method)
-            if task.results[method].status is Status.INTERRUPTED:
-                return
+            if result.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
 
 
 HEADER = (
-    f"{'problem':<28}{'method':<15}{'value':>14}{'gap':>10}{'support':>9}{'iterations':>12}"
-    f"{'seconds':>9}{'to cvxpy':>11}{'accuracy':>10}"
+    f"{'problem':<27}{'method':<14}{'value':>13}{'gap':>9}{'support':>8}{'iterations':>11}"
+    f"{'seconds':>9}{'compiling':>10}{'to cvxpy':>10}{'accuracy':>9}"
 )
 
 
@@ -241,10 +221,10 @@ def _row(task: Task, method: str) -> str:
     marks = "" if result.converged else f"  {result.status.name}"
     marks += "" if task.agrees(method) else "  DISAGREES WITH CVXPY"
     return (
-        f"{name:<28}{method:<15}{result.value:>#14.7g}{result.certificate.relative_gap:>10.1e}"
-        f"{len(result.support):>9,}{result.n_iter:>12,}{result.timings['total']:>9.3f}"
-        f"{'-' if math.isnan(off) else f'{off:+.1e}':>11}"
-        f"{'-' if math.isnan(accuracy) else f'{accuracy:.1%}':>10}{marks}"
+        f"{name:<27}{method:<14}{result.value:>#13.7g}{result.certificate.relative_gap:>9.1e}"
+        f"{len(result.support):>8,}{result.n_iter:>11,}{result.timings['total']:>9.3f}"
+        f"{task.compiling[method]:>10.2f}{'-' if math.isnan(off) else f'{off:+.1e}':>10}"
+        f"{'-' if math.isnan(accuracy) else f'{accuracy:.1%}':>9}{marks}"
     )
 
 
@@ -252,6 +232,7 @@ def _summary(tasks: list[Task], compare: bool, elapsed: float) -> str:
     pairs = [(task, method) for task in tasks for method in task.results]
     solved = sum(task.results[method].converged for task, method in pairs)
     solving = sum(task.results[method].timings["total"] for task, method in pairs)
+    compiling = sum(task.compiling[method] for task, method in pairs)
     compared = [(task, method) for task, method in pairs if task.reference is not None]
     agreeing = sum(task.agrees(method) for task, method in compared)
     said = (
@@ -261,9 +242,10 @@ def _summary(tasks: list[Task], compare: bool, elapsed: float) -> str:
     )
     return (
         "gap: certified relative duality gap; to cvxpy: (value - its value) / |its value|; "
-        "accuracy: on the test points.\n"
+        "accuracy: on the test points;\n"
+        "compiling: seconds before a method's code for these types was ready, not in its seconds.\n"
         f"{solved} of {len(pairs)} solves reached their tolerance; {said}.\n"
-        f"{solving:.1f} s of solving, {elapsed:.1f} s in all."
+        f"{solving:.1f} s of solving, {compiling:.1f} s of compiling, {elapsed:.1f} s in all."
     )
 
 
@@ -310,6 +292,8 @@ def _draw(tasks: list[Task], output: str | Path) -> tuple[bool, str]:
     """Write the picture; return whether that worked and what to say."""
     try:
         from matplotlib.figure import Figure
+
+        from qpsvm.demo_picture import draw
     except ImportError:
         return True, 'No picture: matplotlib is missing (pip install "qpsvm[plot]" adds it).'
     figure = Figure(figsize=(15.0, 9.6), layout="constrained")
@@ -319,76 +303,3 @@ def _draw(tasks: list[Task], output: str | Path) -> tuple[bool, str]:
     except (OSError, ValueError) as problem:
         return False, f"The picture could not be written to {output}: {problem}"
     return True, f"Picture: {output}"
-
-
-def draw(figure: Any, tasks: list[Task]) -> None:
-    """Draw gap against time for three problems, and three answers in the plane."""
-    from qpsvm import plot
-
-    top, bottom = figure.subplots(2, 3)
-    _draw_gaps(figure, top, tasks[::3])
-    D, target = digits()
-    X = principal_plane(D)
-    ball = solve(MEBDual(Linear(X)), tol=1e-6)
-    plot.ball(ball, X, bottom[0])
-    radius = ball.model.radius
-    bottom[0].set_title(f"digits in the plane: smallest ball, radius {radius:.4g}", TITLE)
-    bottom[0].set(xlabel="first principal axis", ylabel="second principal axis")
-    _legend(bottom[0], points="digits 0 to 9")
-    two = (target == 0) | (target == 2)
-    X, y = principal_plane(D[two]), np.where(target[two] == 0, 1.0, -1.0)
-    nearest = solve(PolytopeDistanceDual(Linear(X), y), tol=1e-6)
-    plot.closest_points(nearest, X, y, bottom[1])
-    distance = nearest.model.distance
-    bottom[1].set_title(f"digits in the plane: distance of two hulls {distance:.4g}", TITLE)
-    bottom[1].set(xlabel="first principal axis", ylabel="second principal axis")
-    _legend(bottom[1], **{"class +1": "digit 0", "class -1": "digit 2"})
-    Z, y, names = breast_cancer()
-    chosen = [names.index(name) for name in ("worst radius", "worst concave points")]
-    X = Z[:, chosen]
-    machine = solve(HingeDual(RBF(X, 0.25), y, C=10.0), tol=1e-6)
-    plot.hyperplane(machine, X, y, bottom[2])
-    bottom[2].set_title(f"breast cancer: hinge, RBF, {len(machine.support)} support vectors", TITLE)
-    xlabel, ylabel = (f"{names[k]} (standardized)" for k in chosen)
-    bottom[2].set(xlabel=xlabel, ylabel=ylabel)
-    _legend(bottom[2], **{"class +1": "benign", "class -1": "malignant"})
-
-
-def _draw_gaps(figure: Any, axes: Any, tasks: list[Task]) -> None:
-    """Draw a panel for each task under one legend; methods of equal settings are drawn once."""
-    from qpsvm import plot
-    from qpsvm.solvers import METHODS
-
-    solvers: list[Any] = []
-    styles = {}
-    for name, method in METHODS.items():
-        if method.solver() not in solvers:
-            styles[name] = plot.style(len(solvers))
-            solvers.append(method.solver())
-    shown = {}
-    for ax in axes[1:]:
-        ax.sharey(axes[0])
-    for ax, task in zip(axes, tasks, strict=True):
-        plot.convergence({k: r for k, r in task.results.items() if k in styles}, ax, styles=styles)
-        ax.set_title(f"{task.sample.name}: {task.name}", TITLE)
-        shown.update(dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)))
-        ax.get_legend().remove()
-        for tol in sorted({METHODS[name].gap for name in task.results}):
-            ax.axhline(tol, color="0.5", lw=1.0, ls=(0, (1, 2)), zorder=0)
-    names = [name for name in styles if name in shown]
-    figure.legend([shown[name] for name in names], names, loc="outside upper center",
-                  ncols=min(len(names), 14), frameon=False, handlelength=1.5)  # fmt: skip
-
-
-def _legend(ax: Any, **names: str) -> None:
-    """Put the legend below the panel, in one row, with labels in the words of the data."""
-    handles, labels = ax.get_legend_handles_labels()
-    said = [names.get(label, label) for label in labels]
-    ax.legend(handles, said, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=len(said),
-              frameon=False, fontsize=9, columnspacing=1.2, handletextpad=0.4)  # fmt: skip
-
-
-def principal_plane(X: Points) -> Points:
-    """Return the points on their two principal axes, shape (m, 2)."""
-    centered = X - X.mean(axis=0)
-    return centered @ np.linalg.svd(centered, full_matrices=False)[2][:2].T

@@ -42,7 +42,7 @@ def solve_path(
     method : str
         As in `solve`.
     memory_limit : int, optional
-        Bytes for the columns that are kept; by default a quarter of the machine's memory.
+        Bytes for the columns that are kept; by default as in `solve`.
     **options
         What else `solve` takes, such as ``tol=1e-4``, the same for every value.
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.errors import check_number
+from qpsvm.resources import processors
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def limit(n: int) -> Iterator[None]:
 
 
 def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
-    """Call ``task(piece)`` for every piece, on as many threads as BLAS may use.
+    """Call ``task(piece)`` for every piece, on as many threads as BLAS and the process may use.
 
     Meanwhile each BLAS product keeps to the thread that calls it. Threads of BLAS and of compiled
     code that take turns wait for each other in busy loops, which costs more than the work itself
@@ -73,7 +74,8 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
             except BaseException as failure:  # raised again by the caller
                 failures.append(failure)
 
-        others = [_Helper.at_hand().begin(work) for _ in range(min(n, len(pieces)) - 1)]
+        n_threads = min(n, processors(), len(pieces))
+        others = [_Helper.at_hand().begin(work) for _ in range(n_threads - 1)]
         work()
         for finished in others:
             finished.acquire()

@@ -16,6 +16,18 @@ isolate()  # before anything imports numba
 
 ROOT = Path(__file__).resolve().parents[1]
 
+MAX_WORKERS = 8
+"""Processes that share the tests; each one loads numba and, at first, compiles."""
+
+
+def pytest_xdist_auto_num_workers(config):
+    """Return the number of processes for -n auto; 0, none beside this one, for tests that are named."""
+    from qpsvm.resources import processors
+
+    if any("::" in argument for argument in config.args):
+        return 0
+    return min(processors(), MAX_WORKERS)
+
 
 @pytest.fixture
 def rng():

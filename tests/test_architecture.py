@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
-    {"errors", "result"},
+    {"errors", "resources", "result"},
     {"threads", "code_cache"},
     {"compiled"},
     {"gram", "domains"},
@@ -23,7 +23,9 @@ LAYERS = (
     {"relay"},
     {"api"},
     {"data", "plot", "path"},
-    {"estimators", "demo", "precompile"},
+    {"estimators", "demo_data", "precompile"},
+    {"demo_picture"},
+    {"demo"},
     {"cli"},
 )
 """A module may import from its own package and from the layers above its own in this list."""

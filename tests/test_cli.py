@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import qpsvm
 from qpsvm import cli, data, demo, threads
+from qpsvm.demo_data import Sample
 from qpsvm.solvers import METHODS
 
 RNG = np.random.default_rng(0)
@@ -21,11 +23,10 @@ X[Y > 0] += 1.0
 
 def tiny(quick):
     """Return one task with a test set and one without a classifier."""
-    sample = demo.Sample("points", "one cloud against another", X, Y, 20)
-    Z, z = sample.train
+    sample = Sample("points", "one cloud against another", X, Y, 20)
     return [
-        demo.Task("hinge", sample, qpsvm.HingeDual(qpsvm.Linear(Z), z)),
-        demo.Task("ball", sample, qpsvm.MEBDual(qpsvm.Linear(Z))),
+        demo.Task("hinge", sample, lambda Z, z: qpsvm.HingeDual(qpsvm.Linear(Z), z)),
+        demo.Task("ball", sample, lambda Z, z: qpsvm.MEBDual(qpsvm.Linear(Z))),
     ]
 
 
@@ -37,7 +38,7 @@ def small(monkeypatch):
 
 def rows(text):
     """Return the table's rows as lists of words, from the method to the accuracy."""
-    lines = [line[28:].split() for line in text.splitlines()]
+    lines = [line[27:].split() for line in text.splitlines()]
     return [words for words in lines if words and words[0] in METHODS]
 
 
@@ -83,7 +84,7 @@ def test_quick_demo_solves_everything_by_every_method(capsys, tmp_path, monkeypa
     tasks = demo.declare(quick=True)
     table = rows(said)
     assert [row[0] for row in table] == [m for t in tasks for m in qpsvm.methods(t.problem)]
-    accuracies = [float(row[7].rstrip("%")) for row in table if row[7] != "-"]
+    accuracies = [float(row[-1].rstrip("%")) for row in table if row[-1] != "-"]
     assert np.median(accuracies) > 90.0
     assert len(demo.HEADER) <= 120
     assert not list(tmp_path.iterdir())
@@ -92,7 +93,7 @@ def test_quick_demo_solves_everything_by_every_method(capsys, tmp_path, monkeypa
 def test_table_of_a_small_demo(small, capsys):
     pytest.importorskip("cvxpy")
     assert demo.run(picture=False) == 0
-    for method, value, gap, support, _, _, to_cvxpy, accuracy in rows(capsys.readouterr().out):
+    for method, value, gap, support, _, _, _, to_cvxpy, accuracy in rows(capsys.readouterr().out):
         assert abs(float(to_cvxpy)) <= METHODS[method].gap
         assert 0 <= float(gap) <= METHODS[method].gap
         assert 1 <= int(support) <= 20
@@ -103,7 +104,7 @@ def test_demo_without_cvxpy(small, capsys, monkeypatch):
     monkeypatch.setattr(demo.importlib.util, "find_spec", lambda name: None)
     assert demo.run(picture=False) == 0
     said = capsys.readouterr().out
-    assert {row[6] for row in rows(said)} == {"-"}
+    assert {row[7] for row in rows(said)} == {"-"}
     assert "qpsvm[reference]" in said
 
 
@@ -121,14 +122,44 @@ def test_disagreement_with_the_reference_exits_with_1(small, capsys, monkeypatch
     assert "DISAGREES" in capsys.readouterr().out
 
 
-def test_interrupted_solve_ends_the_demo_with_130(small, capsys, monkeypatch, tmp_path):
+@pytest.mark.parametrize("n_rows", [0, 1], ids=["while compiling", "while solving"])
+def test_interrupted_solve_ends_the_demo_with_130(n_rows, small, capsys, monkeypatch, tmp_path):
+    calls = []
+
     def interrupted(*args, **options):
-        return replace(qpsvm.solve(*args, **options), status=qpsvm.Status.INTERRUPTED)
+        result = qpsvm.solve(*args, **options)
+        calls.append(result)
+        return replace(result, status=qpsvm.Status.INTERRUPTED) if len(calls) > n_rows else result
 
     monkeypatch.setattr(demo, "solve", interrupted)
     assert cli.main(["demo", "--output", str(tmp_path / "x.png")]) == 130
     said = capsys.readouterr().out
-    assert len(rows(said)) == 1 and "Interrupted" in said
+    assert len(rows(said)) == n_rows and "Interrupted" in said
+
+
+def test_compilation_is_in_a_column_of_its_own_and_in_no_solve(capsys, monkeypatch):
+    """Each timed solve is one in which numba did nothing, however long it took before."""
+    from numba.core.event import end_event, start_event
+
+    task, pause, solved = tiny(quick=False)[0], 0.2, []
+
+    def slow(problem, method, **options):
+        """Compile for a while in the first solve of each problem."""
+        if problem not in solved:
+            start_event("numba:compiler_lock")
+            time.sleep(pause)
+            end_event("numba:compiler_lock")
+        solved.append(problem)
+        return qpsvm.solve(problem, method, **options)
+
+    monkeypatch.setattr(demo, "solve", slow)
+    result, compiling = demo.solve_compiled(task, "smo", tol=1e-3, time_limit=60.0)
+    assert solved[0] is task.small_problem and solved[1] is solved[-1] is task.problem
+    assert len(solved) > 2 and compiling >= 2 * pause
+    task.results["smo"], task.compiling["smo"] = result, compiling
+    row = demo._row(task, "smo").split()
+    assert float(row[7]) == pytest.approx(compiling, abs=0.01)
+    assert f"{compiling:.1f} s of compiling" in demo._summary([task], False, 1.0)
 
 
 def test_interrupt_outside_a_solve_exits_with_130(monkeypatch, capsys):

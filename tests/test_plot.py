@@ -7,6 +7,7 @@ import pytest
 
 import qpsvm
 from qpsvm import demo, plot
+from qpsvm.demo_picture import draw
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402
@@ -132,7 +133,7 @@ def test_picture_of_the_demo(tmp_path):
     for task in tasks[::3]:
         task.results = {name: qpsvm.solve(task.problem, name, tol=1e-2) for name in ("fw", "smo")}
     figure = Figure(figsize=(15.0, 9.6), layout="constrained")
-    demo.draw(figure, tasks)
+    draw(figure, tasks)
     panels = figure.axes
     assert len(panels) == 6
     assert all(panel.get_title() and panel.get_xlabel() for panel in panels)

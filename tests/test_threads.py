@@ -23,6 +23,7 @@ def two(monkeypatch):
             pass
 
     monkeypatch.setattr(threads, "_pools", lambda: [Pool()])
+    monkeypatch.setattr(threads, "processors", lambda: 2)
 
 
 def test_every_piece_once(two):

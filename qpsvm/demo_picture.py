@@ -1,0 +1,80 @@
+"""The picture of the demo: gap against time for three problems, and three answers in the plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from qpsvm import plot
+from qpsvm.api import solve
+from qpsvm.demo_data import breast_cancer, digits, principal_plane
+from qpsvm.formulations import HingeDual, MEBDual, PolytopeDistanceDual
+from qpsvm.gram import RBF, Linear
+
+TITLE = {"fontsize": 11}
+
+
+def draw(figure: Any, tasks: Sequence[Any]) -> None:
+    """Draw gap against time for three problems, and three answers in the plane."""
+    top, bottom = figure.subplots(2, 3)
+    _draw_gaps(figure, top, tasks[::3])
+    D, target = digits()
+    X = principal_plane(D)
+    ball = solve(MEBDual(Linear(X)), tol=1e-6)
+    plot.ball(ball, X, bottom[0])
+    radius = ball.model.radius
+    bottom[0].set_title(f"digits in the plane: smallest ball, radius {radius:.4g}", TITLE)
+    bottom[0].set(xlabel="first principal axis", ylabel="second principal axis")
+    _legend(bottom[0], points="digits 0 to 9")
+    two = (target == 0) | (target == 2)
+    X, y = principal_plane(D[two]), np.where(target[two] == 0, 1.0, -1.0)
+    nearest = solve(PolytopeDistanceDual(Linear(X), y), tol=1e-6)
+    plot.closest_points(nearest, X, y, bottom[1])
+    distance = nearest.model.distance
+    bottom[1].set_title(f"digits in the plane: distance of two hulls {distance:.4g}", TITLE)
+    bottom[1].set(xlabel="first principal axis", ylabel="second principal axis")
+    _legend(bottom[1], **{"class +1": "digit 0", "class -1": "digit 2"})
+    Z, y, names = breast_cancer()
+    chosen = [names.index(name) for name in ("worst radius", "worst concave points")]
+    X = Z[:, chosen]
+    machine = solve(HingeDual(RBF(X, 0.25), y, C=10.0), tol=1e-6)
+    plot.hyperplane(machine, X, y, bottom[2])
+    bottom[2].set_title(f"breast cancer: hinge, RBF, {len(machine.support)} support vectors", TITLE)
+    xlabel, ylabel = (f"{names[k]} (standardized)" for k in chosen)
+    bottom[2].set(xlabel=xlabel, ylabel=ylabel)
+    _legend(bottom[2], **{"class +1": "benign", "class -1": "malignant"})
+
+
+def _draw_gaps(figure: Any, axes: Any, tasks: Sequence[Any]) -> None:
+    """Draw a panel for each task under one legend; methods of equal settings are drawn once."""
+    from qpsvm.solvers import METHODS
+
+    solvers: list[Any] = []
+    styles = {}
+    for name, method in METHODS.items():
+        if method.solver() not in solvers:
+            styles[name] = plot.style(len(solvers))
+            solvers.append(method.solver())
+    shown = {}
+    for ax in axes[1:]:
+        ax.sharey(axes[0])
+    for ax, task in zip(axes, tasks, strict=True):
+        plot.convergence({k: r for k, r in task.results.items() if k in styles}, ax, styles=styles)
+        ax.set_title(f"{task.sample.name}: {task.name}", TITLE)
+        shown.update(dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)))
+        ax.get_legend().remove()
+        for tol in sorted({METHODS[name].gap for name in task.results}):
+            ax.axhline(tol, color="0.5", lw=1.0, ls=(0, (1, 2)), zorder=0)
+    names = [name for name in styles if name in shown]
+    figure.legend([shown[name] for name in names], names, loc="outside upper center",
+                  ncols=min(len(names), 14), frameon=False, handlelength=1.5)  # fmt: skip
+
+
+def _legend(ax: Any, **names: str) -> None:
+    """Put the legend below the panel, in one row, with labels in the words of the data."""
+    handles, labels = ax.get_legend_handles_labels()
+    said = [names.get(label, label) for label in labels]
+    ax.legend(handles, said, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=len(said),
+              frameon=False, fontsize=9, columnspacing=1.2, handletextpad=0.4)  # fmt: skip
