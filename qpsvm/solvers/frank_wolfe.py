@@ -31,8 +31,8 @@ differ from it:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,9 @@ class FrankWolfe(Solver):
     confirm : bool
         With `sampling`: whether all points are looked at before it ends. False stops on the samples
         alone, as the paper does; the answer then has the status SAMPLED and no lower bound.
+    target : float, optional
+        With `sampling`: relative gap that is asked for; the tolerance of the solve by default. Samples
+        that see no more than half of it end a round of steps.
     """
 
     rule: str = "toward"
@@ -96,6 +99,7 @@ class FrankWolfe(Solver):
     start_size: int = 20
     sampling: int | None = None
     confirm: bool = True
+    target: float | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
     least_period: ClassVar[int] = 100  # a check costs as much as some ten steps
@@ -109,6 +113,20 @@ class FrankWolfe(Solver):
             check_number("sampling", self.sampling, low=1, integer=True)
             check_choice("rule (with sampling)", self.rule, ("toward", "away"))
         check_choice("confirm", self.confirm, (True, False) if self.sampling else (True,))
+        if self.target is not None:
+            check_number("target", self.target, low=0.0)
+
+    def aim(self, tol: float) -> Self:
+        """Return the solver whose samples stop for a look at this gap."""
+        return self if self.target is not None else replace(self, target=tol)
+
+    def narrow(self, problem: QP) -> bool:
+        """Return whether steps are on samples: kernel values in float32 halve their time and memory."""
+        return self.sampling is not None
+
+    def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
+        """Return whether kernel values come in the small blocks of samples."""
+        return False, self.sampling is not None
 
     @property
     def confirms(self) -> bool:  # type: ignore[override]
@@ -117,9 +135,13 @@ class FrankWolfe(Solver):
 
     def period(self, problem: QP) -> int:
         """Return the steps between two checks; more with sampling, where one costs as much as many."""
+        return super().period(problem) if self.sampling is None else sampled.SAMPLED_PERIOD
+
+    def next_check(self, n_iter: int, period: int) -> int:
+        """Return the number of the next check; with sampling always a multiple of the period."""
         if self.sampling is None:
-            return super().period(problem)
-        return sampled.CONFIRMED if self.confirm else sampled.ALONE
+            return super().next_check(n_iter, period)
+        return (n_iter // period + 1) * period
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
@@ -132,13 +154,16 @@ class FrankWolfe(Solver):
         else:
             x = two_points(problem)
         if self.sampling is not None:
-            return sampled.start(problem, x, rng)
+            assert isinstance(problem.domain, SimplexProduct)
+            draws = sampled.Draws(problem.domain, self.sampling, rng)
+            goal = self.sure * (self.target or 0.0)
+            return sampled.SampledState.at(problem, x, draws, goal, self.rule == "away")
         return FrankWolfeState.at(problem, x)
 
     def advance(self, problem: QP, state: Any, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""
         if self.sampling is not None:
-            return sampled.advance(state, n_steps, self.sampling, self.rule == "away")
+            return state.advance(n_steps)  # type: ignore[no-any-return]
         assert problem.store is not None
         missing = np.full(2 * len(state.keys) + 2, -1, np.int64)
         cols = problem.columns()
@@ -160,7 +185,7 @@ class FrankWolfe(Solver):
     def refresh(self, problem: QP, state: Any, product: NDArray[np.float64]) -> None:
         """Take over a fresh G x."""
         if self.sampling is not None:
-            sampled.refresh(state, product)
+            state.set_product(product)
         else:
             state.look(problem, product)  # x was repaired
 
