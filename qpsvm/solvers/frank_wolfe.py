@@ -31,8 +31,8 @@ differ from it:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers import sampled
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.rules import (
     AWAY,
     DROP,
@@ -55,6 +55,7 @@ from qpsvm.solvers.rules import (
     choose,
     decrease,
 )
+from qpsvm.solvers.sampling import SAMPLED_PERIOD, Draws, OnSamples
 from qpsvm.solvers.starts import random_ball, two_points
 from qpsvm.solvers.steps import MISSING, TILE, compiled, entry, form, held, own, touch
 from qpsvm.solvers.support import (
@@ -70,7 +71,7 @@ from qpsvm.solvers.tiles import Move, Points, assist, follow, least
 
 
 @dataclass(frozen=True)
-class FrankWolfe(Solver):
+class FrankWolfe(OnSamples):
     """Frank-Wolfe with a choice of step rule and of starting point.
 
     Parameters
@@ -83,23 +84,13 @@ class FrankWolfe(Solver):
         points drawn at random (section 4.1 of Frandi et al.).
     start_size : int
         Points of the random ball; the paper uses 20.
-    sampling : int or None
-        Points drawn at random in place of all points, 59 in the paper; for the rules ``"toward"``
-        and ``"away"``. See `qpsvm.solvers.sampled`.
-    confirm : bool
-        With `sampling`: whether all points are looked at before it ends. False stops on the samples
-        alone, as the paper does; the answer then has the status SAMPLED and no lower bound.
-    target : float, optional
-        With `sampling`: relative gap that is asked for; the tolerance of the solve by default. Samples
-        that see no more than half of it end a round of steps.
+    sampling, confirm, target
+        As in `qpsvm.solvers.sampling.OnSamples`; for the rules ``"toward"`` and ``"away"``.
     """
 
     rule: str = "toward"
     start: str = "two-point"
     start_size: int = 20
-    sampling: int | None = None
-    confirm: bool = True
-    target: float | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
     least_period: ClassVar[int] = 100  # a check costs as much as some ten steps
@@ -109,39 +100,13 @@ class FrankWolfe(Solver):
         check_choice("rule", self.rule, tuple(RULES))
         check_choice("start", self.start, ("two-point", "ball"))
         check_number("start_size", self.start_size, low=2, integer=True)
+        super().__post_init__()
         if self.sampling is not None:
-            check_number("sampling", self.sampling, low=1, integer=True)
             check_choice("rule (with sampling)", self.rule, ("toward", "away"))
-        check_choice("confirm", self.confirm, (True, False) if self.sampling else (True,))
-        if self.target is not None:
-            check_number("target", self.target, low=0.0)
-
-    def aim(self, tol: float) -> Self:
-        """Return the solver whose samples stop for a look at this gap."""
-        return self if self.target is not None else replace(self, target=tol)
-
-    def narrow(self, problem: QP) -> bool:
-        """Return whether steps are on samples: kernel values in float32 halve their time and memory."""
-        return self.sampling is not None
-
-    def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
-        """Return whether kernel values come in the small blocks of samples."""
-        return False, self.sampling is not None
-
-    @property
-    def confirms(self) -> bool:  # type: ignore[override]
-        """Whether all points are looked at before it ends."""
-        return self.confirm
 
     def period(self, problem: QP) -> int:
         """Return the steps between two checks; more with sampling, where one costs as much as many."""
-        return super().period(problem) if self.sampling is None else sampled.SAMPLED_PERIOD
-
-    def next_check(self, n_iter: int, period: int) -> int:
-        """Return the number of the next check; with sampling always a multiple of the period."""
-        if self.sampling is None:
-            return super().next_check(n_iter, period)
-        return (n_iter // period + 1) * period
+        return super().period(problem) if self.sampling is None else SAMPLED_PERIOD
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
@@ -155,9 +120,8 @@ class FrankWolfe(Solver):
             x = two_points(problem)
         if self.sampling is not None:
             assert isinstance(problem.domain, SimplexProduct)
-            draws = sampled.Draws(problem.domain, self.sampling, rng)
-            goal = self.sure * (self.target or 0.0)
-            return sampled.SampledState.at(problem, x, draws, goal, self.rule == "away")
+            draws = Draws(problem.domain, self.sampling, rng)
+            return sampled.SampledState.at(problem, x, draws, self.goal, self.rule == "away")
         return FrankWolfeState.at(problem, x)
 
     def advance(self, problem: QP, state: Any, n_steps: int) -> Reply:

@@ -31,8 +31,6 @@ from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.sampled_steps import (
     DRAWN,
     ENTERS,
-    JUDGED,
-    SAMPLES_PER_STEP,
     SIZE,
     WITHIN,
     WORK_KINDS,
@@ -40,10 +38,8 @@ from qpsvm.solvers.sampled_steps import (
     Work,
     sampled_steps,
 )
+from qpsvm.solvers.sampling import SAMPLES_PER_STEP, Draws
 from qpsvm.solvers.steps import MISSING
-
-SAMPLED_PERIOD = 5000
-"""Steps between two checks: one with confirmation evaluates the gradient at all points."""
 
 MAX_ROWS = 4096
 """Points whose kernel values with the core are held at once, at most."""
@@ -56,37 +52,6 @@ FIRST_CORE_ROOM = 64
 
 PIECE_POINTS = 1024
 """Points whose kernel values are evaluated at once."""
-
-
-class Draws:
-    """Samples of an equal share of each simplex, from a generator of their own.
-
-    Attributes
-    ----------
-    size : int
-        Points of a sample: as many as asked for, or a few more, where the shares round up.
-    """
-
-    def __init__(self, domain: SimplexProduct, size: int, rng: np.random.Generator) -> None:
-        self._members, self._rng = domain.members, rng
-        self._share = -(-size // domain.n_groups)
-        self.size = self._share * domain.n_groups
-
-    def draw(self, n_samples: int) -> NDArray[np.int64]:
-        """Return points, sample after sample, shape (n_samples * size,)."""
-        shape = n_samples, self._share
-        parts = [of[self._rng.integers(len(of), size=shape)] for of in self._members]
-        return np.hstack(parts).reshape(-1)
-
-    def worst(self, f: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the points of least gradient f, a share of each simplex: those that descend."""
-        found = []
-        for of in self._members:
-            below = of[f[of] < float(f[of] @ x[of])]
-            if len(below) > self._share:
-                below = below[np.argpartition(f[below], self._share)[: self._share]]
-            found.append(below)
-        return np.sort(np.concatenate(found))
 
 
 def fill_rows(
@@ -313,7 +278,7 @@ class SampledState:
 
     def _hold(self, points: NDArray[np.int64]) -> None:
         """Evaluate the rows of points that are not held; others leave where there is no room."""
-        work, n, store = self.work, len(self.core), self.problem.store
+        work, store = self.work, self.problem.store
         assert store is not None
         missing = points[work.row[points] < 0]
         free = np.flatnonzero(self.owner < 0)

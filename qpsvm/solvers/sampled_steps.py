@@ -9,16 +9,18 @@ from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
 from qpsvm.solvers.base import Stop
+from qpsvm.solvers.sampling import SAMPLES_PER_STEP
 from qpsvm.solvers.steps import MISSING
 
 ENTERS = 6
 """Beside the values of Stop and MISSING: a drawn point has to join the core before the step is made."""
 
-BUDGET_CODE, STALLED_CODE, NONCONVEX_CODE = Stop.BUDGET.value, Stop.STALLED.value, Stop.NONCONVEX.value
+BUDGET_CODE, STALLED_CODE, NONCONVEX_CODE = (
+    Stop.BUDGET.value,
+    Stop.STALLED.value,
+    Stop.NONCONVEX.value,
+)
 NUMERICAL_CODE, NEWS_CODE = Stop.NUMERICAL.value, Stop.NEWS.value
-
-SAMPLES_PER_STEP = 8
-"""Samples without a way down after which there is none; samples within the goal after which it is met."""
 
 SIZE, DRAWN, WITHIN, ATTEMPT, QUIET, JUDGED = 0, 1, 2, 3, 4, 5
 """Entries of `Work.now`."""
@@ -49,7 +51,9 @@ class Work(NamedTuple):
     best: NDArray[np.int64]  # (n_groups,), the sample's point of least gradient
     least: NDArray[np.float64]  # (n_groups,), that gradient
     gaps: NDArray[np.float64]  # (SAMPLES_PER_STEP,), Frank-Wolfe gaps that the last samples saw
-    now: NDArray[np.int64]  # (6,): core size, draws used, draws of this sample used, samples of this
+    now: NDArray[
+        np.int64
+    ]  # (6,): core size, draws used, draws of this sample used, samples of this
     # step without a way down, samples in a row within the goal, samples judged
     counts: NDArray[np.int64]  # (4,), WORK_KINDS
 
