@@ -22,7 +22,8 @@ from qpsvm import (
     solve,
 )
 from qpsvm.gram.base import BLOCK_ENTRIES
-from qpsvm.solvers import METHODS, Stop
+from qpsvm.solvers import METHODS, Stop, sampling
+from qpsvm.solvers.frank_wolfe import FrankWolfe
 from qpsvm.solvers.sampling import Draws
 
 X, Y = two_clouds(1500, 4, seed=61, distance=3.0)
@@ -200,3 +201,15 @@ def test_without_a_sample_nothing_changes():
         assert solver.aim(1e-3) == solver and solver.confirms and not solver.narrow(qp)
         assert solver.on_one_thread(qp) == (False, False)
         assert replace(solver, sampling=59).aim(1e-3).target == 1e-3
+
+
+def test_sections_are_those_of_the_papers():
+    for text, section in (
+        (PolytopeDistanceDual.__doc__, "section 2.3 for `chi`"),
+        (FrankWolfe.__doc__, "section 3)"),
+        (FrankWolfe.__doc__, "section 5.2.2"),
+        (sampling.__doc__, "section 5.2.3"),
+        (METHODS["gilbert"].source, "Kumar and Yildirim, section 3.1"),
+        (METHODS["fcfw"].source, "Garber and Wolf, section 2.2"),
+    ):
+        assert section in text

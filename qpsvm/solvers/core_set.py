@@ -43,7 +43,7 @@ class CoreSet(OnSamples, OnCore):
     start : {"two-point", "ball"}
         As in ``fw``.
     start_size : int
-        Points of the random ball; the paper uses 20.
+        Points of the random ball; the paper uses 20 (section 5.2.2).
     sampling, confirm, target
         As in `qpsvm.solvers.sampling.OnSamples`.
     """

@@ -81,9 +81,9 @@ class FrankWolfe(OnSamples):
     start : {"two-point", "ball"}
         ``"two-point"``: the first point and the one farthest from it, each with weight 1/2; on two
         simplices the closest pair found in two sweeps. ``"ball"``: the optimum over `start_size`
-        points drawn at random (section 4.1 of Frandi et al.).
+        points drawn at random (Frandi et al., section 3).
     start_size : int
-        Points of the random ball; the paper uses 20.
+        Points of the random ball; the paper uses 20 (section 5.2.2).
     sampling, confirm, target
         As in `qpsvm.solvers.sampling.OnSamples`; for the rules ``"toward"`` and ``"away"``.
     """
