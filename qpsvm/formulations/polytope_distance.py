@@ -69,7 +69,7 @@ class PolytopeDistanceDual(Formulation):
     References
     ----------
     Kumar and Yildirim, "A linearly convergent linear-time first-order algorithm for support vector
-    classification with a core set result", problems (1) and (2), section 5 for `chi`.
+    classification with a core set result", problems (P) and (D) of section 2.1, section 2.3 for `chi`.
     """
 
     K: Any

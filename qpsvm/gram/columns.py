@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -53,6 +54,8 @@ class ColumnStore:
 
     Attributes
     ----------
+    n_slots : int
+        Number of columns that can be held at once.
     n_computed : int
         Columns evaluated so far (0 for a precomputed Gram).
     lasting : bool
@@ -73,39 +76,54 @@ class ColumnStore:
             "holding at most %d of %d columns: %d bytes, of a memory_limit of %d",
             *(n_slots, gram.m, n_slots * width, memory_limit),
         )
-        self._base = np.empty((n_slots, gram.m), gram.dtype)
+        self.n_slots = n_slots
         self._owner = np.full(n_slots, -1, np.int64)
         self._n_filled = 0
-        self._open(gram, self._base, np.full(gram.m, -1, np.int64))
+        self._open(gram, np.full(gram.m, -1, np.int64))
 
     @classmethod
     def of_matrix(cls, gram: Gram, matrix: NDArray[np.floating]) -> ColumnStore:
         """Return a store in which every column of a precomputed matrix is held, without a copy."""
         self = cls.__new__(cls)
-        self._n_filled = 0
-        self._open(gram, matrix, np.arange(gram.m))
+        self.n_slots, self._n_filled, self._base = len(matrix), 0, matrix
+        self._open(gram, np.arange(gram.m))
         return self
 
-    def _open(self, gram: Gram, base: NDArray[np.floating], slot: NDArray[np.int64]) -> None:
+    def _open(self, gram: Gram, slot: NDArray[np.int64]) -> None:
         self._gram = gram
-        self.store = base.view()
-        self.store.flags.writeable = False
         self.slot = slot
-        self.stamp = np.zeros(len(base), np.int64)
+        self.stamp = np.zeros(self.n_slots, np.int64)
         self.clock = np.zeros(1, np.int64)
         self.diag = gram.diag().astype(gram.dtype, copy=False).astype(np.float64, copy=False)
         self.n_computed = 0
         self._reads = np.zeros(gram.m, np.int32)  # how often a column was evaluated and not held
 
+    @cached_property
+    def _base(self) -> NDArray[np.floating]:
+        """The memory of the columns, taken when the first of them is held."""
+        return np.empty((self.n_slots, self._gram.m), self._gram.dtype)
+
+    @cached_property
+    def store(self) -> NDArray[np.floating]:
+        """The columns as compiled steps read them, shape (n_slots, m), read-only."""
+        view = self._base.view()
+        view.flags.writeable = False
+        return view
+
     @property
-    def n_slots(self) -> int:
-        """Number of columns that can be held at once."""
-        return len(self.store)
+    def gram(self) -> Gram:
+        """The Gram whose columns are held."""
+        return self._gram
+
+    @property
+    def n_entries(self) -> int:
+        """Kernel values that the memory limit has room for, at most all of them."""
+        return self.n_slots * self._gram.m
 
     @property
     def n_bytes(self) -> int:
         """Memory of the columns held, in bytes; 0 for a matrix that is only lent."""
-        return self._n_filled * self.store.itemsize * self.store.shape[1]
+        return self._n_filled * self._gram.dtype.itemsize * self._gram.m
 
     @property
     def error(self) -> NDArray[np.float64] | None:
@@ -125,7 +143,7 @@ class ColumnStore:
     @property
     def unit(self) -> float:
         """What entries among few coordinates may be whole multiples of, in 16 bits; else 1."""
-        return self._gram.unit if self.store.dtype == np.float32 else 1.0
+        return self._gram.unit if self._gram.dtype == np.float32 else 1.0
 
     def ensure(self, indices: NDArray[np.int64]) -> None:
         """Make the columns `indices` held, evaluating the missing ones in one block."""

@@ -67,7 +67,7 @@ METHODS: dict[str, Method] = {
     "fcfw": Method(
         within("core_set", "CoreSet", inner_tol=1e-2),
         "fully corrective Frank-Wolfe: exact re-optimization over the vertices met so far",
-        "Holloway (1974); Garber and Wolf, section 3",
+        "Holloway (1974); Garber and Wolf, section 2.2",
         gap=1e-6,
         budget=2_000,
         general=within("corrective", "FullyCorrective"),
@@ -96,7 +96,7 @@ METHODS: dict[str, Method] = {
     "gilbert": Method(
         within("frank_wolfe", "FrankWolfe", rule="toward"),
         "fw under its name for two polytopes",
-        "Gilbert (1966); Kumar and Yildirim, section 1",
+        "Gilbert (1966); Kumar and Yildirim, section 3.1",
         gap=1e-2,
         budget=20_000_000,
         least_groups=2,
@@ -104,7 +104,7 @@ METHODS: dict[str, Method] = {
     "mdm": Method(
         within("frank_wolfe", "FrankWolfe", rule="pairwise"),
         "pfw under its name for two polytopes: the steeper of the two sides moves",
-        "Mitchell, Demyanov and Malozemov (1974); Kumar and Yildirim, section 1",
+        "Mitchell, Demyanov and Malozemov (1974); Kumar and Yildirim, section 3.1",
         gap=1e-6,
         budget=5_000_000,
         least_groups=2,

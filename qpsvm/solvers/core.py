@@ -87,15 +87,15 @@ class OnCore(Solver):
         return state.drift.held(problem, state.x, state.product)
 
 
-def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = False) -> None:
+def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool | None = None) -> None:
     """Add coordinates to the core, and their rows and columns to the core's Gram matrix.
 
-    With `hold`, and where columns are always held, theirs over all points are from now on; otherwise
-    only what the core's matrix needs is evaluated, for many of them may keep their weights.
+    With `hold` theirs over all points are held from now on; otherwise only what the core's matrix needs
+    is evaluated, for many of them may keep their weights. None: held where columns always are.
     """
     store = problem.store
     assert store is not None
-    hold = hold or store.patience < 0
+    hold = store.patience < 0 if hold is None else hold
     for at in slices(len(new), store.n_slots):
         part = new[at]
         if hold:
@@ -144,6 +144,11 @@ def solve_core(
         low, high = extremes(pair.s[now], *moves)
         state.coarse = bool(np.max(high - low) > FAR_OFF * max(left, ENOUGH * spread))
     return len(changed) > 0
+
+
+def solve_weights(problem: QP, state: CoreState, spread: float) -> None:
+    """Solve over the core until the gradient spreads by `spread`; over the other points it is left."""
+    _solve(problem, state, spread, np.inf, 0.0, follow=True)
 
 
 def _solve(

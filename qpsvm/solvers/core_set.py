@@ -6,7 +6,8 @@ warm started, by second-order SMO on the core's own small Gram matrix, and then 
 of all points in one pass over the columns that changed.
 
 - ``cvm``: Frandi et al., Algorithm 1 (Badoiu and Clarkson's, as Tsang, Kwok and Cheung's core vector
-  machine uses it): starts from a small random ball.
+  machine uses it): starts from a small random ball. With ``sampling`` the best of a sample enters, as
+  in their section 5.2.3: see `qpsvm.solvers.sampled_core`.
 - ``fcfw``: fully corrective Frank-Wolfe: the core is solved to a hundredth of the violation at which
   the vertex entered.
 """
@@ -21,15 +22,17 @@ from numpy.typing import NDArray
 
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
-from qpsvm.forms import EPS, QP
+from qpsvm.forms import EPS, QP, Held
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.core import CoreState, OnCore, enter, solve_core
+from qpsvm.solvers.sampled_core import SampledCore
+from qpsvm.solvers.sampling import SAMPLED_PERIOD, Draws, OnSamples
 from qpsvm.solvers.smo import PairState
 from qpsvm.solvers.starts import random_ball, two_points
 
 
 @dataclass(frozen=True)
-class CoreSet(OnCore):
+class CoreSet(OnSamples, OnCore):
     """Re-optimize over a core that grows in each iteration.
 
     Parameters
@@ -40,7 +43,9 @@ class CoreSet(OnCore):
     start : {"two-point", "ball"}
         As in ``fw``.
     start_size : int
-        Points of the random ball; the paper uses 20.
+        Points of the random ball; the paper uses 20 (section 5.2.2).
+    sampling, confirm, target
+        As in `qpsvm.solvers.sampling.OnSamples`.
     """
 
     inner_tol: float = 0.1
@@ -54,6 +59,7 @@ class CoreSet(OnCore):
         check_number("inner_tol", self.inner_tol, low=0.0, high=1.0, open_low=True)
         check_choice("start", self.start, ("two-point", "ball"))
         check_number("start_size", self.start_size, low=2, integer=True)
+        super().__post_init__()
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
@@ -65,12 +71,18 @@ class CoreSet(OnCore):
             x = random_ball(problem, self.start_size, CoreSet(), rng)
         else:
             x = two_points(problem)
+        if self.sampling is not None:
+            assert isinstance(problem.domain, SimplexProduct)
+            draws = Draws(problem.domain, self.sampling, rng)
+            return SampledCore.at(problem, x, draws, self.goal)
         state = CoreState(PairState.at(problem, x))
         enter(problem, state, np.flatnonzero(x != 0), hold=True)
         return state
 
     def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
         """Let the worst violator of each group enter and solve over the core; one iteration a call."""
+        if isinstance(state, SampledCore):
+            return state.advance(self.inner_tol)
         pair = state.pair
         barred = pair.s + pair.grow
         low, high = np.min(barred, axis=1), np.max(pair.s - pair.shrink, axis=1)
@@ -84,9 +96,13 @@ class CoreSet(OnCore):
         moved = solve_core(problem, state, max(self.inner_tol * violation, noise))
         return Reply(1, Stop.BUDGET if moved else Stop.STALLED)
 
+    def held(self, problem: QP, state: CoreState) -> Held | None:
+        """Return the product with a bound on its errors; on samples it is not maintained."""
+        return None if isinstance(state, SampledCore) else super().held(problem, state)
+
     def period(self, problem: QP) -> int:
         """Return a short period: an iteration solves a whole reduced problem."""
-        return 16
+        return 16 if self.sampling is None else SAMPLED_PERIOD
 
     def default_max_iter(self, problem: QP) -> int:
         """Return a budget in which every coordinate could enter twice."""

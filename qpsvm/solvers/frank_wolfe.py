@@ -43,7 +43,7 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers import sampled
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.rules import (
     AWAY,
     DROP,
@@ -55,6 +55,7 @@ from qpsvm.solvers.rules import (
     choose,
     decrease,
 )
+from qpsvm.solvers.sampling import SAMPLED_PERIOD, Draws, OnSamples
 from qpsvm.solvers.starts import random_ball, two_points
 from qpsvm.solvers.steps import MISSING, TILE, compiled, entry, form, held, own, touch
 from qpsvm.solvers.support import (
@@ -70,7 +71,7 @@ from qpsvm.solvers.tiles import Move, Points, assist, follow, least
 
 
 @dataclass(frozen=True)
-class FrankWolfe(Solver):
+class FrankWolfe(OnSamples):
     """Frank-Wolfe with a choice of step rule and of starting point.
 
     Parameters
@@ -80,22 +81,16 @@ class FrankWolfe(Solver):
     start : {"two-point", "ball"}
         ``"two-point"``: the first point and the one farthest from it, each with weight 1/2; on two
         simplices the closest pair found in two sweeps. ``"ball"``: the optimum over `start_size`
-        points drawn at random (section 4.1 of Frandi et al.).
+        points drawn at random (Frandi et al., section 3).
     start_size : int
-        Points of the random ball; the paper uses 20.
-    sampling : int or None
-        Points drawn at random in place of all points, 59 in the paper; for the rules ``"toward"``
-        and ``"away"``. See `qpsvm.solvers.sampled`.
-    confirm : bool
-        With `sampling`: whether all points are looked at before it ends. False stops on the samples
-        alone, as the paper does; the answer then has the status SAMPLED and no lower bound.
+        Points of the random ball; the paper uses 20 (section 5.2.2).
+    sampling, confirm, target
+        As in `qpsvm.solvers.sampling.OnSamples`; for the rules ``"toward"`` and ``"away"``.
     """
 
     rule: str = "toward"
     start: str = "two-point"
     start_size: int = 20
-    sampling: int | None = None
-    confirm: bool = True
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
     least_period: ClassVar[int] = 100  # a check costs as much as some ten steps
@@ -105,21 +100,13 @@ class FrankWolfe(Solver):
         check_choice("rule", self.rule, tuple(RULES))
         check_choice("start", self.start, ("two-point", "ball"))
         check_number("start_size", self.start_size, low=2, integer=True)
+        super().__post_init__()
         if self.sampling is not None:
-            check_number("sampling", self.sampling, low=1, integer=True)
             check_choice("rule (with sampling)", self.rule, ("toward", "away"))
-        check_choice("confirm", self.confirm, (True, False) if self.sampling else (True,))
-
-    @property
-    def confirms(self) -> bool:  # type: ignore[override]
-        """Whether all points are looked at before it ends."""
-        return self.confirm
 
     def period(self, problem: QP) -> int:
         """Return the steps between two checks; more with sampling, where one costs as much as many."""
-        if self.sampling is None:
-            return super().period(problem)
-        return sampled.CONFIRMED if self.confirm else sampled.ALONE
+        return super().period(problem) if self.sampling is None else SAMPLED_PERIOD
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
@@ -132,13 +119,15 @@ class FrankWolfe(Solver):
         else:
             x = two_points(problem)
         if self.sampling is not None:
-            return sampled.start(problem, x, rng)
+            assert isinstance(problem.domain, SimplexProduct)
+            draws = Draws(problem.domain, self.sampling, rng)
+            return sampled.SampledState.at(problem, x, draws, self.goal, self.rule == "away")
         return FrankWolfeState.at(problem, x)
 
     def advance(self, problem: QP, state: Any, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""
         if self.sampling is not None:
-            return sampled.advance(state, n_steps, self.sampling, self.rule == "away")
+            return state.advance(n_steps)  # type: ignore[no-any-return]
         assert problem.store is not None
         missing = np.full(2 * len(state.keys) + 2, -1, np.int64)
         cols = problem.columns()
@@ -160,7 +149,7 @@ class FrankWolfe(Solver):
     def refresh(self, problem: QP, state: Any, product: NDArray[np.float64]) -> None:
         """Take over a fresh G x."""
         if self.sampling is not None:
-            sampled.refresh(state, product)
+            state.set_product(product)
         else:
             state.look(problem, product)  # x was repaired
 

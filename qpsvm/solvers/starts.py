@@ -14,9 +14,9 @@ def two_points(problem: QP) -> NDArray[np.float64]:
     """Return the start of the papers: two far points of a simplex, a near pair of two simplices.
 
     On one simplex: index 0 and the point farthest from it in the metric of Q, half the weight each
-    (Frandi et al., section 4.1). On a product: the vertex whose coordinates are chosen one after
+    (Frandi et al., section 3). On a product: the vertex whose coordinates are chosen one after
     the other to make the value least, the first of them once more at the end (Kumar and Yildirim,
-    Algorithm 1, lines 1-3).
+    Algorithm 1, lines 2-5).
     """
     domain, gram = problem.domain, problem.gram
     assert isinstance(domain, SimplexProduct)
@@ -68,7 +68,10 @@ def corner(problem: QP) -> NDArray[np.float64]:
 def random_ball(
     problem: QP, size: int, solver: Solver, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return the optimum over `size` random points, at least one of each simplex, by a solver."""
+    """Return the optimum over `size` random points, at least one of each simplex, by a solver.
+
+    Frandi et al., section 3, with 20 points in section 5.2.2.
+    """
     from qpsvm.loop import solve_subset  # a problem within the problem: the one loop runs it
 
     domain = problem.domain
