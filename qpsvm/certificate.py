@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.forms import QP, Form, Held
+from qpsvm.forms import QP, Bounds, Form, Held
+from qpsvm.primal import PrimalPoint
 from qpsvm.result import Certificate, passed_test
 
 
@@ -19,6 +20,7 @@ class Certified(NamedTuple):
     multipliers: NDArray[np.float64]  # of the equality constraints
     certificate: Certificate
     held: Held | None = None  # products of which some were left as a method maintains them
+    primal: PrimalPoint | None = None  # the primal point that the bounds are of
 
 
 MOST = 0.9
@@ -57,6 +59,11 @@ def certify(
         product = problem.product(x) if least is None else least
         x, product = problem.feasible(x, product)
         bounds = problem.bounds(x, product)
+    roundoff, point = problem.roundoff(x, product, bounds.upper), None
+    if not support_only and problem.convex:
+        point = problem.primal_point(x, bounds.multipliers)
+    if point is not None:
+        bounds, roundoff = at_stored_point(problem, bounds, roundoff, point)
     if support_only or not (problem.convex and convex):  # stationary at best: no lower bound
         bounds = bounds._replace(gap=np.inf, lower=-np.inf)
         if problem.negated:
@@ -67,12 +74,27 @@ def certify(
         lower=bounds.lower,
         gap=bounds.gap,
         violation=problem.violation(x),
-        roundoff=problem.roundoff(x, product, bounds.upper),
+        roundoff=roundoff,
         floor=floor,
         tol=tol,
         test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor),
     )
-    return Certified(x, product, bounds.multipliers, certificate, left)
+    return Certified(x, product, bounds.multipliers, certificate, left, point)
+
+
+def at_stored_point(
+    problem: Form, bounds: Bounds, roundoff: float, point: PrimalPoint
+) -> tuple[Bounds, float]:
+    """Return bounds whose primal side is the stored point, and the rounding error in their gap.
+
+    `roundoff` is that of the dual value. The upper bound of a primal formulation is no less than the
+    exact objective at the stored point.
+    """
+    dual = -bounds.lower if problem.negated else bounds.upper  # as a value to be minimised
+    roundoff += 2.0 * point.error
+    gap = max(dual + point.value, 0.0) + roundoff if np.isfinite(point.value) else np.inf
+    upper = point.value + point.error if problem.negated else dual
+    return bounds._replace(upper=upper, lower=upper - gap if gap < np.inf else -np.inf, gap=gap), roundoff
 
 
 def seen(

@@ -17,6 +17,7 @@ from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
 from qpsvm.gram.psd import is_psd
 from qpsvm.gram.quadratic import Residual
+from qpsvm.primal import BallPoint, HingePoint, PrimalPoint
 
 EPS = float(np.finfo(np.float64).eps)
 MANY, FEW = 5000, 200
@@ -95,6 +96,10 @@ class Form(ABC):
     def floor(self, tol: float) -> float:
         """Return the size below which a value counts as zero."""
 
+    def primal_point(self, x: NDArray[np.float64], multipliers: Any) -> PrimalPoint | None:
+        """Return the primal point that a model stores and that bounds the value; None without one."""
+        return None
+
     @abstractmethod
     def lend(self, memory_limit: int, *, narrow: bool = False) -> Any:
         """Return a context that lends this problem with its memory to one solve.
@@ -133,6 +138,8 @@ class QP(Form):
         Whether G is positive semidefinite; without it there is no lower bound.
     store : ColumnStore or None
         Held columns, lent for the time of one solve.
+    primal : HingePoint or BallPoint or None
+        How the answer becomes the primal point that a model stores, where its rounding counts.
     """
 
     gram: SignedGram
@@ -145,6 +152,7 @@ class QP(Form):
     least: float = -np.inf
     convex: bool = True
     store: ColumnStore | None = None
+    primal: HingePoint | BallPoint | None = None
 
     @property
     def m(self) -> int:  # type: ignore[override]
@@ -206,6 +214,10 @@ class QP(Form):
             if least > 0.0:
                 found |= domain.reached(product - least, np.array([bias]), known)
         return found | (x != 0)
+
+    def primal_point(self, x: NDArray[np.float64], multipliers: Any) -> PrimalPoint | None:
+        """Return the primal point of a certified x with the multipliers of its bounds."""
+        return None if self.primal is None else self.primal.at(self, x, multipliers)
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a point of the domain near x."""

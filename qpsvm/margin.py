@@ -14,6 +14,7 @@ from qpsvm.domains import BoxHyperplane
 from qpsvm.forms import EPS, Bounds, Form
 from qpsvm.gram.features import Features, GramFeatures
 from qpsvm.gram.psd import is_psd
+from qpsvm.gram.translation import bias_of, level_at
 
 Vector = NDArray[np.float64]
 
@@ -69,6 +70,8 @@ class MarginProblem(Form):
         Whether b is free; it is 0 otherwise.
     convex : bool
         Whether the Gram is positive semidefinite.
+    origin : ndarray, shape (n,), or None
+        What the points were moved by.
     """
 
     features: Features
@@ -79,6 +82,7 @@ class MarginProblem(Form):
     bias: bool = True
     convex: bool = True
     negated: bool = False
+    origin: Vector | None = None
 
     @property
     def m(self) -> int:  # type: ignore[override]
@@ -151,7 +155,7 @@ class MarginProblem(Form):
         w, _, a = self.split(x)
         values, v, paired = product
         t = self.best_scale(a, v, paired)
-        b = self.best_bias(values) if self.bias else 0.0
+        b = self.stored_bias(w, self.best_bias(values)) if self.bias else 0.0
         a = np.minimum(t * a, self.C) if self.loss == "hinge" else t * a
         return self.join(w, b, a), Products(values, t * v, t * paired)
 
@@ -171,6 +175,10 @@ class MarginProblem(Form):
             some = a > 0
             most = min(most, float(np.min(self.C[some] / a[some])))
         return min(most, total / curvature if curvature > 0 else np.inf)
+
+    def stored_bias(self, w: Vector, b: float) -> float:
+        """Return b as it is left by its rounding in the coordinates of the user's points."""
+        return level_at(w, bias_of(w, b, self.origin), self.origin)
 
     def best_bias(self, values: Vector) -> float:
         """Return the b that is exactly best for these values."""

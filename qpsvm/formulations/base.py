@@ -19,10 +19,11 @@ from qpsvm.errors import (
     check_vector,
 )
 from qpsvm.forms import QP, Form
-from qpsvm.gram import Gram, Linear, LowRank
+from qpsvm.gram import Gram, Linear
 from qpsvm.gram.features import Features, PointFeatures, features_of
+from qpsvm.gram.translation import bias_of, level_at
 from qpsvm.margin import MarginProblem
-from qpsvm.models import Expansion, Hyperplane, Normal
+from qpsvm.models import Expansion, Hyperplane, Normal, kept_map
 from qpsvm.result import Result
 
 
@@ -145,7 +146,10 @@ class MarginFormulation(WeightedFormulation):
         gram = self.gram.centered() if self.bias else self.gram
         if len(rows) < gram.m:
             gram, y, C = gram.take(rows), y[rows], C[rows]
-        return MarginProblem(features_of(gram), y, C, self.loss, self.penalty, self.bias)
+        origin = self.gram.origin if self.bias else None
+        return MarginProblem(
+            features_of(gram), y, C, self.loss, self.penalty, self.bias, origin=origin
+        )
 
     def start(self, form: Any, x0: Any) -> NDArray[np.float64]:
         """Return w, b and weights from an earlier result, or from (w, b) with no weights."""
@@ -155,7 +159,7 @@ class MarginFormulation(WeightedFormulation):
             a, x0 = (a if x0.dual is None else x0.dual), x0.x
         w, b = self.primal_point(features, x0)
         if isinstance(features, PointFeatures):
-            b += 0.0 if self.gram.origin is None else float(w @ self.gram.origin)
+            b = level_at(w, b, self.gram.origin)
         else:
             w = w[self.kept]
         return form.join(w, b, check_vector("x0", a, self.n_points)[self.kept])
@@ -176,11 +180,12 @@ class MarginFormulation(WeightedFormulation):
         gram = self.gram
         expansion: Expansion | Normal
         if isinstance(form.features, PointFeatures):
-            expansion = Normal(gram, w.copy())
-            b -= 0.0 if gram.origin is None or not self.bias else float(w @ gram.origin)
-            vector = None if isinstance(gram, LowRank) else expansion.vector
+            known = kept_map(gram)
+            assert known is not None, "a Gram with a factor has features"
+            expansion = Normal(known, w.copy())
+            b = bias_of(w, b, form.origin)
         else:
-            w, vector = self.spread(w), None
+            w = self.spread(w)
             expansion = Expansion.of(gram, w)
         x = np.append(w, b) if self.bias else w.copy()
-        return Recovery(x, self.spread(a), Hyperplane(b, expansion, vector))
+        return Recovery(x, self.spread(a), Hyperplane(b, expansion, expansion.vector))

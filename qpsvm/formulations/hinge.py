@@ -22,6 +22,7 @@ from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.features import features_of
 from qpsvm.margin import MarginProblem
 from qpsvm.models import Expansion, Hyperplane
+from qpsvm.primal import HingePoint
 from qpsvm.result import Result
 
 
@@ -92,7 +93,8 @@ class HingeDual(WeightedFormulation):
         if len(rows) < gram.m:
             gram, y, C = gram.take(rows), y[rows], C[rows]
         domain = BoxHyperplane(C, y) if self.bias else PenaltyBox(C)
-        return QP(SignedGram(gram, y, np.zeros(len(y))), -np.ones(len(y)), domain)
+        primal = HingePoint(self.K.origin if self.bias else None)
+        return QP(SignedGram(gram, y, np.zeros(len(y))), -np.ones(len(y)), domain, primal=primal)
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
         """Return weights at their bounds where they were, the others kept or scaled to y'a = 0.
@@ -121,9 +123,12 @@ class HingeDual(WeightedFormulation):
         bias, blow_up = certified.multipliers
         separable = bool(np.isfinite(blow_up))
         signed = self.spread(qp.gram.sign * certified.x) * (blow_up if separable else 1.0)
-        expansion = Expansion.of(self.K, signed)
-        b = float(bias) + expansion.offset() if self.bias else 0.0
-        return Hyperplane(b, expansion, expansion.vector, separable)
+        point = certified.primal or qp.primal_point(certified.x, certified.multipliers)
+        if point is None:  # w is known by its coefficients
+            expansion, b = Expansion.of(self.K, signed), float(bias)
+        else:
+            expansion, b = Expansion.of(self.K, signed, point.w), point.b
+        return Hyperplane(b if self.bias else 0.0, expansion, expansion.vector, separable)
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights, the bias if there is one, and the hyperplane."""
@@ -206,10 +211,9 @@ class HingePrimal(MarginFormulation):
         dual: HingeDual = self._dual  # type: ignore[attr-defined]
         model = dual.hyperplane(form, certified)
         assert isinstance(model.expansion, Expansion)
-        w = model.w
+        w = model.expansion.features
         if w is None:
-            c = np.zeros(self.n_points)
-            c[model.expansion.indices] = model.expansion.coef
-            w = features_of(self.gram).combine(c)
+            w = np.zeros(self.n_points)
+            w[model.expansion.indices] = model.expansion.coef
         x = np.append(w, model.b) if self.bias else w
         return Recovery(x, dual.spread(certified.x), model)

@@ -13,6 +13,7 @@ from qpsvm.forms import QP, centering_noise
 from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import SignedGram, as_gram
 from qpsvm.models import Ball, Expansion
+from qpsvm.primal import BallPoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +48,14 @@ class MEBDual(Formulation):
         m = gram.m
         signed = SignedGram(gram, np.ones(m), np.zeros(m), scale=2.0)
         noise = centering_noise(self.K)
-        return QP(signed, -gram.diag(), simplex(m), vanishing=True, noise=noise)
+        primal = None if self.K.origin is None else BallPoint(self.K.origin)
+        return QP(signed, -gram.diag(), simplex(m), vanishing=True, noise=noise, primal=primal)
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights and the ball about sum a_i phi(x_i) that holds every point."""
         bounds = certified.certificate
-        expansion = Expansion.of(self.K, certified.x)
+        known = None if qp.primal is None else qp.primal.center(qp, certified.x)
+        expansion = Expansion.of(self.K, certified.x, known)
         center = expansion.vector
         if center is None:
             rows = np.flatnonzero(certified.x != 0)
