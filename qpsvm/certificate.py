@@ -94,7 +94,9 @@ def at_stored_point(
     roundoff += 2.0 * point.error
     gap = max(dual + point.value, 0.0) + roundoff if np.isfinite(point.value) else np.inf
     upper = point.value + point.error if problem.negated else dual
-    return bounds._replace(upper=upper, lower=upper - gap if gap < np.inf else -np.inf, gap=gap), roundoff
+    return bounds._replace(
+        upper=upper, lower=upper - gap if gap < np.inf else -np.inf, gap=gap
+    ), roundoff
 
 
 def seen(

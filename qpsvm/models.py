@@ -103,9 +103,12 @@ class Expansion:
         """The vector itself, shape (d,), where the kernel is linear; None otherwise."""
         return self.features if isinstance(self.gram, LinearMap) else None
 
-    def over(self, positions: NDArray[np.int64], indices: NDArray[np.int64], coef: Vector) -> Expansion:
+    def over(
+        self, positions: NDArray[np.int64], indices: NDArray[np.int64], coef: Vector
+    ) -> Expansion:
         """Return the same sum over some of its points, which other ones equal."""
-        own = self.gram if self.features is not None else self.gram.own(positions)
+        kept = self.features is not None or not len(positions)
+        own = self.gram if kept else self.gram.own(positions)
         return replace(self, gram=own, indices=indices, coef=coef)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -67,19 +67,18 @@ class HingePoint:
             b = bias_of(w, level, self.origin)
             stored = level_at(w, b, self.origin)
             margin = y * (times(X, w) + stored)
-            error = 4.0 * EPS * (float(np.linalg.norm(w)) * lengths + abs(stored))
-            sure = margin - error
+            errors = 4.0 * EPS * (float(np.linalg.norm(w)) * lengths + abs(stored))
+            sure = margin - errors
             least = float(np.min(sure))
             if t == 1.0 or least >= 1.0 or not least > 0.0:
                 break
             w, level = w * ((1.0 + 4.0 * EPS) / least), level * ((1.0 + 4.0 * EPS) / least)
-        value = 0.5 * float(w @ w)
         short = np.flatnonzero(~(sure >= 1.0))
-        value += float(C[short] @ np.maximum(1.0 - margin[short], 0.0)) if len(short) else 0.0
-        lost = float(C[short] @ error[short]) if len(short) else 0.0
-        if not np.isfinite(value + lost):
-            value, lost = np.inf, 0.0
-        return PrimalPoint(value, lost + 8.0 * EPS * value, w, b)
+        if np.isinf(C[short]).any():  # a hard margin that rounding leaves open
+            return PrimalPoint(np.inf, 0.0, w, b)
+        value = 0.5 * float(w @ w) + float(C[short] @ np.maximum(1.0 - margin[short], 0.0))
+        error = float(C[short] @ errors[short]) + 8.0 * EPS * value
+        return PrimalPoint(value, error, w, b)
 
 
 @dataclass(frozen=True, eq=False)

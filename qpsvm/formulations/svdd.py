@@ -102,7 +102,7 @@ class SVDDDual(WeightedFormulation):
             radius, error = float(np.sqrt(level)), float(np.sqrt(bounds.gap))
             least = max(radius - error, 0.0)  # |c - c*|^2 <= gap, and no distance changes by more
             outside = qp.domain.full(x) & (square > level)
-            slack = float(self.C[self.kept][outside] @ (square[outside] - level))
+            slack = float(qp.domain.upper @ np.maximum(square - level, 0.0))
         else:  # no point may lie outside
             radius, least = (float(np.sqrt(max(-b, 0.0))) for b in (bounds.lower, bounds.upper))
             outside, slack = np.zeros(0, bool), 0.0
