@@ -50,7 +50,8 @@ class HingePoint:
     def at(self, qp: Any, x: Vector, multipliers: Vector) -> PrimalPoint | None:
         """Return the point (t w, b) for the multipliers (b, t) of a hinge dual.
 
-        With t other than 1 every margin is to be at least 1: w is stretched by what rounding lacks.
+        With t other than 1, or a hard margin, every margin is to be at least 1: the pair is stretched by
+        what rounding lacks.
         """
         kernel = qp.gram.kernel
         X = kernel.factor()
@@ -61,16 +62,17 @@ class HingePoint:
         w = np.asarray(transposed_times(X, y * x))
         if not np.isfinite(t):  # no hyperplane separates the classes: a direction
             return PrimalPoint(np.inf, 0.0, w, bias_of(w, level, self.origin))
-        w = t * w
+        w, soft = t * w, t == 1.0 and np.isfinite(C).all()
         lengths = np.sqrt(np.maximum(kernel.diag(), 0.0))
         for _ in range(MAX_STRETCHES):
             b = bias_of(w, level, self.origin)
             stored = level_at(w, b, self.origin)
             margin = y * (times(X, w) + stored)
-            errors = 4.0 * EPS * (float(np.linalg.norm(w)) * lengths + abs(stored))
+            size = float(np.linalg.norm(w))
+            errors = 4.0 * EPS * (size * lengths + (abs(stored) if size else 0.0))
             sure = margin - errors
             least = float(np.min(sure))
-            if t == 1.0 or least >= 1.0 or not least > 0.0:
+            if soft or least >= 1.0 or not least > 0.0:
                 break
             w, level = w * ((1.0 + 4.0 * EPS) / least), level * ((1.0 + 4.0 * EPS) / least)
         short = np.flatnonzero(~(sure >= 1.0))
