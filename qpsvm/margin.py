@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qpsvm.domains import BoxHyperplane
 from qpsvm.forms import EPS, Bounds, Form
-from qpsvm.gram.features import Features, GramFeatures
+from qpsvm.gram.features import CoefficientFeatures, Features, GramFeatures
 from qpsvm.gram.psd import is_psd
 from qpsvm.gram.translation import bias_of, level_at
 
@@ -109,7 +109,8 @@ class MarginProblem(Form):
     @property
     def counters(self) -> dict[str, int]:
         """Columns of a Gram held in memory."""
-        held = isinstance(self.features, GramFeatures) and self.features.K is not None
+        kernel = isinstance(self.features, GramFeatures | CoefficientFeatures)
+        held = kernel and self.features.K is not None  # type: ignore[attr-defined]
         return {"columns": self.m if held else 0}
 
     def split(self, x: Vector) -> Point:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -116,8 +117,6 @@ class MarginFormulation(WeightedFormulation):
         """Validate at the door; keep the Gram of the points, or the Gram that was given."""
         X = self.X if isinstance(self.X, Gram) else check_points("X", self.X)
         gram = X if isinstance(X, Gram) else Linear(X)
-        if self.penalty == "l1" and gram.factor() is None:
-            raise InputError("X must be points or a low-rank Gram: |w|_1 needs features")
         C = check_penalty("C", self.C, gram.m)
         if np.isinf(C).any():
             raise InputError("C must be finite for every point; got infinity")
@@ -129,6 +128,15 @@ class MarginFormulation(WeightedFormulation):
     def gram(self) -> Gram:
         """The Gram that was given, or that of the points."""
         return self.X if isinstance(self.X, Gram) else Linear(self.X)
+
+    def features(self, gram: Gram) -> Features:
+        """Return what w is a vector of, for a Gram of points of this problem."""
+        return features_of(gram)
+
+    @property
+    def origin(self) -> NDArray[np.float64] | None:
+        """What a solve moves the points by, or None: the bias takes it up."""
+        return self.gram.origin if self.bias else None
 
     @property
     def n_points(self) -> int:
@@ -143,26 +151,32 @@ class MarginFormulation(WeightedFormulation):
     def as_margin(self) -> MarginProblem | None:
         """Return the problem in w and b; with a bias, linear points are centered first."""
         rows, y, C = self.kept, self.y, self.C
-        gram = self.gram.centered() if self.bias else self.gram
+        gram = self.gram if self.origin is None else self.gram.centered()
         if len(rows) < gram.m:
             gram, y, C = gram.take(rows), y[rows], C[rows]
-        origin = self.gram.origin if self.bias else None
-        return MarginProblem(
-            features_of(gram), y, C, self.loss, self.penalty, self.bias, origin=origin
-        )
+        features = self.features(gram)
+        return MarginProblem(features, y, C, self.loss, self.penalty, self.bias, origin=self.origin)
 
     def start(self, form: Any, x0: Any) -> NDArray[np.float64]:
         """Return w, b and weights from an earlier result, or from (w, b) with no weights."""
-        features = features_of(self.gram)
+        features = self.features(self.gram)
         a = np.zeros(self.n_points)
         if isinstance(x0, Result):
             a, x0 = (a if x0.dual is None else x0.dual), x0.x
         w, b = self.primal_point(features, x0)
         if isinstance(features, PointFeatures):
-            b = level_at(w, b, self.gram.origin)
+            b = level_at(w, b, self.origin)
         else:
             w = w[self.kept]
         return form.join(w, b, check_vector("x0", a, self.n_points)[self.kept])
+
+    def carried(self, earlier: Formulation, result: Result) -> Any:
+        """Return the answer to `earlier`; of a low-rank Gram w is made of the weights in its own features."""
+        features = self.features(self.gram)
+        if not (isinstance(self.X, Gram) and isinstance(features, PointFeatures)):
+            return result
+        w = features.combine(self.y * result.dual)
+        return replace(result, x=np.append(w, result.x[-1]) if self.bias else w)
 
     def primal_point(self, features: Features, x0: Any) -> tuple[NDArray[np.float64], float]:
         """Return w and b of a starting point as the user gives it."""

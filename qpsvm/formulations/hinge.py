@@ -20,6 +20,7 @@ from qpsvm.formulations.base import (
 )
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.features import features_of
+from qpsvm.gram.translation import level_at
 from qpsvm.margin import MarginProblem
 from qpsvm.models import Expansion, Hyperplane
 from qpsvm.primal import HingePoint
@@ -193,8 +194,11 @@ class HingePrimal(MarginFormulation):
         dual: HingeDual = self._dual  # type: ignore[attr-defined]
         if isinstance(x0, Result):
             return dual.start(form, x0.dual)
-        features = features_of(self.gram)
+        gram = self.gram if self.origin is None else self.gram.centered()
+        features = features_of(gram)
         w, b = self.primal_point(features, x0)
+        if self.origin is not None:
+            b = level_at(w, b, self.origin)
         margin = dual.y * (features.values(w) + b)
         return dual.start(form, np.where(margin < 1, np.where(np.isinf(dual.C), 1.0, dual.C), 0.0))
 
