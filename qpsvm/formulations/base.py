@@ -171,7 +171,7 @@ class MarginFormulation(WeightedFormulation):
         return form.join(w, b, check_vector("x0", a, self.n_points)[self.kept])
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
-        """Return the answer to `earlier`; of a low-rank Gram w is made of the weights in its own features."""
+        """Return the answer to `earlier`; of a low-rank Gram w is made anew, in its own features."""
         features = self.features(self.gram)
         if not (isinstance(self.X, Gram) and isinstance(features, PointFeatures)):
             return result
