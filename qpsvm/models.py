@@ -15,18 +15,17 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError, check_points
 from qpsvm.gram import Gram
 from qpsvm.gram.cached import Cached
-from qpsvm.gram.expansion import combination
-from qpsvm.gram.kept import LandmarkMap, LinearMap, MatrixColumns
+from qpsvm.gram.kept import FeatureMap, LinearMap, MatrixColumns
 from qpsvm.gram.linear import Linear, transposed_times
 from qpsvm.gram.lowrank import LowRank
 from qpsvm.gram.points import PointGram
 from qpsvm.gram.translation import level_at
 
 Vector = NDArray[np.float64]
-Kept = LinearMap | LandmarkMap | MatrixColumns | PointGram
+Kept = FeatureMap | MatrixColumns | PointGram
 
 
-def kept_map(gram: Gram) -> LinearMap | LandmarkMap | None:
+def kept_map(gram: Gram) -> FeatureMap | None:
     """Return the map to features where w is a vector of them; None of a kernel without a factor."""
     gram = gram.gram if isinstance(gram, Cached) else gram
     if isinstance(gram, Linear):
@@ -73,17 +72,15 @@ class Expansion:
 
     def from_origin(self, points: Any) -> Vector:
         """Return the inner products less that of the origin, which few digits are lost in."""
-        if self.features is None:
-            return combination(self.gram, np.arange(len(self.coef)), self.coef, points)
-        assert isinstance(self.gram, LinearMap | LandmarkMap)
-        return self.gram.values(points, self.features)
+        if isinstance(self.gram, FeatureMap):
+            return self.gram.values(points, self._sum)
+        return self.gram.combine(points, np.arange(len(self.coef)), self.coef)
 
     def level(self, b: float) -> float:
         """Return the inner product with the origin, plus b: exact, but for one rounding."""
-        if self.features is None:
-            return b
-        assert isinstance(self.gram, LinearMap | LandmarkMap)
-        return level_at(self.features, b, self.gram.origin)
+        if isinstance(self.gram, FeatureMap):
+            return level_at(self._sum, b, self.gram.origin)
+        return b
 
     def square_distances(self, points: Any, own_square: float) -> Vector:
         """Return |phi(z) - sum|^2 of new points, shape (n,), where the sum's square is known."""
@@ -92,11 +89,15 @@ class Expansion:
                 "points cannot be judged by a ball of a precomputed K, which does not say "
                 "k(x, x) of a new point; give a kernel such as RBF(X) instead"
             )
-        if self.features is not None:
-            assert isinstance(self.gram, LinearMap | LandmarkMap)
-            return self.gram.square_distances(points, self.features)
+        if isinstance(self.gram, FeatureMap):
+            return self.gram.square_distances(points, self._sum)
         new, products = check_points("points", points), self(points)
         return self.gram.norms(new) - 2.0 * products + own_square
+
+    @property
+    def _sum(self) -> Vector:
+        assert self.features is not None, "where there are features, they are summed"
+        return self.features
 
     @property
     def vector(self) -> Vector | None:
@@ -107,8 +108,9 @@ class Expansion:
         self, positions: NDArray[np.int64], indices: NDArray[np.int64], coef: Vector
     ) -> Expansion:
         """Return the same sum over some of its points, which other ones equal."""
-        kept = self.features is not None or not len(positions)
-        own = self.gram if kept else self.gram.own(positions)
+        own = self.gram
+        if len(positions) and not isinstance(own, FeatureMap):
+            own = own.own(positions)
         return replace(self, gram=own, indices=indices, coef=coef)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -127,7 +129,7 @@ class Expansion:
 class Normal:
     """The vector w of features, as a function of new points."""
 
-    gram: LinearMap | LandmarkMap = field(repr=False)
+    gram: FeatureMap = field(repr=False)
     features: Vector
 
     def __call__(self, points: Any) -> Vector:

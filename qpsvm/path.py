@@ -98,7 +98,7 @@ def _problems(problem: Formulation, name: str, values: list[Any], limit: int) ->
         raise InputError(
             f"name must be a parameter of the problem or its kernel ({known}); got {name!r}"
         )
-    return [_changed(problem, **{field: replace(inner, **{name: value})}) for value in values]
+    return [_changed(problem, **{field: _changed(inner, **{name: value})}) for value in values]
 
 
 def _gram(problem: Any) -> tuple[str, Any]:
@@ -113,6 +113,5 @@ def _parameters(thing: Any) -> set[str]:
     return {f.name for f in fields(thing)} if is_dataclass(thing) else set()
 
 
-def _changed(problem: Any, **values: Any) -> Formulation:
-    changed: Formulation = replace(problem, **values)
-    return changed
+def _changed(thing: Any, **values: Any) -> Any:
+    return replace(thing, **values)

@@ -54,7 +54,8 @@ class MEBDual(Formulation):
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights and the ball about sum a_i phi(x_i) that holds every point."""
         bounds = certified.certificate
-        known = None if qp.primal is None else qp.primal.center(qp, certified.x)
+        ball = qp.primal if isinstance(qp.primal, BallPoint) else None
+        known = None if ball is None else ball.center(qp, certified.x)
         expansion = Expansion.of(self.K, certified.x, known)
         center = expansion.vector
         if center is None:
@@ -62,11 +63,11 @@ class MEBDual(Formulation):
             square = float(certified.x[rows] @ self.K.dot(certified.x, rows))
         else:
             square = float(center @ center)
-        ball = Ball(
+        model = Ball(
             radius=float(np.sqrt(max(-bounds.lower, 0.0))),
             radius_lower=float(np.sqrt(max(-bounds.upper, 0.0))),
             expansion=expansion,
             center_square=square,
             center=center,
         )
-        return Recovery(certified.x, certified.multipliers, ball)
+        return Recovery(certified.x, certified.multipliers, model)

@@ -5,6 +5,7 @@ A Gram of points keeps a Gram of the support, on copies (`Gram.own`). Here is wh
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,28 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
+class FeatureMap(ABC):
+    """A map from points to features, in which a sum of points is one vector.
+
+    Attributes
+    ----------
+    origin : ndarray or None
+        A point from which `values` are counted.
+    """
+
+    origin: Vector | None
+
+    @abstractmethod
+    def values(self, points: Any, w: Vector) -> Vector:
+        """Return w'(features of z - origin) of new points, shape (n,)."""
+
+    @abstractmethod
+    def square_distances(self, points: Any, center: Vector) -> Vector:
+        """Return |features of z - center|^2 of new points, shape (n,)."""
+
+
 @dataclass(frozen=True, eq=False)
-class LinearMap:
+class LinearMap(FeatureMap):
     """The linear kernel's features: the coordinates, which are moved by `origin` where there is one.
 
     Attributes
@@ -53,7 +74,7 @@ class LinearMap:
 
 
 @dataclass(frozen=True, eq=False)
-class LandmarkMap:
+class LandmarkMap(FeatureMap):
     """A low-rank Gram's features: kernel values with the landmarks, times a matrix.
 
     Attributes
