@@ -42,6 +42,8 @@ def certify(
     error, those points outside the support are not looked at for which this is enough: see `seen`.
     """
     x = problem.repair(x)
+    if not convex:
+        problem = problem.nonconvex()
     left = None
     if support_only:
         assert isinstance(problem, QP), "only methods on a QP leave points out"
@@ -57,17 +59,17 @@ def certify(
         product = problem.product(x) if least is None else least
         x, product = problem.feasible(x, product)
         bounds = problem.bounds(x, product)
-    if support_only or not (problem.convex and convex):  # stationary at best: no lower bound
+    if support_only or not problem.convex:  # stationary at best: no lower bound
         bounds = bounds._replace(gap=np.inf, lower=-np.inf)
         if problem.negated:
             bounds = bounds._replace(upper=np.inf)
-    floor = problem.floor(tol)
+    floor = problem.floor(bounds.roundoff)
     certificate = Certificate(
         upper=bounds.upper,
         lower=bounds.lower,
         gap=bounds.gap,
         violation=problem.violation(x),
-        roundoff=problem.roundoff(x, product, bounds.upper),
+        roundoff=bounds.roundoff,
         floor=floor,
         tol=tol,
         test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor),

@@ -14,6 +14,7 @@ LAYERS = (
     {"errors", "result"},
     {"threads", "compiled"},
     {"gram", "domains"},
+    {"bounds"},
     {"forms"},
     {"margin"},
     {"certificate", "models"},

@@ -23,7 +23,7 @@ from qpsvm.gram import Gram, Linear, LowRank
 from qpsvm.gram.features import Features, PointFeatures, features_of
 from qpsvm.margin import MarginProblem
 from qpsvm.models import Expansion, Hyperplane, Normal
-from qpsvm.result import Result
+from qpsvm.result import Certificate, Result
 
 
 class Recovery(NamedTuple):
@@ -32,6 +32,17 @@ class Recovery(NamedTuple):
     x: NDArray[np.float64]
     dual: NDArray[np.float64] | None
     model: Any
+
+
+def separation(qp: QP, bounds: Certificate) -> bool | None:
+    """Return what the bounds of a squared distance prove: True that it is positive, False that it is 0.
+
+    It is 0 within the roundoff of the data where the upper bound is below the certificate's floor; None
+    where neither is proved. A ridge keeps it positive.
+    """
+    if bounds.lower > 0.0 or not qp.vanishing:
+        return True
+    return False if bounds.upper <= bounds.floor else None
 
 
 class Formulation(ABC):

@@ -13,7 +13,7 @@ from qpsvm.certificate import Certified
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
 from qpsvm.forms import EPS, QP, centering_noise
-from qpsvm.formulations.base import Formulation, Recovery
+from qpsvm.formulations.base import Formulation, Recovery, separation
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.base import BLOCK_ENTRIES
 from qpsvm.models import ClosestPoints, Expansion
@@ -163,7 +163,7 @@ class PolytopeDistanceDual(Formulation):
         proved = np.isfinite(certified.certificate.gap)
         width = max(float(alpha + minus_beta), 0.0) if proved else 0.0
         b = -0.5 * float(alpha - minus_beta) + u.offset() - v.offset()
-        absolute = certified.certificate.test == "absolute"
+        separate = separation(qp, certified.certificate)
         model = ClosestPoints(
             distance=distance,
             margin=width / distance if distance > 0 else 0.0,
@@ -173,6 +173,6 @@ class PolytopeDistanceDual(Formulation):
             p=p,
             q=q,
             w=w,
-            hulls_intersect=qp.vanishing and (absolute or square <= 16 * EPS * qp.scale),
+            hulls_intersect=None if separate is None else not separate,
         )
         return Recovery(x, certified.multipliers, model)
