@@ -22,10 +22,16 @@ class Bounds(NamedTuple):
     gap: float
     multipliers: NDArray[np.float64]  # of the domain's equality constraints
     roundoff: float = 0.0  # bound on the rounding error of `upper` and the gap; `gap` is no less
+    floor: float = 0.0  # size below which the value counts as zero; 0 where it cannot be zero
 
 
 def enclose(
-    value: float, gap: float, roundoff: float, least: float, multipliers: NDArray[np.float64]
+    value: float,
+    gap: float,
+    roundoff: float,
+    least: float,
+    multipliers: NDArray[np.float64],
+    floor: float = 0.0,
 ) -> Bounds:
     """Return bounds from a rounded value and gap, and from a lower bound `least` known beforehand.
 
@@ -35,7 +41,8 @@ def enclose(
     """
     upper = max(value, least)
     gap = min(max(gap, 0.0) + roundoff, (upper - least) + roundoff)
-    return Bounds(upper, max(_difference_below(upper, gap), least), gap, multipliers, roundoff)
+    lower = max(_difference_below(upper, gap), least)
+    return Bounds(upper, lower, gap, multipliers, roundoff, floor)
 
 
 def _difference_below(a: float, b: float) -> float:
@@ -93,10 +100,6 @@ class Form(ABC):
     @abstractmethod
     def roundoff(self, x: NDArray[np.float64], product: Any, value: float) -> float:
         """Return a bound on the rounding error of the gap from fresh float64 products."""
-
-    @abstractmethod
-    def floor(self, roundoff: float) -> float:
-        """Return the size below which a value with this roundoff counts as zero; 0 if none does."""
 
     @abstractmethod
     def lend(self, memory_limit: int, *, narrow: bool = False) -> Any:

@@ -63,16 +63,15 @@ def certify(
         bounds = bounds._replace(gap=np.inf, lower=-np.inf)
         if problem.negated:
             bounds = bounds._replace(upper=np.inf)
-    floor = problem.floor(bounds.roundoff)
     certificate = Certificate(
         upper=bounds.upper,
         lower=bounds.lower,
         gap=bounds.gap,
         violation=problem.violation(x),
         roundoff=bounds.roundoff,
-        floor=floor,
+        floor=bounds.floor,
         tol=tol,
-        test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor),
+        test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, bounds.floor),
     )
     return Certified(x, product, bounds.multipliers, certificate, left)
 

@@ -209,9 +209,14 @@ class QP(Form):
         """Return the size below which a value counts as zero; 0 where the optimum is positive.
 
         That is what the data's precision cannot tell from zero: a few times the rounding error of
-        the value itself, and `noise`.
+        the value itself, `noise`, and the rounding of a Gram whose entries were given rounded.
         """
-        return max(ROUNDOFFS_OF_ZERO * roundoff, self.noise) if self.vanishing else 0.0
+        if not self.vanishing:
+            return 0.0
+        given = 0.0
+        if self.gram.kernel.psd == "check":
+            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale
+        return max(ROUNDOFFS_OF_ZERO * max(roundoff, given), self.noise)
 
     def roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64], value: float) -> float:
         """Return a bound on the rounding error of value and gap from fresh float64 products."""
@@ -242,7 +247,8 @@ class QP(Form):
             value, slope = self.gram.value(product), self.gram.slope(product)
             gap, multipliers = self.domain.separable_gap(x, slope, np.zeros(self.m))
             roundoff = self.gram.roundoff(x, product)
-            return enclose(value, gap, roundoff, self.known_least, multipliers)
+            floor = self.floor(roundoff)
+            return enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         ridge = self.gram.ridge
         some = np.flatnonzero(x != 0)  # a short support of many points is read alone
         xs = x[some]
@@ -256,8 +262,9 @@ class QP(Form):
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
             multipliers = multipliers if self.level is None else multipliers + self.level
+        floor = self.floor(roundoff)
         roundoff += self._lost_by_defect(x)
-        found = enclose(value, gap, roundoff, self.known_least, multipliers)
+        found = enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         if self.negated:
             found = found._replace(upper=-found.lower, lower=-found.upper)
         return found

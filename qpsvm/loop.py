@@ -128,7 +128,7 @@ def _iterate(
         if stop is Stop.DONE:  # a look at the running bounds would cost as much as the certificate
             certified = trace.certify(state.x, solver.held(problem, state))
             c = certified.certificate
-            bounds = Bounds(c.upper, c.lower, c.gap, certified.multipliers, c.roundoff)
+            bounds = Bounds(c.upper, c.lower, c.gap, certified.multipliers, c.roundoff, c.floor)
         elif solver.confirms:
             bounds = problem.bounds(*problem.feasible(state.x, state.product))
         else:
@@ -231,7 +231,7 @@ class _Trace:
 
     def near(self, bounds: Bounds, share: float) -> bool:
         """Return whether the running gap is below this share of the tolerance."""
-        tol, floor = share * self.limits.tol, share * self.problem.floor(bounds.roundoff)
+        tol, floor = share * self.limits.tol, share * bounds.floor
         return passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor) != "none"
 
     def certify(self, x: NDArray[np.float64], held: Held | None) -> Certified:

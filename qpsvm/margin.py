@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, enclose
+from qpsvm.bounds import EPS, Bounds, Form, enclose
 from qpsvm.domains import BoxHyperplane
 from qpsvm.gram.features import Features, GramFeatures
 from qpsvm.gram.psd import psd_defect
@@ -253,7 +253,3 @@ class MarginProblem(Form):
         weight = float(np.sum(np.abs(w))) + total
         entries = self.features.error * weight * (weight + pulled)
         return 4.0 * EPS * (pull + abs(value)) + entries + lost
-
-    def floor(self, roundoff: float) -> float:
-        """Return what rounding cannot tell from 0."""
-        return ROUNDOFFS_OF_ZERO * roundoff

@@ -88,7 +88,8 @@ class L2SVMDual(WeightedFormulation):
         """
         a, bounds = certified.x, certified.certificate
         separable = separation(qp, bounds)
-        signed = self.spread(qp.gram.sign * a) / (2.0 * bounds.upper if separable else 1.0)
+        scaled = separable and bounds.upper > 0.0  # of a Gram that is not convex it may be negative
+        signed = self.spread(qp.gram.sign * a) / (2.0 * bounds.upper if scaled else 1.0)
         expansion = Expansion.of(self.K, signed)
         model = Hyperplane(float(np.sum(signed)), expansion, expansion.vector, separable)
         return Recovery(self.spread(a), certified.multipliers, model)
