@@ -14,6 +14,14 @@ ROUNDOFFS_OF_ZERO = 4.0
 """A value of so many times its own rounding error, or less, counts as zero where it may be zero."""
 
 
+class Held(NamedTuple):
+    """Products as a method maintains them."""
+
+    x: NDArray[np.float64]  # the point that they belong to
+    product: NDArray[np.float64]  # G x, about
+    error: NDArray[np.float64]  # a bound on the error of each entry
+
+
 class Bounds(NamedTuple):
     """Upper and lower bound of the declared value, their gap, and what entered them."""
 
@@ -92,6 +100,10 @@ class Form(ABC):
     @abstractmethod
     def nonconvex(self) -> Form:
         """Return the problem as one that is known not to be convex."""
+
+    def refuted(self, x: NDArray[np.float64], product: Any) -> bool:
+        """Return whether x is a direction along which the value falls without end."""
+        return False
 
     @abstractmethod
     def violation(self, x: NDArray[np.float64]) -> float:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, enclose
+from qpsvm.bounds import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, Held, enclose
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
@@ -22,6 +22,8 @@ __all__ = ["EPS", "HINGE", "QP", "Bounds", "Form", "Held", "centering_noise"]
 
 MANY, FEW = 5000, 200
 """Points from which a few of the support are asked first whether any margin is left, and how many."""
+FAR_ALONG_A_RAY = 1e100
+"""Factor from which a point of a cone is not moved along its ray: the value has no end there."""
 HINGE = (BoxHyperplane, PenaltyBox)  # the domains of a hinge dual, with a free bias and without
 
 
@@ -29,14 +31,6 @@ def centering_noise(gram: Gram) -> float:
     """Return the square of the error of centered points: 16 ulp of the farthest one."""
     eps = float(np.finfo(gram.dtype).eps)
     return 0.0 if gram.origin is None else (16 * eps) ** 2 * float(np.max(gram.diag()))
-
-
-class Held(NamedTuple):
-    """Products as a method maintains them."""
-
-    x: NDArray[np.float64]  # the point that they belong to
-    product: NDArray[np.float64]  # G x, about
-    error: NDArray[np.float64]  # a bound on the error of each entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,8 +205,9 @@ class QP(Form):
         That is what the data's precision cannot tell from zero: a few times the rounding error of
         the value itself, `noise`, and the rounding of a Gram whose entries were given rounded.
         """
-        if not self.vanishing:
-            return 0.0
+        return self._zero(roundoff) if self.vanishing else 0.0
+
+    def _zero(self, roundoff: float) -> float:
         given = 0.0
         if self.gram.kernel.psd == "check":
             given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale
@@ -277,7 +272,7 @@ class QP(Form):
     def _lost_by_defect(self, x: NDArray[np.float64]) -> float:
         """Return what the lower bound loses where (a - x)'G(a - x) may be negative."""
         left = self.defect - self._moved_defect
-        if left <= 0.0 or (isinstance(self.domain, HINGE) and not self.domain.bounded):
+        if left <= 0.0 or self.cone:
             return 0.0  # a cone has its own: see `_margin_roundoff`
         return 0.5 * left * self.domain.farthest(x)
 
@@ -341,28 +336,51 @@ class QP(Form):
             return min(float(entry), self.entry_roundoff(x)), square
         return self.entry_roundoff(x) + self.defect * length, square + self.defect * length**2
 
+    @property
+    def cone(self) -> bool:
+        """Whether it is the hinge dual of a hard margin: its domain has no bounds."""
+        return isinstance(self.domain, HINGE) and not self.domain.bounded
+
+    @cached_property
+    def hulls(self) -> QP | None:
+        """The distance of the hulls whose nearest points make the hard margin, where it is a cone.
+
+        Without a bias, the distance of the hull of all y_i phi(x_i) to the origin. Its weights are
+        points of the cone, and the best one on the ray of its optimum is optimal there. None where one
+        class is empty, or where the domain is no cone.
+        """
+        if not self.cone:
+            return None
+        bias = isinstance(self.domain, BoxHyperplane)
+        group = (self.gram.sign < 0).astype(np.int64) if bias else np.zeros(self.m, np.int64)
+        if bias and np.ptp(group) == 0:
+            return None
+        return replace(self, linear=np.zeros(self.m), domain=SimplexProduct(group))
+
     def refuted(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> bool:
         """Return whether the value falls without end along x, at the data's precision.
 
         So it does on a cone where x'Gx = 0 < -c'x: no hyperplane separates the classes then, since
-        the combinations of their points with the weights x are one point. It is zero here where it
-        is as a squared distance of hulls: see `floor`.
+        the combinations of their points with the weights x are one point. Half of x'Gx, where the sum
+        of x is 2, is their squared distance, which counts as zero as that of `floor` does.
         """
-        if not isinstance(self.domain, HINGE) or self.domain.bounded or not x.any():
+        total = float(np.sum(x)) if self.cone and self.convex else 0.0
+        if not 0.0 < total < np.inf:
             return False
         some = np.flatnonzero(x != 0)
-        quadratic, total = float(x[some] @ product[some]), float(np.sum(x[some]))
-        square = self._margin_roundoff(x[some], product[some], quadratic)[1]
-        noise = self.noise * total * total
-        return total > 0.0 and quadratic <= 2.0 * max(ROUNDOFFS_OF_ZERO * square, noise)
+        unit = x[some] * (2.0 / total)
+        quadratic = float(unit @ product[some]) * (2.0 / total)
+        return 0.5 * abs(quadratic) <= self._zero(
+            self.gram.roundoff(self.scale, 2.0, 2.0, quadratic)
+        )
 
     def feasible(
         self, x: NDArray[np.float64], product: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return x and G x moved along their ray to the best value where the domain is a cone."""
-        if isinstance(self.domain, HINGE) and not self.domain.bounded:
+        if self.cone:
             quadratic, slope = float(x @ product), -float(self.linear @ x)
-            if quadratic > 0 and slope > 0:
+            if quadratic > 0 and 0 < slope < FAR_ALONG_A_RAY * quadratic:
                 return x * (slope / quadratic), product * (slope / quadratic)
         return x, product
 

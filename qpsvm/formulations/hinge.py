@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from qpsvm.certificate import Certified
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, check_choice, check_labels, check_penalty
-from qpsvm.forms import QP
+from qpsvm.forms import QP, centering_noise
 from qpsvm.formulations.base import (
     Formulation,
     MarginFormulation,
@@ -92,7 +92,8 @@ class HingeDual(WeightedFormulation):
         if len(rows) < gram.m:
             gram, y, C = gram.take(rows), y[rows], C[rows]
         domain = BoxHyperplane(C, y) if self.bias else PenaltyBox(C)
-        return QP(SignedGram(gram, y, np.zeros(len(y))), -np.ones(len(y)), domain)
+        noise = centering_noise(self.K) if self.bias else 0.0
+        return QP(SignedGram(gram, y, np.zeros(len(y))), -np.ones(len(y)), domain, noise=noise)
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
         """Return weights at their bounds where they were, the others kept or scaled to y'a = 0.
@@ -112,6 +113,10 @@ class HingeDual(WeightedFormulation):
             x[some] *= max(1.0 - abs(excess) / float(np.sum(x[some])), 0.0)
         return x
 
+    def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights as convex combinations: of each class, or without bias of all points."""
+        return self.spread(x * ((2.0 if self.bias else 1.0) / float(np.sum(x))))
+
     def hyperplane(self, qp: QP, certified: Certified) -> Hyperplane:
         """Return w = sum a_i y_i phi(x_i) with its exact best bias.
 
@@ -119,7 +124,9 @@ class HingeDual(WeightedFormulation):
         it must with infinite C.
         """
         bias, blow_up = certified.multipliers
-        separable = bool(np.isfinite(blow_up))
+        separable: bool | None = bool(np.isfinite(blow_up))
+        if not separable and not qp.refuted(certified.x, certified.product):
+            separable = None
         signed = self.spread(qp.gram.sign * certified.x) * (blow_up if separable else 1.0)
         expansion = Expansion.of(self.K, signed)
         b = float(bias) + expansion.offset() if self.bias else 0.0
@@ -192,6 +199,10 @@ class HingePrimal(MarginFormulation):
         w, b = self.primal_point(features, x0)
         margin = dual.y * (features.values(w) + b)
         return dual.start(form, np.where(margin < 1, np.where(np.isinf(dual.C), 1.0, dual.C), 0.0))
+
+    def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights of the dual as convex combinations."""
+        return self._dual.ray(x)  # type: ignore[attr-defined]
 
     def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the indices of the support vectors."""

@@ -83,11 +83,10 @@ class L2SVMDual(WeightedFormulation):
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights and the hyperplane with w = sum a_i y_i phi(x_i) / R.
 
-        R is twice the value. Of a hard margin it is positive, and w a separating one, only where the
-        lower bound is.
+        R is twice the value; of a hard margin w is scaled where the bounds prove R > 0.
         """
         a, bounds = certified.x, certified.certificate
-        separable = separation(qp, bounds)
+        separable = separation(qp, certified)
         scaled = separable and bounds.upper > 0.0  # of a Gram that is not convex it may be negative
         signed = self.spread(qp.gram.sign * a) / (2.0 * bounds.upper if scaled else 1.0)
         expansion = Expansion.of(self.K, signed)

@@ -13,7 +13,7 @@ from qpsvm.certificate import Certified
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
 from qpsvm.forms import EPS, QP, centering_noise
-from qpsvm.formulations.base import Formulation, Recovery, separation
+from qpsvm.formulations.base import Formulation, Recovery, proven_margin, separation
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.base import BLOCK_ENTRIES
 from qpsvm.models import ClosestPoints, Expansion
@@ -160,10 +160,9 @@ class PolytopeDistanceDual(Formulation):
         p, q = u.vector, v.vector
         w = None if p is None or q is None else p - q
         distance = float(np.sqrt(square))
-        proved = np.isfinite(certified.certificate.gap)
-        width = max(float(alpha + minus_beta), 0.0) if proved else 0.0
+        width = proven_margin(certified)
         b = -0.5 * float(alpha - minus_beta) + u.offset() - v.offset()
-        separate = separation(qp, certified.certificate)
+        separate = separation(qp, certified)
         model = ClosestPoints(
             distance=distance,
             margin=width / distance if distance > 0 else 0.0,
