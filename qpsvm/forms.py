@@ -225,7 +225,7 @@ class QP(Form):
         hinge = isinstance(self.domain, HINGE) and self.domain.bounded
         if hinge:  # its gap weighs the error of a margin by x_i or by upper_i - x_i
             weight = self.domain.total  # type: ignore[attr-defined]
-        sharp = hinge or isinstance(self.domain, SimplexProduct)
+        sharp = isinstance(self.domain, (*HINGE, SimplexProduct))
         quadratic = float(x @ product) if sharp else np.inf
         return self.gram.roundoff(self.scale, total, weight, quadratic)
 
