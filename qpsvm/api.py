@@ -164,6 +164,7 @@ def solve(
         counters=counters,
         original=judged,
         reason=reason,
+        direction=problem.ray(certified.x) if outcome.status is Status.INFEASIBLE else None,
     )
 
 

@@ -209,15 +209,16 @@ class Hyperplane:
         The normal, where the kernel is linear.
     expansion : Expansion or Normal
         w as a combination of the points, or by its entries.
-    separable : bool
-        False where C is infinite and no hyperplane separates the classes: w then is only the
-        direction that was reached, not scaled.
+    separable : bool or None
+        What the bounds prove, where C is infinite: True, a hyperplane separates the classes; False,
+        none does within the roundoff of the data; None, neither is decided, at a limit or by
+        rounding. Unless it is True, w is only the direction that was reached, not scaled.
     """
 
     b: float
     expansion: Expansion | Normal
     w: NDArray[np.float64] | None
-    separable: bool = True
+    separable: bool | None = True
 
     def decision_function(self, points: Any) -> NDArray[np.float64]:
         """Return w'phi(x) + b for new points, shape (n,)."""
@@ -229,8 +230,9 @@ class Hyperplane:
 
     def __str__(self) -> str:
         """Say what it rests on."""
-        kind = "Hyperplane" if self.separable else "Not separable: direction"
-        return f"{kind} on {self.expansion}, b = {self.b:.6g}."
+        undecided = "Undecided whether the classes are separable: direction"
+        kind = {True: "Hyperplane", False: "Not separable: direction", None: undecided}
+        return f"{kind[self.separable]} on {self.expansion}, b = {self.b:.6g}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,8 +294,10 @@ class ClosestPoints:
         Hyperplane {x: w'phi(x) + b = 0} with w = p - q.
     u, v : Expansion
         The witness points as combinations of the points.
-    hulls_intersect : bool
-        The distance is zero to working precision: there is no separating hyperplane.
+    hulls_intersect : bool or None
+        What the bounds prove: False, the distance is positive; True, it is zero within the roundoff
+        of the data, and there is no separating hyperplane; None, neither is decided, at a limit or
+        by rounding.
     normal : Normal or None
         w as a function of points, where it is a vector of features.
     """
@@ -306,7 +310,7 @@ class ClosestPoints:
     p: NDArray[np.float64] | None
     q: NDArray[np.float64] | None
     w: NDArray[np.float64] | None
-    hulls_intersect: bool
+    hulls_intersect: bool | None
     normal: Normal | None = field(default=None, repr=False)
 
     def decision_function(self, points: Any) -> NDArray[np.float64]:
@@ -323,4 +327,6 @@ class ClosestPoints:
         """Say the distance and its bound."""
         if self.hulls_intersect:
             return "The hulls intersect to working precision."
+        if self.hulls_intersect is None:
+            return f"Undecided whether the hulls intersect: distance at most {self.distance:.10g}."
         return f"Closest points at distance {self.distance:.10g} (at least {self.margin:.10g})."

@@ -9,30 +9,20 @@ that is stored: `upper` of a primal formulation is the objective there, and so i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.bounds import EPS, PrimalPoint
 from qpsvm.domains import CappedSimplex
 from qpsvm.gram.linear import times, transposed_times
 from qpsvm.gram.translation import bias_of, level_at, square_distances
 
 Vector = NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
-
 MAX_STRETCHES = 5
 """Most corrections of a hard margin's scale, each by the rounding of the last."""
-
-
-class PrimalPoint(NamedTuple):
-    """A primal point and the objective there."""
-
-    value: float  # as it was computed
-    error: float  # bound on the rounding error of `value`
-    w: Vector  # a normal, or a center in the user's coordinates
-    b: float  # a bias in the user's coordinates, or the squared radius of a ball
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ LAYERS = (
     {"errors", "result"},
     {"threads", "compiled"},
     {"gram", "domains"},
+    {"bounds"},
     {"primal"},
     {"forms"},
     {"margin"},

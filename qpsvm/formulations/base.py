@@ -36,6 +36,26 @@ class Recovery(NamedTuple):
     model: Any
 
 
+def separation(qp: QP, certified: Certified) -> bool | None:
+    """Return what the bounds of a squared distance prove: True that it is positive, False that it is 0.
+
+    It is positive where the lower bound is, or the least margin at w (the sum of the multipliers) beyond
+    its roundoff. It is 0 within the roundoff of the data where the upper bound is below the certificate's
+    floor; None where neither is proved. A ridge keeps it positive.
+    """
+    bounds = certified.certificate
+    if not qp.vanishing or bounds.lower > 0.0 or proven_margin(certified) > 0.0:
+        return True
+    return False if abs(bounds.upper) <= bounds.floor else None
+
+
+def proven_margin(certified: Certified) -> float:
+    """Return the least margin at w of weights on simplices, rounded down; 0 where none is proved."""
+    bounds = certified.certificate
+    level = float(np.sum(certified.multipliers)) - bounds.roundoff
+    return max(level, 0.0) if np.isfinite(bounds.gap) else 0.0
+
+
 class Formulation(ABC):
     """A problem declared by its data; frozen, validated at the door."""
 
@@ -63,6 +83,10 @@ class Formulation(ABC):
         """Return a starting point of the canonical form from an earlier result or an array."""
         x0 = x0.x if isinstance(x0, Result) else x0
         return check_vector("x0", x0, qp.m)
+
+    def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the direction of a canonical x in the declared variable, scaled: see `Result`."""
+        raise NotImplementedError(f"{type(self).__name__} is never infeasible")
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
         """Return a start from the answer to `earlier`: this problem under another parameter."""

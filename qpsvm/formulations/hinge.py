@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.bounds import centering_noise
 from qpsvm.certificate import Certified
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, check_choice, check_labels, check_penalty
@@ -94,8 +95,10 @@ class HingeDual(WeightedFormulation):
         if len(rows) < gram.m:
             gram, y, C = gram.take(rows), y[rows], C[rows]
         domain = BoxHyperplane(C, y) if self.bias else PenaltyBox(C)
+        noise = centering_noise(self.K) if self.bias else 0.0
+        signed = SignedGram(gram, y, np.zeros(len(y)))
         primal = HingePoint(self.K.origin if self.bias else None)
-        return QP(SignedGram(gram, y, np.zeros(len(y))), -np.ones(len(y)), domain, primal=primal)
+        return QP(signed, -np.ones(len(y)), domain, noise=noise, primal=primal)
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
         """Return weights at their bounds where they were, the others kept or scaled to y'a = 0.
@@ -115,6 +118,10 @@ class HingeDual(WeightedFormulation):
             x[some] *= max(1.0 - abs(excess) / float(np.sum(x[some])), 0.0)
         return x
 
+    def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights as convex combinations: of each class, or without bias of all points."""
+        return self.spread(x * ((2.0 if self.bias else 1.0) / float(np.sum(x))))
+
     def hyperplane(self, qp: QP, certified: Certified) -> Hyperplane:
         """Return w = sum a_i y_i phi(x_i) with its exact best bias.
 
@@ -122,7 +129,9 @@ class HingeDual(WeightedFormulation):
         it must with infinite C.
         """
         bias, blow_up = certified.multipliers
-        separable = bool(np.isfinite(blow_up))
+        separable: bool | None = bool(np.isfinite(blow_up))
+        if not separable and not qp.refuted(certified.x, certified.product):
+            separable = None
         signed = self.spread(qp.gram.sign * certified.x) * (blow_up if separable else 1.0)
         point = certified.primal or qp.primal_point(certified.x, certified.multipliers)
         if point is None:  # w is known by its coefficients
@@ -201,6 +210,10 @@ class HingePrimal(MarginFormulation):
             b = level_at(w, b, self.origin)
         margin = dual.y * (features.values(w) + b)
         return dual.start(form, np.where(margin < 1, np.where(np.isinf(dual.C), 1.0, dual.C), 0.0))
+
+    def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights of the dual as convex combinations."""
+        return self._dual.ray(x)  # type: ignore[attr-defined]
 
     def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the indices of the support vectors."""

@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.bounds import centering_noise
 from qpsvm.certificate import Certified
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
-from qpsvm.forms import EPS, QP, centering_noise
-from qpsvm.formulations.base import Formulation, Recovery
+from qpsvm.forms import EPS, QP
+from qpsvm.formulations.base import Formulation, Recovery, proven_margin, separation
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.base import BLOCK_ENTRIES
 from qpsvm.gram.linear import transposed_times
@@ -164,11 +165,10 @@ class PolytopeDistanceDual(Formulation):
         known = kept_map(self.K)
         normal = None if known is None or w is None else Normal(known, w)
         distance = float(np.sqrt(square))
-        proved = np.isfinite(certified.certificate.gap)
-        width = max(float(alpha + minus_beta), 0.0) if proved else 0.0
+        width = proven_margin(certified)
         b = -0.5 * float(alpha - minus_beta)
         b = b if w is None else bias_of(w, b, self.K.origin)
-        absolute = certified.certificate.test == "absolute"
+        separate = separation(qp, certified)
         model = ClosestPoints(
             distance=distance,
             margin=width / distance if distance > 0 else 0.0,
@@ -178,7 +178,7 @@ class PolytopeDistanceDual(Formulation):
             p=u.vector,
             q=v.vector,
             w=None if normal is None else normal.vector,
-            hulls_intersect=qp.vanishing and (absolute or square <= 16 * EPS * qp.scale),
+            hulls_intersect=None if separate is None else not separate,
             normal=normal,
         )
         return Recovery(x, certified.multipliers, model)
