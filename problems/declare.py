@@ -31,12 +31,11 @@ def declare(instance: Instance, gram: str = "demand") -> Any:
     data = instance.data()
     if instance.family == "hinge_primal":
         return qpsvm.HingePrimal(data["X"], data["y"], C=data["C"], bias=data["bias"])
-    if instance.family == "lp_svm":
-        return qpsvm.LPSVMPrimal(data["X"], data["y"], C=data["C"], bias=data["bias"])
-    if instance.family == "ls_svm":
+    if instance.family in ("lp_svm", "ls_svm"):
         linear = data["kernel"] == LINEAR
         X = data["X"] if linear else _gram_on_demand(data)
-        return qpsvm.LSSVMPrimal(X, data["y"], C=data["C"], bias=data["bias"])
+        machine = qpsvm.LPSVMPrimal if instance.family == "lp_svm" else qpsvm.LSSVMPrimal
+        return machine(X, data["y"], C=data["C"], bias=data["bias"])
     K = dense_gram(data) if gram == "dense" or "K" in data else _gram_on_demand(data)
     if instance.family == "meb":
         return qpsvm.MEBDual(K)

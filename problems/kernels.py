@@ -30,6 +30,11 @@ def poly(degree: int, gamma: float | str, coef0: float) -> Kernel:
     return ("poly", {"degree": degree, "gamma": gamma, "coef0": coef0})
 
 
+def sigmoid(gamma: float | str, coef0: float) -> Kernel:
+    """Name the kernel tanh(gamma x'z + coef0)."""
+    return ("sigmoid", {"gamma": gamma, "coef0": coef0})
+
+
 def dense_points(X: Any) -> np.ndarray:
     """Return the points as a dense float64 array."""
     return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, dtype=np.float64)

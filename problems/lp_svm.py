@@ -2,7 +2,7 @@
 
     minimise  |w|_1 + sum C_i max(0, 1 - y_i (x_i'w + b))
 
-Without bias b = 0.
+Without bias b = 0. With a kernel the rows of K are the points, and w holds coefficients of an expansion.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from problems.clouds import (
     weights,
 )
 from problems.instance import Data, instance
-from problems.kernels import LINEAR, Kernel
+from problems.kernels import LINEAR, Kernel, rbf, sigmoid
 from problems.real import breast_cancer
 
 
@@ -127,6 +127,26 @@ INSTANCES = (
         lambda: machine(two_clouds(200, 4, seed=511, positive=0.03), 10.0),
         "random",
         "Six points against 194.",
+    ),
+    instance(
+        "lp_svm/random-rbf",
+        lambda: machine(two_clouds(120, 4, seed=515), 1.0, kernel=rbf(0.3)),
+        "random",
+        "RBF kernel: the l1 norm of the coefficients.",
+    ),
+    instance(
+        "lp_svm/no-bias-rbf-weighted",
+        lambda: machine(
+            two_clouds(120, 4, seed=516), weights(120, seed=517), bias=False, kernel=rbf(0.3)
+        ),
+        "random weighted",
+        "RBF kernel without bias; points that are left out have no coefficient.",
+    ),
+    instance(
+        "lp_svm/random-sigmoid",
+        lambda: machine(two_clouds(100, 4, seed=518), 1.0, kernel=sigmoid(0.1, 0.5)),
+        "random",
+        "A kernel that is not positive semidefinite: the program is linear all the same.",
     ),
     instance(
         "lp_svm/zero-column",

@@ -165,6 +165,7 @@ def solve(
         counters=counters,
         original=judged,
         reason=reason,
+        direction=problem.ray(certified.x) if outcome.status is Status.INFEASIBLE else None,
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.forms import QP, Form, Held
+from qpsvm.bounds import PrimalPoint, difference_below
+from qpsvm.forms import QP, Bounds, Form, Held
 from qpsvm.result import Certificate, passed_test
 
 
@@ -19,6 +20,7 @@ class Certified(NamedTuple):
     multipliers: NDArray[np.float64]  # of the equality constraints
     certificate: Certificate
     held: Held | None = None  # products of which some were left as a method maintains them
+    primal: PrimalPoint | None = None  # the primal point that the bounds are of
 
 
 MOST = 0.9
@@ -42,6 +44,8 @@ def certify(
     error, those points outside the support are not looked at for which this is enough: see `seen`.
     """
     x = problem.repair(x)
+    if not convex:
+        problem = problem.nonconvex()
     left = None
     if support_only:
         assert isinstance(problem, QP), "only methods on a QP leave points out"
@@ -57,22 +61,43 @@ def certify(
         product = problem.product(x) if least is None else least
         x, product = problem.feasible(x, product)
         bounds = problem.bounds(x, product)
-    if support_only or not (problem.convex and convex):  # stationary at best: no lower bound
+    point = None
+    if not support_only and problem.convex:
+        point = problem.primal_point(x, bounds.multipliers)
+    if point is not None:
+        bounds = at_stored_point(problem, bounds, point)
+    if support_only or not problem.convex:  # stationary at best: no lower bound
         bounds = bounds._replace(gap=np.inf, lower=-np.inf)
         if problem.negated:
             bounds = bounds._replace(upper=np.inf)
-    floor = problem.floor(tol)
     certificate = Certificate(
         upper=bounds.upper,
         lower=bounds.lower,
         gap=bounds.gap,
         violation=problem.violation(x),
-        roundoff=problem.roundoff(x, product, bounds.upper),
-        floor=floor,
+        roundoff=bounds.roundoff,
+        floor=bounds.floor,
         tol=tol,
-        test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor),
+        test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, bounds.floor),
     )
-    return Certified(x, product, bounds.multipliers, certificate, left)
+    return Certified(x, product, bounds.multipliers, certificate, left, point)
+
+
+def at_stored_point(problem: Form, bounds: Bounds, point: PrimalPoint) -> Bounds:
+    """Return bounds whose primal side is the stored point; their roundoff is of both sides.
+
+    The upper bound of a primal formulation is no less than the exact objective at that point.
+    """
+    dual = -bounds.lower if problem.negated else bounds.upper  # as a value to be minimised
+    if not np.isfinite(point.value):
+        upper, lower = (np.inf, bounds.lower) if problem.negated else (dual, -np.inf)
+        return bounds._replace(upper=upper, lower=lower, gap=np.inf)
+    roundoff = bounds.roundoff + 2.0 * point.error
+    gap = max(dual + point.value, 0.0) + roundoff
+    upper = point.value + point.error if problem.negated else dual
+    return bounds._replace(
+        upper=upper, lower=difference_below(upper, gap), gap=gap, roundoff=roundoff
+    )
 
 
 def seen(

@@ -82,6 +82,8 @@ def run(
                 certified = certify(problem, x, limits.tol, convex, support_only=partial, held=held)
     if certified.certificate.passed:
         status = Status.OPTIMAL
+    elif problem.refuted(certified.x, certified.product):
+        status = Status.INFEASIBLE
     elif status is Status.STALLED and not problem.convex:
         status = Status.NONCONVEX
     ended = time.perf_counter()
@@ -128,7 +130,7 @@ def _iterate(
         if stop is Stop.DONE:  # a look at the running bounds would cost as much as the certificate
             certified = trace.certify(state.x, solver.held(problem, state))
             c = certified.certificate
-            bounds = Bounds(c.upper, c.lower, c.gap, certified.multipliers)
+            bounds = Bounds(c.upper, c.lower, c.gap, certified.multipliers, c.roundoff, c.floor)
         elif solver.confirms:
             bounds = problem.bounds(*problem.feasible(state.x, state.product))
         else:
@@ -138,6 +140,10 @@ def _iterate(
         trace.record(bounds, state.x)
         if trace.wants_stop(state):
             return Status.CALLBACK_STOP, None
+        if solver.confirms and problem.refuted(state.x, state.product):
+            certified = certified or trace.certify(state.x, None)
+            if problem.refuted(certified.x, certified.product):
+                return Status.INFEASIBLE, certified
         near = trace.near(bounds, solver.sure)
         if near and not problem.convex:
             return Status.NONCONVEX, None
@@ -212,7 +218,7 @@ class _Trace:
     def record(self, bounds: Bounds, x: NDArray[np.float64]) -> None:
         """Note a check, keep the point if its gap is the smallest so far."""
         self.rows.append((self.n_iter, self.clock(), bounds.upper, bounds.lower, bounds.gap))
-        if bounds.gap < self.best_gap:
+        if bounds.gap < self.best_gap or self.best_gap == np.inf:
             self.best[:], self.best_gap = x, bounds.gap
         self._seen, moved = self._progress(self._seen, bounds.upper, bounds.lower, bounds.gap)
         self._quiet = 0 if moved else self._quiet + 1
@@ -231,7 +237,7 @@ class _Trace:
 
     def near(self, bounds: Bounds, share: float) -> bool:
         """Return whether the running gap is below this share of the tolerance."""
-        tol, floor = share * self.limits.tol, share * self.problem.floor(self.limits.tol)
+        tol, floor = share * self.limits.tol, share * bounds.floor
         return passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor) != "none"
 
     def certify(self, x: NDArray[np.float64], held: Held | None) -> Certified:

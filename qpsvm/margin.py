@@ -10,10 +10,11 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.bounds import EPS, Bounds, Form, enclose
 from qpsvm.domains import BoxHyperplane
-from qpsvm.forms import EPS, Bounds, Form
-from qpsvm.gram.features import Features, GramFeatures
-from qpsvm.gram.psd import is_psd
+from qpsvm.gram.features import CoefficientFeatures, Features, GramFeatures
+from qpsvm.gram.psd import psd_defect
+from qpsvm.gram.translation import bias_of, level_at
 
 Vector = NDArray[np.float64]
 
@@ -69,6 +70,10 @@ class MarginProblem(Form):
         Whether b is free; it is 0 otherwise.
     convex : bool
         Whether the Gram is positive semidefinite.
+    defect : float
+        Bound on how far its least eigenvalue lies below 0, by the rounding of its entries.
+    origin : ndarray, shape (n,), or None
+        What the points were moved by.
     """
 
     features: Features
@@ -78,7 +83,9 @@ class MarginProblem(Form):
     penalty: str = "l2"
     bias: bool = True
     convex: bool = True
+    defect: float = 0.0
     negated: bool = False
+    origin: Vector | None = None
 
     @property
     def m(self) -> int:  # type: ignore[override]
@@ -99,13 +106,19 @@ class MarginProblem(Form):
     def lend(self, memory_limit: int, *, narrow: bool = False) -> Iterator[Self]:
         """Hold a Gram in memory where it fits, and say whether it is positive semidefinite."""
         held = self.features.held(memory_limit)
-        convex = is_psd(held.gram) if isinstance(held, GramFeatures) else True
-        yield replace(self, features=held, convex=convex)
+        defect = psd_defect(held.gram) if isinstance(held, GramFeatures) else 0.0
+        known = replace(self, features=held, convex=defect < np.inf)
+        yield replace(known, defect=defect) if known.convex else known
+
+    def nonconvex(self) -> MarginProblem:
+        """Return the problem without any lower bound."""
+        return replace(self, convex=False)
 
     @property
     def counters(self) -> dict[str, int]:
         """Columns of a Gram held in memory."""
-        held = isinstance(self.features, GramFeatures) and self.features.K is not None
+        kernel = isinstance(self.features, GramFeatures | CoefficientFeatures)
+        held = kernel and self.features.K is not None  # type: ignore[attr-defined]
         return {"columns": self.m if held else 0}
 
     def split(self, x: Vector) -> Point:
@@ -151,7 +164,7 @@ class MarginProblem(Form):
         w, _, a = self.split(x)
         values, v, paired = product
         t = self.best_scale(a, v, paired)
-        b = self.best_bias(values) if self.bias else 0.0
+        b = self.stored_bias(w, self.best_bias(values)) if self.bias else 0.0
         a = np.minimum(t * a, self.C) if self.loss == "hinge" else t * a
         return self.join(w, b, a), Products(values, t * v, t * paired)
 
@@ -171,6 +184,10 @@ class MarginProblem(Form):
             some = a > 0
             most = min(most, float(np.min(self.C[some] / a[some])))
         return min(most, total / curvature if curvature > 0 else np.inf)
+
+    def stored_bias(self, w: Vector, b: float) -> float:
+        """Return b as it is left by its rounding in the coordinates of the user's points."""
+        return level_at(w, bias_of(w, b, self.origin), self.origin)
 
     def best_bias(self, values: Vector) -> float:
         """Return the b that is exactly best for these values."""
@@ -210,32 +227,38 @@ class MarginProblem(Form):
             gap += float((self.C - a) @ np.maximum(short, 0.0) + a @ np.maximum(-short, 0.0))
         else:
             gap += float(np.sum((a - 2.0 * self.C * short) ** 2 / (4.0 * self.C)))
-        upper = self.value(w, b, values)
-        gap = min(max(gap, 0.0) + self.roundoff(x, product, upper), upper)  # lower >= 0
-        lower = upper - gap
-        if self.negated:
-            upper, lower = -lower, -upper
-        return Bounds(upper, lower, gap, np.array([b]))
+        value = self.value(w, b, values)
+        roundoff = self.roundoff(x, product, value)
+        least = 0.0 if self.convex else -np.inf
+        return enclose(value, gap, roundoff, least, np.array([b]))
 
     @np.errstate(invalid="ignore", over="ignore")
     def roundoff(self, x: Vector, product: Products, value: float) -> float:
-        """Return a bound on the rounding error of the gap from fresh float64 products.
+        """Return a bound on the rounding error of value and gap from fresh float64 products.
 
         A value carries 4 eps |w| |x_i|, and reaches the primal by the slope of its loss; v carries
-        4 eps times the sum of all a_i |x_i|.
+        4 eps times the sum of all a_i |x_i|. Of a Gram the values of w = sum c_j phi(x_j) carry
+        4 eps |x_i| times the sum of all |c_j| |x_j|: that is no less than |w| and does not cancel, as
+        the square of the norm may, even to below 0. What K lacks to be positive semidefinite counts as
+        an error of K.
         """
         w, b, a = self.split(x)
-        values, v, paired = product
+        values, v, _ = product
         short = 1.0 - self.y * (values + b)
         slope = (short > 0.0) if self.loss == "hinge" else 2.0 * np.abs(short)
-        longest = float(np.max(self.features.lengths))
-        length = np.sqrt(max(float(w @ self.features.paired(w, values)), 0.0))
-        total = float(np.sum(np.abs(a)))
-        reach = total if self.penalty == "l1" else np.sqrt(max(float(v @ paired), 0.0))
-        pull = float(self.C @ slope) * (longest * length + abs(b)) + longest * reach * total
+        lengths = self.features.lengths
+        longest, total = float(np.max(lengths)), float(np.sum(np.abs(a)))
+        pulled = float(self.C @ slope)
+        if isinstance(self.features, GramFeatures):
+            length, reach = float(np.abs(w) @ lengths), float(np.abs(a) @ lengths)
+            here, there = float(np.linalg.norm(w)), float(np.linalg.norm(a))
+            squares = length**2 + reach**2
+            lost = self.defect * ((here + there) ** 2 + pulled * here)
+        else:
+            length, drift = float(np.linalg.norm(w)), 4.0 * EPS * longest * total
+            reach = total if self.penalty == "l1" else float(np.linalg.norm(v)) + drift
+            squares, lost = longest * reach * total, 0.0
+        pull = pulled * (longest * length + abs(b)) + squares
         weight = float(np.sum(np.abs(w))) + total
-        return 4.0 * EPS * (pull + abs(value)) + self.features.error * weight * weight
-
-    def floor(self, tol: float) -> float:
-        """Return what float64 cannot tell from 0 beside the value at w = 0."""
-        return 16.0 * EPS * float(np.sum(self.C))
+        entries = self.features.error * weight * (weight + pulled)
+        return 4.0 * EPS * (pull + abs(value)) + entries + lost

@@ -116,7 +116,7 @@ class Merging:
         x = self.point(small.x)
         certificate = replace(small.certificate, violation=self.whole.violation(x))
         product = small.product[self.copies.label]
-        return Certified(x, product, small.multipliers, certificate)
+        return Certified(x, product, small.multipliers, certificate, primal=small.primal)
 
     def model(self, model: Any, given: Indices) -> Any:
         """Return a model whose expansions are over distinct points: it predicts faster.
@@ -128,9 +128,9 @@ class Merging:
         first, label = self.copies
         for name, own in expansions.items():
             like = label[np.searchsorted(given, own.indices)]
-            at, inverse = np.unique(like, return_inverse=True)
+            at, one, inverse = np.unique(like, return_index=True, return_inverse=True)
             coef = np.bincount(inverse, weights=own.coef).astype(np.float64)
-            expansions[name] = Expansion(own.gram, given[first[at]], coef)
+            expansions[name] = own.over(one, given[first[at]], coef)
         return replace(model, **expansions) if expansions else model
 
     def callback(

@@ -1,82 +1,157 @@
-"""What an answer means: a ball, a hyperplane, a half-space, two closest points."""
+"""What an answer means: a ball, a hyperplane, a half-space, two closest points.
+
+A model owns what it evaluates: copies of the support's points, or w, or the indices of the support where
+K was precomputed. It keeps neither the Gram nor the points of the problem.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_points
-from qpsvm.gram import Gram, LowRank
-from qpsvm.gram.expansion import combination
-from qpsvm.gram.linear import times, transposed_times
+from qpsvm.gram import Gram
+from qpsvm.gram.cached import Cached
+from qpsvm.gram.kept import FeatureMap, LinearMap, MatrixColumns
+from qpsvm.gram.linear import Linear, transposed_times
+from qpsvm.gram.lowrank import LowRank
 from qpsvm.gram.points import PointGram
+from qpsvm.gram.translation import level_at
+
+Vector = NDArray[np.float64]
+Kept = FeatureMap | MatrixColumns | PointGram
+
+
+def kept_map(gram: Gram) -> FeatureMap | None:
+    """Return the map to features where w is a vector of them; None of a kernel without a factor."""
+    gram = gram.gram if isinstance(gram, Cached) else gram
+    if isinstance(gram, Linear):
+        origin = None if gram.origin is None else gram.origin.copy()
+        return LinearMap(gram.X.shape[1], origin)
+    return gram.own(np.arange(0)) if isinstance(gram, LowRank) else None
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """The vector sum_i coef_i phi(x_i) in feature space, as a function of new points."""
+    """The vector sum_i coef_i phi(x_i) in feature space, as a function of new points.
 
-    gram: Gram = field(repr=False)
+    Attributes
+    ----------
+    gram : PointGram, LinearMap, LandmarkMap or MatrixColumns
+        What evaluates it: its first points are those of the sum. It owns its memory.
+    indices : ndarray of int, shape (k,)
+        Which of the training points are those of the sum.
+    coef : ndarray, shape (k,)
+    features : ndarray, shape (d,), or None
+        The sum itself where there are features to sum: of a linear kernel, of a low-rank Gram.
+    """
+
+    gram: Kept = field(repr=False)
     indices: NDArray[np.int64]
-    coef: NDArray[np.float64]
+    coef: Vector
+    features: Vector | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, gram: Gram, weights: NDArray[np.float64]) -> Expansion:
-        """Keep the nonzero weights."""
+    def of(cls, gram: Gram, weights: Vector, features: Vector | None = None) -> Expansion:
+        """Keep the nonzero weights and their points; sum up `features` unless they are given."""
         indices = np.flatnonzero(weights != 0)  # several times as fast as without the comparison
-        return cls(gram, indices, weights[indices])
+        coef, known = weights[indices], kept_map(gram)
+        if known is not None:
+            if features is None:
+                features = np.asarray(transposed_times(gram.factor(), weights))
+            return cls(known, indices, coef, features)
+        some = indices if len(indices) else np.zeros(1, np.int64)  # a Gram has at least one point
+        return cls(gram.own(some), indices, coef)
 
-    def __call__(self, points: Any) -> NDArray[np.float64]:
+    def __call__(self, points: Any) -> Vector:
         """Return the inner products with the features of `points`, shape (n,), block by block."""
-        return combination(self.gram, self.indices, self.coef, points)
+        return self.from_origin(points) + self.level(0.0)
 
-    @cached_property
-    def vector(self) -> NDArray[np.float64] | None:
+    def from_origin(self, points: Any) -> Vector:
+        """Return the inner products less that of the origin, which few digits are lost in."""
+        if isinstance(self.gram, FeatureMap):
+            return self.gram.values(points, self._sum)
+        return self.gram.combine(points, np.arange(len(self.coef)), self.coef)
+
+    def level(self, b: float) -> float:
+        """Return the inner product with the origin, plus b: exact, but for one rounding."""
+        if isinstance(self.gram, FeatureMap):
+            return level_at(self._sum, b, self.gram.origin)
+        return b
+
+    def square_distances(self, points: Any, own_square: float) -> Vector:
+        """Return |phi(z) - sum|^2 of new points, shape (n,), where the sum's square is known."""
+        if isinstance(self.gram, MatrixColumns):
+            raise InputError(
+                "points cannot be judged by a ball of a precomputed K, which does not say "
+                "k(x, x) of a new point; give a kernel such as RBF(X) instead"
+            )
+        if isinstance(self.gram, FeatureMap):
+            return self.gram.square_distances(points, self._sum)
+        new, products = check_points("points", points), self(points)
+        return self.gram.norms(new) - 2.0 * products + own_square
+
+    @property
+    def _sum(self) -> Vector:
+        assert self.features is not None, "where there are features, they are summed"
+        return self.features
+
+    @property
+    def vector(self) -> Vector | None:
         """The vector itself, shape (d,), where the kernel is linear; None otherwise."""
-        X = None if isinstance(self.gram, LowRank) else self.gram.factor()
-        if X is None:
-            return None
-        weights = np.zeros(X.shape[0])
-        weights[self.indices] = self.coef
-        return transposed_times(X, weights)
+        return self.features if isinstance(self.gram, LinearMap) else None
+
+    def over(
+        self, positions: NDArray[np.int64], indices: NDArray[np.int64], coef: Vector
+    ) -> Expansion:
+        """Return the same sum over some of its points, which other ones equal."""
+        own = self.gram
+        if len(positions) and not isinstance(own, FeatureMap):
+            own = own.own(positions)
+        return replace(self, gram=own, indices=indices, coef=coef)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the points of the support, without what prediction has derived from them."""
+        state = dict(self.__dict__)
+        if isinstance(self.gram, PointGram):
+            state["gram"] = self.gram.own(np.arange(self.gram.m))
+        return state
 
     def __str__(self) -> str:
         """Say how many points it combines."""
         return f"{len(self.indices)} points"
-
-    def offset(self) -> float:
-        """Return what a solve on centered points adds to the bias: -w'origin."""
-        origin, w = self.gram.origin, self.vector
-        return 0.0 if origin is None or w is None else -float(w @ origin)
 
 
 @dataclass(frozen=True, eq=False)
 class Normal:
     """The vector w of features, as a function of new points."""
 
-    gram: Gram = field(repr=False)
-    vector: NDArray[np.float64]
+    gram: FeatureMap = field(repr=False)
+    features: Vector
 
-    def __call__(self, points: Any) -> NDArray[np.float64]:
+    def __call__(self, points: Any) -> Vector:
         """Return w'x of the points, shape (n,); of a low-rank Gram w'(their features)."""
-        if isinstance(self.gram, LowRank):
-            return np.asarray(self.gram.features(points) @ self.vector)
-        new = check_points("points", points)
-        if new.shape[1] != len(self.vector):
-            raise InputError(
-                f"points must have {len(self.vector)} features, as the training points have; "
-                f"got shape {new.shape}"
-            )
-        return times(new, self.vector)
+        return self.from_origin(points) + self.level(0.0)
+
+    def from_origin(self, points: Any) -> Vector:
+        """Return w'(x - origin)."""
+        return self.gram.values(points, self.features)
+
+    def level(self, b: float) -> float:
+        """Return w'origin + b: exact, but for one rounding."""
+        return level_at(self.features, b, self.gram.origin)
+
+    @property
+    def vector(self) -> Vector | None:
+        """The vector itself where the kernel is linear; None otherwise."""
+        return self.features if isinstance(self.gram, LinearMap) else None
 
     def __str__(self) -> str:
         """Say how many features it uses."""
-        return f"{np.count_nonzero(self.vector)} of {len(self.vector)} features"
+        return f"{np.count_nonzero(self.features)} of {len(self.features)} features"
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,27 +185,7 @@ class Ball:
 
     def distance(self, points: Any) -> NDArray[np.float64]:
         """Return the distances of new points from the center, shape (n,)."""
-        new = check_points("points", points)
-        gram = self.expansion.gram
-        if isinstance(gram, LowRank):  # its own norms, through its own features
-            new_square = np.sum(gram.features(new) ** 2, axis=1)
-            square = new_square - 2.0 * self.expansion(new) + self.center_square
-            return np.asarray(np.sqrt(np.maximum(square, 0.0)))
-        while not isinstance(gram, PointGram):
-            if not hasattr(gram, "gram"):
-                raise InputError(
-                    "points cannot be judged by a ball of a precomputed K, which does not say "
-                    "k(x, x) of a new point; give a kernel such as RBF(X) instead"
-                )
-            gram = gram.gram
-        if new.shape[1] != gram.X.shape[1]:
-            raise InputError(
-                f"points must have {gram.X.shape[1]} features, as the training points have; "
-                f"got shape {new.shape}"
-            )
-        if self.center is not None and not sp.issparse(new):
-            return np.asarray(np.linalg.norm(new - self.center, axis=1))
-        square = gram.norms(new) - 2.0 * self.expansion(new) + self.center_square
+        square = self.expansion.square_distances(points, self.center_square)
         return np.asarray(np.sqrt(np.maximum(square, 0.0)))
 
     def contains(self, points: Any, slack: float = 1e-9) -> NDArray[np.bool_]:
@@ -154,19 +209,20 @@ class Hyperplane:
         The normal, where the kernel is linear.
     expansion : Expansion or Normal
         w as a combination of the points, or by its entries.
-    separable : bool
-        False where C is infinite and no hyperplane separates the classes: w then is only the
-        direction that was reached, not scaled.
+    separable : bool or None
+        What the bounds prove, where C is infinite: True, a hyperplane separates the classes; False,
+        none does within the roundoff of the data; None, neither is decided, at a limit or by
+        rounding. Unless it is True, w is only the direction that was reached, not scaled.
     """
 
     b: float
     expansion: Expansion | Normal
     w: NDArray[np.float64] | None
-    separable: bool = True
+    separable: bool | None = True
 
     def decision_function(self, points: Any) -> NDArray[np.float64]:
         """Return w'phi(x) + b for new points, shape (n,)."""
-        return self.expansion(points) + self.b
+        return self.expansion.from_origin(points) + self.expansion.level(self.b)
 
     def predict(self, points: Any) -> NDArray[np.float64]:
         """Return the labels -1 or +1 of new points, shape (n,); a tie is +1."""
@@ -174,8 +230,9 @@ class Hyperplane:
 
     def __str__(self) -> str:
         """Say what it rests on."""
-        kind = "Hyperplane" if self.separable else "Not separable: direction"
-        return f"{kind} on {self.expansion}, b = {self.b:.6g}."
+        undecided = "Undecided whether the classes are separable: direction"
+        kind = {True: "Hyperplane", False: "Not separable: direction", None: undecided}
+        return f"{kind[self.separable]} on {self.expansion}, b = {self.b:.6g}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +263,7 @@ class OneClass:
 
     def decision_function(self, points: Any) -> NDArray[np.float64]:
         """Return w'phi(x) - rho for new points, shape (n,)."""
-        return self.expansion(points) - self.rho
+        return self.expansion.from_origin(points) + self.expansion.level(-self.rho)
 
     def predict(self, points: Any) -> NDArray[np.float64]:
         """Return +1 for usual points and -1 for outliers, shape (n,); a tie is +1."""
@@ -237,8 +294,12 @@ class ClosestPoints:
         Hyperplane {x: w'phi(x) + b = 0} with w = p - q.
     u, v : Expansion
         The witness points as combinations of the points.
-    hulls_intersect : bool
-        The distance is zero to working precision: there is no separating hyperplane.
+    hulls_intersect : bool or None
+        What the bounds prove: False, the distance is positive; True, it is zero within the roundoff
+        of the data, and there is no separating hyperplane; None, neither is decided, at a limit or
+        by rounding.
+    normal : Normal or None
+        w as a function of points, where it is a vector of features.
     """
 
     distance: float
@@ -249,10 +310,13 @@ class ClosestPoints:
     p: NDArray[np.float64] | None
     q: NDArray[np.float64] | None
     w: NDArray[np.float64] | None
-    hulls_intersect: bool
+    hulls_intersect: bool | None
+    normal: Normal | None = field(default=None, repr=False)
 
     def decision_function(self, points: Any) -> NDArray[np.float64]:
         """Return w'phi(x) + b for new points, shape (n,)."""
+        if self.normal is not None:
+            return self.normal.from_origin(points) + self.normal.level(self.b)
         return self.u(points) - self.v(points) + self.b
 
     def predict(self, points: Any) -> NDArray[np.float64]:
@@ -263,4 +327,6 @@ class ClosestPoints:
         """Say the distance and its bound."""
         if self.hulls_intersect:
             return "The hulls intersect to working precision."
+        if self.hulls_intersect is None:
+            return f"Undecided whether the hulls intersect: distance at most {self.distance:.10g}."
         return f"Closest points at distance {self.distance:.10g} (at least {self.margin:.10g})."

@@ -12,7 +12,6 @@ from qpsvm.certificate import certify
 from qpsvm.errors import InputError
 from qpsvm.formulations import Formulation, HingeDual
 from qpsvm.gram import LowRank
-from qpsvm.gram.psd import is_psd
 from qpsvm.result import Certificate
 
 NEAR = 1e-3
@@ -34,7 +33,7 @@ def judged(problem: Formulation, x: NDArray[np.float64], tol: float) -> Certific
     """Return the certificate of a canonical x in a problem: a pass over its support's columns."""
     qp = problem.as_qp()
     assert qp is not None, "a problem on a K has one"
-    return certify(replace(qp, convex=is_psd(qp.gram.kernel)), x, tol).certificate
+    return certify(qp.judged(), x, tol).certificate
 
 
 def at_bounds(problem: Any, x: NDArray[np.float64]) -> NDArray[np.float64]:

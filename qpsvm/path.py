@@ -33,7 +33,8 @@ def solve_path(
     Parameters
     ----------
     problem : Formulation
-        For example ``HingeDual(RBF(X, gamma=0.1), y)``; its own value of the parameter is not used.
+        For example ``HingeDual(RBF(X, gamma=0.1), y)`` or ``LSSVMPrimal(RBF(X), y)``; its own value of
+        the parameter is not used.
     name : str
         A parameter of the problem, such as ``"C"``, ``"chi"`` or ``"nu"``, or one of its kernel,
         such as ``"gamma"``.
@@ -83,28 +84,34 @@ def solve_path(
 
 def _problems(problem: Formulation, name: str, values: list[Any], limit: int) -> list[Formulation]:
     """Return the problem for each value; all are made, and so checked, before the first solve."""
-    K = getattr(problem, "K", None)
+    field, K = _gram(problem)
     own = _parameters(problem) - {"K", "X", "y", "Q", "bias"}
     inner = K.gram if isinstance(K, Cached) else K
     if name in own:
-        shared = K
+        shared = {} if K is None else {field: K}
         if isinstance(K, Gram) and not isinstance(K, Cached) and K.factor() is None:
-            shared = Cached(K, limit)
-        return [_changed(problem, K=shared, **{name: value}) for value in values]
+            shared = {field: Cached(K, limit)}
+        return [_changed(problem, **shared, **{name: value}) for value in values]
     kernels = _parameters(inner) - {"X", "K"}
     if name not in kernels:
         known = ", ".join(repr(key) for key in sorted(own | kernels))
         raise InputError(
             f"name must be a parameter of the problem or its kernel ({known}); got {name!r}"
         )
-    return [_changed(problem, K=replace(inner, **{name: value})) for value in values]  # type: ignore[type-var]
+    return [_changed(problem, **{field: _changed(inner, **{name: value})}) for value in values]
+
+
+def _gram(problem: Any) -> tuple[str, Any]:
+    """Return the field that holds the problem's Gram, and the Gram; of points that field and None."""
+    for field in ("K", "X"):
+        if isinstance(getattr(problem, field, None), Gram):
+            return field, getattr(problem, field)
+    return "X", None
 
 
 def _parameters(thing: Any) -> set[str]:
     return {f.name for f in fields(thing)} if is_dataclass(thing) else set()
 
 
-def _changed(problem: Any, K: Gram | None, **values: Any) -> Formulation:
-    given = values if K is None else {"K": K, **values}
-    changed: Formulation = replace(problem, **given)
-    return changed
+def _changed(thing: Any, **values: Any) -> Any:
+    return replace(thing, **values)

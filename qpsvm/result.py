@@ -21,6 +21,7 @@ class Status(Enum):
     SAMPLED = "stopped on a sample: no point drawn improves the answer, no lower bound is proved"
     CALLBACK_STOP = "stopped by the callback: the best certified answer so far is returned"
     STALLED = "stalled: the method cannot reduce the gap further on this problem"
+    INFEASIBLE = "infeasible: no hyperplane separates the classes, as `direction` proves"
     NONCONVEX = "not convex: the Gram matrix has a negative eigenvalue, so no lower bound exists"
     NUMERICAL_ERROR = "numerical error: a non-finite number arose; the best earlier answer is kept"
 
@@ -182,6 +183,11 @@ class Result:
         `LowRank` Gram and was asked for it (``original=True``, or ``polish``).
     reason : str
         Why ``method="auto"`` picked this method; empty where it was named.
+    direction : ndarray of shape (m,) or None
+        With the status INFEASIBLE, of a hard margin: nonnegative weights a, those of each class of sum
+        1, for which sum a_i y_i phi(x_i) is zero at the precision of the data: a point that lies in
+        the hulls of both classes. Along a the dual value has no bound. Without a bias all weights sum
+        to 1, and no hyperplane through the origin separates the classes.
     """
 
     x: NDArray[np.float64]
@@ -197,6 +203,7 @@ class Result:
     counters: dict[str, int]
     original: Certificate | None = None
     reason: str = ""
+    direction: NDArray[np.float64] | None = None
 
     @property
     def converged(self) -> bool:

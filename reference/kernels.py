@@ -60,7 +60,9 @@ def gram(data: dict[str, Any], translate: bool = False) -> Array:
         return np.exp(-gamma * distances(X, power=1))
     if name == "poly":
         return (gamma * (X @ X.T) + REAL(parameters["coef0"])) ** parameters["degree"]
-    raise ValueError(f"kernel {name!r} has no reference: it need not be positive semidefinite")
+    if name == "sigmoid":
+        return np.tanh(gamma * (X @ X.T) + REAL(parameters["coef0"]))
+    raise ValueError(f"kernel {name!r} has no reference")
 
 
 def factor(K: Array) -> Array:

@@ -3,19 +3,39 @@
     primal    minimise  |w|_1 + sum C_i xi_i   subject to  y_i (w'z_i + b) >= 1 - xi_i,  xi >= 0
     dual      maximise  sum a   subject to  |sum a_i y_i z_i|_inf <= 1,  0 <= a <= C,  y'a = 0
 
-Without bias b = 0 and y'a is free. A point with C_i = 0 is left out.
+Without bias b = 0 and y'a is free. A point with C_i = 0 is left out. With a kernel z_i is row
+i of K, over the points that are not left out, and w holds the coefficients of an expansion.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from reference.kernels import gram
 from reference.pairs import SOLVERS, Pair, PairTextbook
 from reference.textbook import REAL, Array
 
 
 class LPSVM(PairTextbook):
-    """Machine with the L1 norm; its primal is the declared problem."""
+    """Machine with the l1 norm; its primal is the declared problem."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.expansion = data["kernel"][0] != "linear"
+        if self.expansion:
+            C = np.broadcast_to(np.asarray(data["C"], dtype=REAL), np.shape(data["y"]))
+            data = {**data, "X": gram(data)[:, C > 0], "kernel": ("linear", {})}
+        super().__init__(data)
+
+    def report(self, w: Array, a: Array) -> Array:
+        """Return w and b; of an expansion a coefficient for every point."""
+        if not self.expansion:
+            return super().report(w, a)
+        c = np.zeros(len(self.present), REAL)
+        c[self.present] = w
+        b = self.best_bias(self.values(w)) - w @ self.origin if self.bias else REAL(0)
+        return (np.append(c, b) if self.bias else c).astype(float)
 
     def pair(self, solver: str) -> Pair:
         """Solve both linear programs; entries are divided by the largest of Z."""

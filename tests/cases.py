@@ -25,6 +25,9 @@ QUICK = {
     "svdd/random-linear-C0.05",
     "lp_svm/random-C1",
     "lp_svm/no-bias-sparse",
+    "lp_svm/random-rbf",
+    "lp_svm/no-bias-rbf-weighted",
+    "lp_svm/random-sigmoid",
     "ls_svm/random-weighted",
     "ls_svm/no-bias-rbf",
 }

@@ -174,6 +174,11 @@ def box_bounds(upper: float, lower: float, K: Any, y: Any, C: Any, a: Any) -> Bo
 
 def lp_svm(data: dict[str, Any], result: Any) -> Bounds:
     """Return the value at (w, b) of the answer, and the sum of its weights."""
+    if data["kernel"][0] != "linear":  # the rows of K stand for the points
+        here = np.broadcast_to(data["C"], data["y"].shape) > 0
+        assert not result.x[: len(here)][~here].any()
+        K = dense_gram(data)
+        data = {**data, "X": np.where(here, K, 0.0), "kernel": ("linear", {})}
     X, y, C, w, b, a = machine(data, result)
     short = np.maximum(1.0 - y * (X @ w + b), 0.0)
     steepest = float(np.abs(X.T @ (y * a)).max())

@@ -15,6 +15,8 @@ LAYERS = (
     {"threads", "code_cache"},
     {"compiled"},
     {"gram", "domains"},
+    {"bounds"},
+    {"primal"},
     {"forms"},
     {"margin"},
     {"certificate", "models"},

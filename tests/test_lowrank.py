@@ -285,7 +285,8 @@ def test_polish_ends_on_the_kernel_itself(points, formulation, method, tol):
     assert result.original is result.certificate and result.certificate.relative_gap <= tol
     best = qpsvm.solve(declared(formulation, low.exact, y), "smo", tol=1e-9).value
     assert result.value == pytest.approx(best, rel=tol)
-    assert result.model.expansion.gram is low.exact
+    kept = result.model.expansion
+    np.testing.assert_array_equal(kept.gram.X, X[kept.indices])
     assert result.timings["total"] == pytest.approx(
         sum(seconds for key, seconds in result.timings.items() if key != "total"), abs=1e-6
     )

@@ -14,6 +14,9 @@ from qpsvm import (
     InputError,
     L2SVMDual,
     Linear,
+    LowRank,
+    LPSVMPrimal,
+    LSSVMPrimal,
     MEBDual,
     OneClassDual,
     PolytopeDistanceDual,
@@ -127,3 +130,36 @@ def test_points_may_leave_and_come_back_along_a_path():
         solve_path(HingeDual(K, Y), "C", [some, other, some]), (some, other, some), strict=True
     ):
         assert result.converged and not result.x[C == 0].any()
+
+
+PRIMALS = {
+    "hinge": lambda gram: HingePrimal(gram, Y, C=2.0),
+    "least-squares": lambda gram: LSSVMPrimal(gram, Y, C=2.0),
+    "linear-programming": lambda gram: LPSVMPrimal(gram, Y, C=2.0),
+}
+
+
+@pytest.mark.parametrize("declare", PRIMALS.values(), ids=PRIMALS)
+def test_a_kernel_parameter_of_a_primal_machine_varies(declare):
+    values = [1.0, 0.1, 0.3]
+    path = solve_path(declare(RBF(X)), "gamma", values, tol=1e-5)
+    for value, result in zip(values, path, strict=True):
+        alone = solve(declare(RBF(X, value)), tol=1e-5)
+        assert result.converged and result.value == pytest.approx(alone.value, rel=2e-5)
+    path = solve_path(declare(RBF(X, 0.3)), "C", [1.0, 5.0], tol=1e-4)
+    assert path[0].converged and path[1].converged and path[0].value < path[1].value
+
+
+@pytest.mark.parametrize("declare", [PRIMALS["hinge"], PRIMALS["least-squares"]])
+@pytest.mark.parametrize("method", ["auto", "homotopy-nesvm"])
+def test_the_rank_of_a_primal_machine_varies(declare, method):
+    low = LowRank(RBF(X, 0.3), rank=30)
+    path = solve_path(declare(low), "rank", [10, 40], method, tol=1e-4)
+    for rank, result in zip([10, 40], path, strict=True):
+        alone = solve(declare(LowRank(RBF(X, 0.3), rank=rank)), method, tol=1e-4)
+        assert result.converged and result.value == pytest.approx(alone.value, rel=2e-4)
+
+
+def test_points_have_no_kernel_parameter():
+    with pytest.raises(InputError, match=r"\('C'\); got 'gamma'"):
+        solve_path(HingePrimal(X, Y), "gamma", [0.1])

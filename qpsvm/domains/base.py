@@ -66,6 +66,15 @@ class Domain(ABC):
         own = type(self).nearest_vertex is not Domain.nearest_vertex
         return own or self.zero_one or self.constant_norm
 
+    def farthest(self, x: NDArray[np.float64]) -> float:
+        """Return a bound on the largest |a - x|^2 over the set: here the square itself.
+
+        A convex function is largest at a vertex, and the nearest-vertex oracle with a negative weight
+        finds the farthest one, since it compares values and needs no convexity.
+        """
+        v = self.nearest_vertex(np.zeros(self.m), x, -1.0)
+        return float((v - x) @ (v - x))
+
     def project(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the point of the set that is nearest to x."""
         raise NotImplementedError(f"{type(self).__name__} has no projection")

@@ -159,6 +159,10 @@ class PenaltyBox(Domain):
         """Return where g is not positive."""
         return ~(g > 0.0)
 
+    def farthest(self, x: Vector) -> float:
+        """Return the largest |a - x|^2."""
+        return float(np.sum(np.maximum(x, self.upper - x) ** 2))
+
     def cone_multiplier(self, h: Vector) -> tuple[float, float]:
         """Return the largest lo such that h_i >= lo for every i, and 0 for the bias."""
         return float(h.min()), 0.0

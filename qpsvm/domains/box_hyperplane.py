@@ -139,6 +139,10 @@ class BoxHyperplane(Domain):
         """Return where g + b y is not positive."""
         return np.asarray(~(g + multipliers[0] * self.y > 0.0))
 
+    def farthest(self, x: NDArray[np.float64]) -> float:
+        """Return the largest |a - x|^2 over the box."""
+        return float(np.sum(np.maximum(x, self.upper - x) ** 2))
+
     def cone_multiplier(self, h: NDArray[np.float64]) -> tuple[float, float]:
         """Return (lo, b) with the largest lo such that h_i + b y_i >= lo for every i.
 

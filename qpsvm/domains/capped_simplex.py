@@ -53,6 +53,11 @@ class CappedSimplex(Domain):
         v[order] = np.clip(1.0 - before, 0.0, self.upper[order])
         return v
 
+    def farthest(self, x: Vector) -> float:
+        """Return a bound on the largest |a - x|^2: a_i^2 is at most upper_i a_i."""
+        v = self.linear_min(2.0 * x - self.upper)
+        return float((self.upper - 2.0 * x) @ v + x @ x)
+
     def level(self, g: Vector) -> float:
         """Return rho that maximises rho - sum upper_i max(0, rho - g_i): the exact best level.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,10 +20,11 @@ from qpsvm.errors import (
     check_vector,
 )
 from qpsvm.forms import QP, Form
-from qpsvm.gram import Gram, Linear, LowRank
+from qpsvm.gram import Gram, Linear
 from qpsvm.gram.features import Features, PointFeatures, features_of
+from qpsvm.gram.translation import bias_of, level_at
 from qpsvm.margin import MarginProblem
-from qpsvm.models import Expansion, Hyperplane, Normal
+from qpsvm.models import Expansion, Hyperplane, Normal, kept_map
 from qpsvm.result import Result
 
 
@@ -32,6 +34,26 @@ class Recovery(NamedTuple):
     x: NDArray[np.float64]
     dual: NDArray[np.float64] | None
     model: Any
+
+
+def separation(qp: QP, certified: Certified) -> bool | None:
+    """Return what the bounds of a squared distance prove: True that it is positive, False that it is 0.
+
+    It is positive where the lower bound is, or the least margin at w (the sum of the multipliers) beyond
+    its roundoff. It is 0 within the roundoff of the data where the upper bound is below the certificate's
+    floor; None where neither is proved. A ridge keeps it positive.
+    """
+    bounds = certified.certificate
+    if not qp.vanishing or bounds.lower > 0.0 or proven_margin(certified) > 0.0:
+        return True
+    return False if abs(bounds.upper) <= bounds.floor else None
+
+
+def proven_margin(certified: Certified) -> float:
+    """Return the least margin at w of weights on simplices, rounded down; 0 where none is proved."""
+    bounds = certified.certificate
+    level = float(np.sum(certified.multipliers)) - bounds.roundoff
+    return max(level, 0.0) if np.isfinite(bounds.gap) else 0.0
 
 
 class Formulation(ABC):
@@ -61,6 +83,10 @@ class Formulation(ABC):
         """Return a starting point of the canonical form from an earlier result or an array."""
         x0 = x0.x if isinstance(x0, Result) else x0
         return check_vector("x0", x0, qp.m)
+
+    def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the direction of a canonical x in the declared variable, scaled: see `Result`."""
+        raise NotImplementedError(f"{type(self).__name__} is never infeasible")
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
         """Return a start from the answer to `earlier`: this problem under another parameter."""
@@ -115,8 +141,6 @@ class MarginFormulation(WeightedFormulation):
         """Validate at the door; keep the Gram of the points, or the Gram that was given."""
         X = self.X if isinstance(self.X, Gram) else check_points("X", self.X)
         gram = X if isinstance(X, Gram) else Linear(X)
-        if self.penalty == "l1" and gram.factor() is None:
-            raise InputError("X must be points or a low-rank Gram: |w|_1 needs features")
         C = check_penalty("C", self.C, gram.m)
         if np.isinf(C).any():
             raise InputError("C must be finite for every point; got infinity")
@@ -128,6 +152,15 @@ class MarginFormulation(WeightedFormulation):
     def gram(self) -> Gram:
         """The Gram that was given, or that of the points."""
         return self.X if isinstance(self.X, Gram) else Linear(self.X)
+
+    def features(self, gram: Gram) -> Features:
+        """Return what w is a vector of, for a Gram of points of this problem."""
+        return features_of(gram)
+
+    @property
+    def origin(self) -> NDArray[np.float64] | None:
+        """What a solve moves the points by, or None: the bias takes it up."""
+        return self.gram.origin if self.bias else None
 
     @property
     def n_points(self) -> int:
@@ -142,23 +175,32 @@ class MarginFormulation(WeightedFormulation):
     def as_margin(self) -> MarginProblem | None:
         """Return the problem in w and b; with a bias, linear points are centered first."""
         rows, y, C = self.kept, self.y, self.C
-        gram = self.gram.centered() if self.bias else self.gram
+        gram = self.gram if self.origin is None else self.gram.centered()
         if len(rows) < gram.m:
             gram, y, C = gram.take(rows), y[rows], C[rows]
-        return MarginProblem(features_of(gram), y, C, self.loss, self.penalty, self.bias)
+        features = self.features(gram)
+        return MarginProblem(features, y, C, self.loss, self.penalty, self.bias, origin=self.origin)
 
     def start(self, form: Any, x0: Any) -> NDArray[np.float64]:
         """Return w, b and weights from an earlier result, or from (w, b) with no weights."""
-        features = features_of(self.gram)
+        features = self.features(self.gram)
         a = np.zeros(self.n_points)
         if isinstance(x0, Result):
             a, x0 = (a if x0.dual is None else x0.dual), x0.x
         w, b = self.primal_point(features, x0)
         if isinstance(features, PointFeatures):
-            b += 0.0 if self.gram.origin is None else float(w @ self.gram.origin)
+            b = level_at(w, b, self.origin)
         else:
             w = w[self.kept]
         return form.join(w, b, check_vector("x0", a, self.n_points)[self.kept])
+
+    def carried(self, earlier: Formulation, result: Result) -> Any:
+        """Return the answer to `earlier`; of a low-rank Gram w is made anew, in its own features."""
+        features = self.features(self.gram)
+        if not (isinstance(self.X, Gram) and isinstance(features, PointFeatures)):
+            return result
+        w = features.combine(self.y * result.dual)
+        return replace(result, x=np.append(w, result.x[-1]) if self.bias else w)
 
     def primal_point(self, features: Features, x0: Any) -> tuple[NDArray[np.float64], float]:
         """Return w and b of a starting point as the user gives it."""
@@ -176,11 +218,12 @@ class MarginFormulation(WeightedFormulation):
         gram = self.gram
         expansion: Expansion | Normal
         if isinstance(form.features, PointFeatures):
-            expansion = Normal(gram, w.copy())
-            b -= 0.0 if gram.origin is None or not self.bias else float(w @ gram.origin)
-            vector = None if isinstance(gram, LowRank) else expansion.vector
+            known = kept_map(gram)
+            assert known is not None, "a Gram with a factor has features"
+            expansion = Normal(known, w.copy())
+            b = bias_of(w, b, form.origin)
         else:
-            w, vector = self.spread(w), None
+            w = self.spread(w)
             expansion = Expansion.of(gram, w)
         x = np.append(w, b) if self.bias else w.copy()
-        return Recovery(x, self.spread(a), Hyperplane(b, expansion, vector))
+        return Recovery(x, self.spread(a), Hyperplane(b, expansion, expansion.vector))

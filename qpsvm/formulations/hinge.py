@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.bounds import centering_noise
 from qpsvm.certificate import Certified
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, check_choice, check_labels, check_penalty
@@ -20,8 +21,10 @@ from qpsvm.formulations.base import (
 )
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.features import features_of
+from qpsvm.gram.translation import level_at
 from qpsvm.margin import MarginProblem
 from qpsvm.models import Expansion, Hyperplane
+from qpsvm.primal import HingePoint
 from qpsvm.result import Result
 
 
@@ -92,7 +95,10 @@ class HingeDual(WeightedFormulation):
         if len(rows) < gram.m:
             gram, y, C = gram.take(rows), y[rows], C[rows]
         domain = BoxHyperplane(C, y) if self.bias else PenaltyBox(C)
-        return QP(SignedGram(gram, y, np.zeros(len(y))), -np.ones(len(y)), domain)
+        noise = centering_noise(self.K) if self.bias else 0.0
+        signed = SignedGram(gram, y, np.zeros(len(y)))
+        primal = HingePoint(self.K.origin if self.bias else None)
+        return QP(signed, -np.ones(len(y)), domain, noise=noise, primal=primal)
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
         """Return weights at their bounds where they were, the others kept or scaled to y'a = 0.
@@ -112,6 +118,10 @@ class HingeDual(WeightedFormulation):
             x[some] *= max(1.0 - abs(excess) / float(np.sum(x[some])), 0.0)
         return x
 
+    def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights as convex combinations: of each class, or without bias of all points."""
+        return self.spread(x * ((2.0 if self.bias else 1.0) / float(np.sum(x))))
+
     def hyperplane(self, qp: QP, certified: Certified) -> Hyperplane:
         """Return w = sum a_i y_i phi(x_i) with its exact best bias.
 
@@ -119,11 +129,16 @@ class HingeDual(WeightedFormulation):
         it must with infinite C.
         """
         bias, blow_up = certified.multipliers
-        separable = bool(np.isfinite(blow_up))
+        separable: bool | None = bool(np.isfinite(blow_up))
+        if not separable and not qp.refuted(certified.x, certified.product):
+            separable = None
         signed = self.spread(qp.gram.sign * certified.x) * (blow_up if separable else 1.0)
-        expansion = Expansion.of(self.K, signed)
-        b = float(bias) + expansion.offset() if self.bias else 0.0
-        return Hyperplane(b, expansion, expansion.vector, separable)
+        point = certified.primal or qp.primal_point(certified.x, certified.multipliers)
+        if point is None:  # w is known by its coefficients
+            expansion, b = Expansion.of(self.K, signed), float(bias)
+        else:
+            expansion, b = Expansion.of(self.K, signed, point.w), point.b
+        return Hyperplane(b if self.bias else 0.0, expansion, expansion.vector, separable)
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights, the bias if there is one, and the hyperplane."""
@@ -188,10 +203,17 @@ class HingePrimal(MarginFormulation):
         dual: HingeDual = self._dual  # type: ignore[attr-defined]
         if isinstance(x0, Result):
             return dual.start(form, x0.dual)
-        features = features_of(self.gram)
+        gram = self.gram if self.origin is None else self.gram.centered()
+        features = features_of(gram)
         w, b = self.primal_point(features, x0)
+        if self.origin is not None:
+            b = level_at(w, b, self.origin)
         margin = dual.y * (features.values(w) + b)
         return dual.start(form, np.where(margin < 1, np.where(np.isinf(dual.C), 1.0, dual.C), 0.0))
+
+    def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights of the dual as convex combinations."""
+        return self._dual.ray(x)  # type: ignore[attr-defined]
 
     def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the indices of the support vectors."""
@@ -206,10 +228,9 @@ class HingePrimal(MarginFormulation):
         dual: HingeDual = self._dual  # type: ignore[attr-defined]
         model = dual.hyperplane(form, certified)
         assert isinstance(model.expansion, Expansion)
-        w = model.w
+        w = model.expansion.features
         if w is None:
-            c = np.zeros(self.n_points)
-            c[model.expansion.indices] = model.expansion.coef
-            w = features_of(self.gram).combine(c)
+            w = np.zeros(self.n_points)
+            w[model.expansion.indices] = model.expansion.coef
         x = np.append(w, model.b) if self.bias else w
         return Recovery(x, dual.spread(certified.x), model)

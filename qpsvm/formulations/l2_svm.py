@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from qpsvm.certificate import Certified
 from qpsvm.domains import simplex
 from qpsvm.errors import check_labels, check_penalty
-from qpsvm.forms import EPS, QP
-from qpsvm.formulations.base import Recovery, WeightedFormulation
+from qpsvm.forms import QP
+from qpsvm.formulations.base import Recovery, WeightedFormulation, separation
 from qpsvm.gram import Gram, SignedGram, as_gram
 from qpsvm.models import Expansion, Hyperplane
 
@@ -81,11 +81,14 @@ class L2SVMDual(WeightedFormulation):
         )
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
-        """Return the weights and the hyperplane with w = sum a_i y_i phi(x_i) / R."""
-        a = certified.x
-        R = float(a @ certified.product + qp.gram.ridge @ (a * a))
-        separable = R > 8 * EPS * qp.scale and certified.certificate.test != "absolute"
-        signed = self.spread(qp.gram.sign * a) / (R if separable else 1.0)
+        """Return the weights and the hyperplane with w = sum a_i y_i phi(x_i) / R.
+
+        R is twice the value; of a hard margin w is scaled where the bounds prove R > 0.
+        """
+        a, bounds = certified.x, certified.certificate
+        separable = separation(qp, certified)
+        scaled = separable and bounds.upper > 0.0  # of a Gram that is not convex it may be negative
+        signed = self.spread(qp.gram.sign * a) / (2.0 * bounds.upper if scaled else 1.0)
         expansion = Expansion.of(self.K, signed)
         model = Hyperplane(float(np.sum(signed)), expansion, expansion.vector, separable)
         return Recovery(self.spread(a), certified.multipliers, model)

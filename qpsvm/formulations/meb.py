@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from qpsvm.bounds import centering_noise
 from qpsvm.certificate import Certified
 from qpsvm.domains import simplex
-from qpsvm.forms import QP, centering_noise
+from qpsvm.forms import QP
 from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import SignedGram, as_gram
 from qpsvm.models import Ball, Expansion
+from qpsvm.primal import BallPoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,23 +49,26 @@ class MEBDual(Formulation):
         m = gram.m
         signed = SignedGram(gram, np.ones(m), np.zeros(m), scale=2.0)
         noise = centering_noise(self.K)
-        return QP(signed, -gram.diag(), simplex(m), vanishing=True, noise=noise)
+        primal = None if self.K.origin is None else BallPoint(self.K.origin)
+        return QP(signed, -gram.diag(), simplex(m), vanishing=True, noise=noise, primal=primal)
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights and the ball about sum a_i phi(x_i) that holds every point."""
         bounds = certified.certificate
-        expansion = Expansion.of(self.K, certified.x)
+        ball = qp.primal if isinstance(qp.primal, BallPoint) else None
+        known = None if ball is None else ball.center(qp, certified.x)
+        expansion = Expansion.of(self.K, certified.x, known)
         center = expansion.vector
         if center is None:
             rows = np.flatnonzero(certified.x != 0)
             square = float(certified.x[rows] @ self.K.dot(certified.x, rows))
         else:
             square = float(center @ center)
-        ball = Ball(
+        model = Ball(
             radius=float(np.sqrt(max(-bounds.lower, 0.0))),
             radius_lower=float(np.sqrt(max(-bounds.upper, 0.0))),
             expansion=expansion,
             center_square=square,
             center=center,
         )
-        return Recovery(certified.x, certified.multipliers, ball)
+        return Recovery(certified.x, certified.multipliers, model)

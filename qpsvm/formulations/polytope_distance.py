@@ -8,15 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
+from qpsvm.bounds import centering_noise
 from qpsvm.certificate import Certified
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
-from qpsvm.forms import EPS, QP, centering_noise
-from qpsvm.formulations.base import Formulation, Recovery
+from qpsvm.forms import EPS, QP
+from qpsvm.formulations.base import Formulation, Recovery, proven_margin, separation
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.base import BLOCK_ENTRIES
-from qpsvm.models import ClosestPoints, Expansion
+from qpsvm.gram.linear import transposed_times
+from qpsvm.gram.translation import bias_of
+from qpsvm.models import ClosestPoints, Expansion, Normal, kept_map
 from qpsvm.result import Result
 
 
@@ -155,24 +159,32 @@ class PolytopeDistanceDual(Formulation):
         """
         x, (alpha, minus_beta) = certified.x, certified.multipliers
         square = max(float(x @ certified.product), 0.0)
-        u = Expansion.of(self.K, np.where(self.y > 0, x, 0.0))
-        v = Expansion.of(self.K, np.where(self.y < 0, x, 0.0))
-        p, q = u.vector, v.vector
-        w = None if p is None or q is None else p - q
+        u, v = (self._witness(qp, np.where(self.y == s, x, 0.0)) for s in (1.0, -1.0))
+        X = qp.gram.kernel.factor()
+        w = None if X is None else np.asarray(transposed_times(X, self.y * x))
+        known = kept_map(self.K)
+        normal = None if known is None or w is None else Normal(known, w)
         distance = float(np.sqrt(square))
-        proved = np.isfinite(certified.certificate.gap)
-        width = max(float(alpha + minus_beta), 0.0) if proved else 0.0
-        b = -0.5 * float(alpha - minus_beta) + u.offset() - v.offset()
-        absolute = certified.certificate.test == "absolute"
+        width = proven_margin(certified)
+        b = -0.5 * float(alpha - minus_beta)
+        b = b if w is None else bias_of(w, b, self.K.origin)
+        separate = separation(qp, certified)
         model = ClosestPoints(
             distance=distance,
             margin=width / distance if distance > 0 else 0.0,
             b=b,
             u=u,
             v=v,
-            p=p,
-            q=q,
-            w=w,
-            hulls_intersect=qp.vanishing and (absolute or square <= 16 * EPS * qp.scale),
+            p=u.vector,
+            q=v.vector,
+            w=None if normal is None else normal.vector,
+            hulls_intersect=None if separate is None else not separate,
+            normal=normal,
         )
         return Recovery(x, certified.multipliers, model)
+
+    def _witness(self, qp: QP, weights: NDArray[np.float64]) -> Expansion:
+        """Return a point of a hull; its coordinates are summed about the origin of the solve."""
+        origin, X = self.K.origin, qp.gram.kernel.factor()
+        moved = None if origin is None else origin + np.asarray(transposed_times(X, weights))
+        return Expansion.of(self.K, weights, moved)

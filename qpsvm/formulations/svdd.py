@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.bounds import centering_noise
 from qpsvm.certificate import Certified
 from qpsvm.domains import CappedSimplex
 from qpsvm.domains.capped_simplex import ROUNDING
 from qpsvm.errors import InputError, check_penalty
-from qpsvm.forms import QP, centering_noise
+from qpsvm.forms import QP
 from qpsvm.formulations.base import Recovery, WeightedFormulation
 from qpsvm.formulations.one_class import capped
 from qpsvm.gram import Gram, SignedGram, as_gram
 from qpsvm.models import Ball, Expansion
+from qpsvm.primal import BallPoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,22 +82,28 @@ class SVDDDual(WeightedFormulation):
         signed = SignedGram(gram, np.ones(m), np.zeros(m), scale=2.0)
         noise = centering_noise(self.K)
         domain = capped(self.C[rows])
-        return QP(signed, -gram.diag(), domain, vanishing=True, noise=noise)
+        primal = None if self.K.origin is None else BallPoint(self.K.origin)
+        return QP(signed, -gram.diag(), domain, vanishing=True, noise=noise, primal=primal)
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights and the ball about sum a_i phi(x_i), with the best radius for it."""
         x, product, bounds = certified.x, certified.product, certified.certificate
         weights = self.spread(x)
-        expansion = Expansion.of(self.K, weights)
+        point = certified.primal or qp.primal_point(x, certified.multipliers)
+        if point is None or not isinstance(qp.primal, BallPoint):
+            own = 0.5 * float(x @ product)  # |c|^2 from the origin of the solve
+            square = own - product - qp.linear  # squared distances from the center
+            level, expansion = own - float(certified.multipliers[0]), Expansion.of(self.K, weights)
+        else:
+            level, expansion = point.b, Expansion.of(self.K, weights, point.w)
+            square = qp.primal.squares(qp, point.w)
         center = expansion.vector
-        own = 0.5 * float(x @ product)  # |c|^2 from the origin of the solve
-        square = own - product - qp.linear  # squared distances from the center
         if isinstance(qp.domain, CappedSimplex):
-            level = max(own - float(certified.multipliers[0]), 0.0)
+            level = max(level, 0.0)
             radius, error = float(np.sqrt(level)), float(np.sqrt(bounds.gap))
             least = max(radius - error, 0.0)  # |c - c*|^2 <= gap, and no distance changes by more
             outside = qp.domain.full(x) & (square > level)
-            slack = float(self.C[self.kept][outside] @ (square[outside] - level))
+            slack = float(qp.domain.upper @ np.maximum(square - level, 0.0))
         else:  # no point may lie outside
             radius, least = (float(np.sqrt(max(-b, 0.0))) for b in (bounds.lower, bounds.upper))
             outside, slack = np.zeros(0, bool), 0.0

@@ -113,6 +113,13 @@ class Gram(ABC):
         """Return the Gram of the points `rows` for a solve: it need not judge new points."""
         return self.take(rows)
 
+    def own(self, rows: NDArray[np.int64]) -> Any:
+        """Return what evaluates sums over the points `rows` at new points, for a model to keep.
+
+        It shares no memory with this Gram, nor with the arrays that it was made of.
+        """
+        return self.take(rows)
+
     @abstractmethod
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return k(points, columns) in float64 for new points, shape (n, len(columns))."""

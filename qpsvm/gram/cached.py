@@ -86,6 +86,10 @@ class Cached(Gram):
         """Return the Gram behind, restricted; columns of a restriction are not kept."""
         return self.gram.take(rows)
 
+    def own(self, rows: NDArray[np.int64]) -> Any:
+        """Return what the Gram behind keeps of the points `rows`."""
+        return self.gram.own(rows)
+
     def reduced(self, rows: NDArray[np.int64]) -> Cached | None:
         """Return the Gram of the points `rows`, which keeps its columns as this one does.
 

@@ -17,12 +17,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.base import Gram
+from qpsvm.gram.base import BLOCK_ENTRIES, Gram, slices
 from qpsvm.gram.linear import times, transposed_times
 from qpsvm.gram.points import Points
 from qpsvm.gram.quadratic import largest, largest_by_lanczos
 
 Vector = NDArray[np.float64]
+
+ROUNDING_UNIT = float(np.finfo(np.float64).eps)
+"""Spacing of float64 numbers at 1."""
 
 SHORT = 256
 """Shorter side up to which a largest eigenvalue is computed exactly, from the small matrix."""
@@ -208,10 +211,91 @@ class GramFeatures(Features):
 
     def held(self, memory_limit: int) -> GramFeatures:
         """Return the same with K in float64 if it fits."""
-        if 8 * self.m**2 > memory_limit:
-            return self
-        K = self.gram.block(np.arange(self.m), None, np.float64).astype(np.float64, copy=False)
-        return replace(self, K=K)
+        K = _whole(self.gram, memory_limit)
+        return self if K is None else replace(self, K=K)
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientFeatures(Features):
+    """The rows of a symmetric K as points: w holds the coefficients c, the values are Kc.
+
+    Unlike in `GramFeatures` the inner product of coefficients is c'c: that of the l1 norm of c. K need
+    not be positive semidefinite.
+    """
+
+    gram: Gram
+    K: NDArray[np.float64] | None = None
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Number of points."""
+        return self.gram.m
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        """One coefficient a point."""
+        return self.gram.m
+
+    @property
+    def work(self) -> int:  # type: ignore[override]
+        """Entries of K."""
+        return self.gram.m**2
+
+    @cached_property
+    def error(self) -> float:  # type: ignore[override]
+        """The error of an entry of K; by a factor it is that of an inner product of two rows."""
+        if self.K is not None or not self.gram.by_factor:
+            return self.gram.error
+        return self.gram.error + 4.0 * ROUNDING_UNIT * float(np.max(self.gram.diag()))
+
+    def values(self, w: Vector) -> Vector:
+        """Return Kc."""
+        return self.gram.dot(w) if self.K is None else self.K @ w
+
+    def combine(self, v: Vector) -> Vector:
+        """Return Kv: K is symmetric."""
+        return self.values(v)
+
+    def paired(self, w: Vector, values: Vector | None = None) -> Vector:
+        """Return c."""
+        return w
+
+    @property
+    def lengths(self) -> Vector:
+        """Norms of the rows of K."""
+        return self._row_norms[0]
+
+    @property
+    def sizes(self) -> Vector:
+        """Largest absolute entries of the rows of K."""
+        return self._row_norms[1]
+
+    @cached_property
+    def _row_norms(self) -> tuple[Vector, Vector]:
+        """Euclidean and maximum norms of the rows of K, block by block."""
+        norms, largest_entries = np.empty(self.m), np.empty(self.m)
+        for at in slices(self.m, max(1, BLOCK_ENTRIES // self.m)):
+            rows = np.arange(at.start, at.stop)
+            part = self.gram.block(rows, None, np.float64) if self.K is None else self.K[at]
+            norms[at] = np.linalg.norm(part, axis=1)
+            largest_entries[at] = np.max(np.abs(part), axis=1)
+        return norms, largest_entries
+
+    def curvature(self, weight: Vector, centered: bool) -> float:
+        """Return the largest eigenvalue of KWK, less the mean's part."""
+        return _curvature(self, weight, centered)
+
+    def held(self, memory_limit: int) -> CoefficientFeatures:
+        """Return the same with K in float64 if it fits."""
+        K = _whole(self.gram, memory_limit)
+        return self if K is None else replace(self, K=K)
+
+
+def _whole(gram: Gram, memory_limit: int) -> NDArray[np.float64] | None:
+    """Return K in float64 if it fits, or None."""
+    if 8 * gram.m**2 > memory_limit:
+        return None
+    return gram.block(np.arange(gram.m), None, np.float64).astype(np.float64, copy=False)
 
 
 def features_of(gram: Gram) -> Features:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.gram.base import BLOCK_ENTRIES, Gram
+from qpsvm.gram.kept import LandmarkMap
 from qpsvm.gram.points import PointGram
 
 Matrix = NDArray[np.float64]
@@ -181,6 +182,14 @@ class LowRank(Gram):
             self.seconds,  # type: ignore[attr-defined]
         )
         return some
+
+    def own(self, rows: NDArray[np.int64]) -> LandmarkMap:
+        """Return the map to features from copies of the landmarks, whatever `rows` are."""
+        gram, columns, W = self.landmarks  # type: ignore[attr-defined]
+        kept = gram.own(columns)
+        if isinstance(kept, LandmarkMap):  # landmarks that are known by landmarks of their own
+            return LandmarkMap(kept.landmarks, kept.W @ (gram.factor()[columns].T @ W))
+        return LandmarkMap(kept, W.copy())
 
     def features(self, points: Any) -> Matrix:
         """Return the rows of V that new points would have, shape (n, rank)."""

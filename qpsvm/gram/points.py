@@ -89,6 +89,10 @@ class PointGram(Gram):
         """Return the Gram of the points `rows`, with the parameters of this one."""
         return replace(self, X=self.X[rows])
 
+    def own(self, rows: NDArray[np.int64]) -> PointGram:
+        """Return the Gram of copies of the points `rows`, and nothing that was derived from all."""
+        return replace(self, X=self.X[rows])
+
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return k(points, columns) in float64 for new points, shape (n, len(columns))."""
         new: Points = check_points("points", points)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError, check_choice, check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.columns import ColumnStore
+from qpsvm.gram.kept import MatrixColumns
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +68,13 @@ class Precomputed(Gram):
         """Return the principal submatrix of `rows`."""
         return Precomputed(self.K[np.ix_(rows, rows)], self.psd)
 
+    def own(self, rows: NDArray[np.int64]) -> MatrixColumns:
+        """Return which columns of a matrix of new kernel values belong to the points `rows`."""
+        return MatrixColumns(self.m, rows.copy())
+
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the columns asked for of the kernel matrix `points`, shape (n, m)."""
-        values = check_points("points", points)
-        if values.shape[1] != self.m:
-            raise InputError(
-                f"points must be the kernel matrix k(new, training) with {self.m} columns, since "
-                f"K was precomputed; got shape {values.shape}"
-            )
-        part = values[:, columns]
-        return np.asarray(part if isinstance(part, np.ndarray) else part.toarray(), np.float64)
+        return MatrixColumns(self.m, columns).cross(points, np.arange(len(columns)))
 
     @contextmanager
     def hold(self, memory_limit: int) -> Iterator[ColumnStore]:

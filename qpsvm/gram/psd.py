@@ -13,29 +13,51 @@ DENSE = 2000
 
 
 def is_psd(gram: Gram) -> bool:
-    """Return False where a negative eigenvalue beyond rounding is found.
+    """Return False where a negative eigenvalue beyond rounding is found."""
+    return psd_defect(gram) < np.inf
 
-    Up to 2000 points by a Cholesky factorization of K + tau I, with tau the rounding of K's own
-    entries. Beyond, by such a factorization of a principal submatrix of 2000 points spread over
-    the data and by 30 Lanczos steps on the whole operator; both can only refute, and a matrix that
-    passes them is believed.
+
+def psd_defect(gram: Gram) -> float:
+    """Return how far the least eigenvalue of K lies below 0, or infinity where that is no rounding.
+
+    It is 0 where K is known to be positive semidefinite, or where the eigenvalue is within the rounding
+    of float64. Rounding of K's own entries, in its own precision, may make it larger: then bounds have
+    to reckon with it.
+
+    Up to 2000 points the whole matrix is looked at: by a Cholesky factorization, and by its least
+    eigenvalue where that fails. Beyond, a principal submatrix of 2000 points spread over the data, and
+    30 Lanczos steps on the whole operator; both can only refute, and what they find is believed.
     """
     if gram.psd != "check":
-        return True
+        return 0.0
     rows = np.unique(np.linspace(0, gram.m - 1, min(gram.m, DENSE)).astype(np.int64))
     K = gram.block(rows, rows, np.float64)
     K = 0.5 * (K + K.T)
-    eps = float(np.finfo(gram.dtype).eps)
-    shift = 8.0 * eps * np.sqrt(len(K)) * float(np.linalg.norm(K))
-    K[np.diag_indices_from(K)] += max(shift, np.finfo(float).tiny)
+    size = float(np.linalg.norm(K))
+    own, double = (8.0 * float(np.finfo(kind).eps) for kind in (gram.dtype, np.float64))
+    defect = 0.0
+    if not _is_positive(K, double * size):
+        least = float(scipy.linalg.eigvalsh(K, subset_by_index=[0, 0])[0])
+        if least < -own * np.sqrt(len(K)) * size:
+            return np.inf
+        defect = max(-least, 0.0) if least < -double * size else 0.0
+    if gram.m <= DENSE:
+        return defect
+    low, largest = _lanczos_range(gram, steps=30)
+    if low < -own * np.sqrt(gram.m) * largest:
+        return np.inf
+    return max(defect, -low if low < -double * largest else 0.0)
+
+
+def _is_positive(K: NDArray[np.float64], shift: float) -> bool:
+    """Return whether K + shift I has a Cholesky factor."""
+    shifted = K.copy()
+    shifted[np.diag_indices_from(K)] += max(shift, np.finfo(float).tiny)
     try:
-        scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
         return False
-    if gram.m <= DENSE:
-        return True
-    low, size = _lanczos_range(gram, steps=30)
-    return low >= -8.0 * eps * np.sqrt(gram.m) * size
+    return True
 
 
 def _lanczos_range(gram: Gram, steps: int) -> tuple[float, float]:

@@ -252,9 +252,25 @@ class Residual(General):
         """Return (Av)'(Aw)."""
         return images @ image
 
-    def roundoff(self, product: Vector) -> float:
-        """Return a bound on the rounding error of value and gap: 4 eps (|Ax| + |b|)^2."""
-        return 4.0 * EPS * float(np.linalg.norm(product) + np.linalg.norm(self.b)) ** 2
+    @cached_property
+    def lengths(self) -> Vector | None:
+        """Norms of the columns of A, shape (m,); None of an operator."""
+        if isinstance(self.A, sla.LinearOperator):
+            return None
+        if sp.issparse(self.A):
+            return np.asarray(sp.linalg.norm(self.A, axis=0))
+        return np.sqrt(np.einsum("ij,ij->j", self.A, self.A))
+
+    def roundoff(self, x: Vector, product: Vector) -> float:
+        """Return a bound on the rounding error of value and gap.
+
+        The residual r that was computed is off by e, 4 eps times the sum of all |x_j| |A_j| and |b|. Any
+        vector in its place gives a valid lower bound, -|r|^2 / 2 + min r'(Aa - b), so that e enters by
+        |e| |r| and by its square only, and so does the rounding of A'r.
+        """
+        norms = np.abs(x) @ self.lengths if self.lengths is not None else np.linalg.norm(product)
+        e = 4.0 * EPS * (float(norms) + float(np.linalg.norm(self.b)))
+        return 3.0 * e * float(np.linalg.norm(product - self.b)) + 4.0 * e * e
 
     @property
     def has_rows(self) -> bool:

@@ -2,7 +2,8 @@
 
 Problem: minimize h(x) = 1/2 x'(G + D)x + c'x over a product of simplices. One text serves the
 L2-SVM dual (one simplex), the minimum enclosing ball (one simplex with a linear term) and the
-distance of polytopes (two simplices).
+distance of polytopes (two simplices). The hinge dual of a hard margin is solved as the distance of
+the hulls of its classes: the same point, scaled.
 
 An iteration prices all m points by their gradient f = (G + D)x + c, takes the support and the most
 violating points (smallest f) of either label into a dense block of float64 kernel entries, and
@@ -83,9 +84,10 @@ class MinNormPoint(Solver):
         Points of the support that depend affinely on others are freed on the way, downhill. To
         factor thousands takes long: that is left to the first iteration.
         """
+        problem = problem.hulls or problem
         domain = problem.domain
         assert isinstance(domain, SimplexProduct)
-        if x0 is None:
+        if x0 is None or not all(np.any(x0[of] > 0.0) for of in domain.members):
             x = some_mean(domain, min(START, self.candidates), rng)
         else:
             x = heaviest(domain, domain.repair(x0), LARGEST_START)
@@ -106,6 +108,7 @@ class MinNormPoint(Solver):
 
     def advance(self, problem: QP, state: MinNormPointState, n_steps: int) -> Reply:
         """Price all points and solve the block of the best, `n_steps` times."""
+        problem = problem.hulls or problem
         for step in range(n_steps):
             if state.outcome == NONCONVEX:
                 return Reply(step, Stop.NONCONVEX)
@@ -130,6 +133,10 @@ class MinNormPoint(Solver):
             take_over(problem, state, before)
         return Reply(n_steps, Stop.BUDGET)
 
+    def fits(self, problem: QP) -> bool:
+        """Return whether the domain is a product of simplices, or the cone of a hard margin."""
+        return super().fits(problem) or problem.hulls is not None
+
     def _wanted(self, state: MinNormPointState) -> int:
         """Return the number of candidates: more for a large face, so that the iterations stay few."""
         large = int(state.block.sizes[FACE]) // 2 if self.candidates >= MANY else 0
@@ -138,6 +145,11 @@ class MinNormPoint(Solver):
     def refresh(self, problem: QP, state: MinNormPointState, product: NDArray[np.float64]) -> None:
         """Take over a fresh G x and the weights that it belongs to."""
         state.product[:] = product
+        if problem.hulls is not None:  # a certificate moved them along their ray
+            assert isinstance(problem.hulls.domain, SimplexProduct)
+            scale = problem.hulls.domain.n_groups / float(np.sum(state.x))
+            state.x *= scale
+            state.product *= scale
         state.block.x[: len(state.members)] = state.x[state.members]
         state.least_value = state.least_violation = np.inf
         state.idle = 0

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_vector
-from qpsvm.gram.features import PointFeatures
+from qpsvm.gram.features import GramFeatures
 from qpsvm.margin import MarginProblem, Products
 from qpsvm.solvers.base import Reply, Stop
 
@@ -52,7 +52,7 @@ class PrintedState:
 
 def start_as_printed(problem: MarginProblem, solver: Any, x0: Vector | None) -> PrintedState:
     """Return the state at w0 = x0, by default 0, with the prox centre w_star."""
-    if not isinstance(problem.features, PointFeatures):
+    if isinstance(problem.features, GramFeatures):
         raise InputError('variant="paper" takes points or a low-rank Gram; got a kernel')
     start = np.zeros(problem.n + 1 + problem.m) if x0 is None else problem.repair(x0)
     center = np.zeros(problem.n + 1)

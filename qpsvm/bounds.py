@@ -1,0 +1,149 @@
+"""Bounds of an optimal value, and what every canonical form says of itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.gram import Gram
+
+EPS = float(np.finfo(np.float64).eps)
+
+ROUNDOFFS_OF_ZERO = 4.0
+"""A value of so many times its own rounding error, or less, counts as zero where it may be zero."""
+
+
+class Held(NamedTuple):
+    """Products as a method maintains them."""
+
+    x: NDArray[np.float64]  # the point that they belong to
+    product: NDArray[np.float64]  # G x, about
+    error: NDArray[np.float64]  # a bound on the error of each entry
+
+
+class Bounds(NamedTuple):
+    """Upper and lower bound of the declared value, their gap, and what entered them."""
+
+    upper: float
+    lower: float
+    gap: float
+    multipliers: NDArray[np.float64]  # of the domain's equality constraints
+    roundoff: float = 0.0  # bound on the rounding error of `upper` and the gap; `gap` is no less
+    floor: float = 0.0  # size below which the value counts as zero; 0 where it cannot be zero
+
+
+class PrimalPoint(NamedTuple):
+    """A primal point as a model stores it, and the objective there."""
+
+    value: float  # as it was computed
+    error: float  # bound on the rounding error of `value`
+    w: NDArray[np.float64]  # a normal, or a center in the user's coordinates
+    b: float  # a bias in the user's coordinates, or the squared radius of a ball
+
+
+def enclose(
+    value: float,
+    gap: float,
+    roundoff: float,
+    least: float,
+    multipliers: NDArray[np.float64],
+    floor: float = 0.0,
+) -> Bounds:
+    """Return bounds from a rounded value and gap, and from a lower bound `least` known beforehand.
+
+    A rounded value below `least` is off by the roundoff at most, and so is `least` in its place. The
+    gap contains the roundoff, also where `least` is the better lower bound: the value of the point may
+    lie that much above the rounded one. Else the lower bound is their difference, rounded down.
+    """
+    upper = max(value, least)
+    gap = min(max(gap, 0.0) + roundoff, (upper - least) + roundoff)
+    lower = max(difference_below(upper, gap), least)
+    return Bounds(upper, lower, gap, multipliers, roundoff, floor)
+
+
+def difference_below(a: float, b: float) -> float:
+    """Return a - b, rounded down."""
+    rounded = a - b
+    part = rounded - a
+    error = (a - (rounded - part)) - (b + part)  # a - b is rounded + error (Knuth's two-sum)
+    return float(np.nextafter(rounded, -np.inf)) if error < 0.0 else rounded
+
+
+def centering_noise(gram: Gram) -> float:
+    """Return the square of the error of centered points: 16 ulp of the farthest one."""
+    eps = float(np.finfo(gram.dtype).eps)
+    return 0.0 if gram.origin is None else (16 * eps) ** 2 * float(np.max(gram.diag()))
+
+
+class Form(ABC):
+    """What the loop and `certify` ask of a canonical form; x is its variable, one flat array.
+
+    Attributes
+    ----------
+    m : int
+        Number of points.
+    work : int
+        Entries that a step touches, about.
+    convex : bool
+        Whether a lower bound may be believed.
+    negated : bool
+        Whether the declared problem minimises the negative of this value.
+    """
+
+    m: int
+    work: int
+    convex: bool
+    negated: bool
+
+    @abstractmethod
+    def product(self, x: NDArray[np.float64]) -> Any:
+        """Return the products with the data that `bounds` needs, afresh in float64."""
+
+    @abstractmethod
+    def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a point near x that meets the constraints which need no product."""
+
+    @abstractmethod
+    def feasible(self, x: NDArray[np.float64], product: Any) -> tuple[NDArray[np.float64], Any]:
+        """Return x and its products, moved in O(m) to where the bounds are valid and best."""
+
+    @abstractmethod
+    def bounds(self, x: NDArray[np.float64], product: Any) -> Bounds:
+        """Return the bounds at a feasible x, in O(m)."""
+
+    @abstractmethod
+    def nonconvex(self) -> Form:
+        """Return the problem as one that is known not to be convex."""
+
+    def refuted(self, x: NDArray[np.float64], product: Any) -> bool:
+        """Return whether x is a direction along which the value falls without end."""
+        return False
+
+    @abstractmethod
+    def violation(self, x: NDArray[np.float64]) -> float:
+        """Return the largest violation of a constraint by x."""
+
+    @abstractmethod
+    def roundoff(self, x: NDArray[np.float64], product: Any, value: float) -> float:
+        """Return a bound on the rounding error of the gap from fresh float64 products."""
+
+    def primal_point(
+        self, x: NDArray[np.float64], multipliers: NDArray[np.float64]
+    ) -> PrimalPoint | None:
+        """Return the primal point that a model stores and that bounds the value; None without one."""
+        return None
+
+    @abstractmethod
+    def lend(self, memory_limit: int, *, narrow: bool = False) -> Any:
+        """Return a context that lends this problem with its memory to one solve.
+
+        With `narrow` the columns may be of less precision than the Gram.
+        """
+
+    @property
+    @abstractmethod
+    def counters(self) -> dict[str, int]:
+        """What the loan has counted."""

@@ -1,0 +1,82 @@
+"""Affine functions w'z + b of points far from zero: evaluated about an origin near the points.
+
+A number b that belongs to points far from zero is large and w'z nearly cancels it. With the origin o
+the same function is w'(z - o) + (b + w'o): the differences are small, and the level b + w'o is summed
+exactly and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.gram.base import slices
+from qpsvm.gram.linear import times
+
+Vector = NDArray[np.float64]
+
+SPLIT_FACTOR = 134217729.0
+"""2^27 + 1: it splits a float64 into two halves whose products are exact (Dekker, 1971)."""
+
+STRIP_ENTRIES = 1 << 18
+"""Coordinates that are moved at a time: 2 MB."""
+
+
+def exact_dot(a: Vector, b: Vector, plus: float = 0.0) -> float:
+    """Return a'b + plus, rounded once.
+
+    Products are split into a rounded one and its exact error; `math.fsum` adds them all exactly.
+    """
+    product = a * b
+    high_a, low_a = _halves(a)
+    high_b, low_b = _halves(b)
+    error = low_a * low_b - (((product - high_a * high_b) - low_a * high_b) - high_a * low_b)
+    if not np.isfinite(error).all():  # beyond 2^996 the halves overflow
+        return float(np.sum(product) + plus)
+    return math.fsum([*product.tolist(), *error.tolist(), plus])
+
+
+def _halves(a: Vector) -> tuple[Vector, Vector]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = SPLIT_FACTOR * a
+        high = scaled - (scaled - a)
+        return high, a - high
+
+
+def level_at(w: Vector, b: float, origin: Vector | None) -> float:
+    """Return the value of w'z + b at the origin: b where there is none."""
+    return b if origin is None else exact_dot(w, origin, b)
+
+
+def bias_of(w: Vector, level: float, origin: Vector | None) -> float:
+    """Return the b of the function w'z + b that has this value at the origin, rounded once."""
+    return level if origin is None else exact_dot(w, -origin, level)
+
+
+def moved_times(points: Any, w: Vector, origin: Vector | None) -> Vector:
+    """Return w'(z - origin) of the points, shape (n,), in float64; w'z without an origin."""
+    if origin is None:
+        return times(points, w)
+    out = np.empty(points.shape[0])
+    for at in slices(len(out), max(1, STRIP_ENTRIES // len(w))):
+        out[at] = moved_rows(points[at], origin) @ w
+    return out
+
+
+def square_distances(points: Any, center: Vector) -> Vector:
+    """Return |z - center|^2 of the points, shape (n,), in float64, without cancellation."""
+    out = np.empty(points.shape[0])
+    for at in slices(len(out), max(1, STRIP_ENTRIES // len(center))):
+        part = moved_rows(points[at], center)
+        out[at] = np.einsum("ij,ij->i", part, part)
+    return out
+
+
+def moved_rows(points: Any, origin: Vector) -> NDArray[np.float64]:
+    """Return points less the origin as a dense float64 array."""
+    dense = points.toarray() if sp.issparse(points) else points
+    return np.subtract(dense, origin, dtype=np.float64)

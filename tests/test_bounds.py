@@ -1,0 +1,272 @@
+"""What bounds claim at the edge of precision, judged in rational arithmetic on the data as given."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import qpsvm
+from problems.clouds import cloud, separable_clouds, two_clouds
+from qpsvm import (
+    RBF,
+    HingeDual,
+    HingePrimal,
+    L2SVMDual,
+    LeastSquares,
+    Linear,
+    OneClassDual,
+    Polynomial,
+    PolytopeDistanceDual,
+    Precomputed,
+    QuadraticProgram,
+    Status,
+    solve,
+)
+from qpsvm.bounds import enclose
+from qpsvm.domains import simplex
+from qpsvm.solvers import METHODS
+
+INF = np.inf
+
+
+def rational(values):
+    return [Fraction(float(v)) for v in values]
+
+
+def form(K, x):
+    """Return x'Kx, from the entries of K as they are stored."""
+    x, some = rational(x), np.flatnonzero(x)
+    return sum(x[i] * x[j] * Fraction(float(K[i, j])) for i in some for j in some)
+
+
+def claims(certificate, value):
+    """Assert what every certificate says of the exact value of its point."""
+    c = certificate
+    assert c.roundoff <= c.gap
+    assert abs(Fraction(c.upper) - value) <= Fraction(c.roundoff)
+    assert Fraction(c.lower) <= value
+    assert value - Fraction(c.lower) <= Fraction(c.gap)
+
+
+# How bounds are put together.
+
+
+def test_a_gap_contains_its_roundoff_and_lower_is_rounded_down():
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        value, gap, roundoff = rng.standard_normal(3) * 10.0 ** rng.uniform(-20, 20, 3)
+        least = float(rng.choice([-INF, 0.0, abs(value)]))
+        found = enclose(value, gap, abs(roundoff), least, np.empty(0))
+        assert found.roundoff <= found.gap
+        assert max(value, least) == found.upper
+        difference = Fraction(found.upper) - Fraction(found.gap)
+        assert found.lower == least or Fraction(found.lower) <= difference
+        assert found.lower >= least
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_ridge_is_a_bound_and_no_roundoff_is_dropped(seed):
+    """Values of 0.1 from entries of 1e16: the products say nothing, and the ridge alone is known."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-(10**8), 10**8, (30, 2)).astype(float)
+    y = np.where(rng.random(30) > 0.5, 1.0, -1.0)
+    K = X @ X.T
+    result = solve(L2SVMDual(K, y, C=1.0))
+    c, a = result.certificate, rational(y * result.x)
+    value = (form(K, y * result.x) + sum(a) ** 2 + sum(v * v for v in a)) / 2
+    assert c.roundoff <= c.gap and not result.converged
+    assert abs(Fraction(c.upper) - value) <= Fraction(c.roundoff)
+    assert c.lower >= (1 - 1e-12) / 60
+    assert value - Fraction(c.lower) <= Fraction(c.gap)
+
+
+@pytest.mark.parametrize("kernel", [Linear, lambda X: Polynomial(X, degree=2), RBF])
+def test_far_sparse_points_do_not_pass_by_rounding_below_zero(kernel):
+    rng = np.random.default_rng(0)
+    X = sp.csr_matrix(np.round(4 * rng.standard_normal((40, 3))) + 1.6e7)
+    y = np.where(rng.random(40) > 0.5, 1.0, -1.0)
+    c = solve(L2SVMDual(kernel(X), y, C=1.0)).certificate
+    assert c.roundoff <= c.gap and c.lower >= (1 - 1e-12) / 80 and c.test != "absolute"
+
+
+@pytest.mark.parametrize("seed", [24, 40])
+def test_norms_that_round_below_zero_have_a_roundoff(seed):
+    """The lower bound of a problem in the margins is below the value of an explicit point."""
+    rng = np.random.default_rng(seed)
+    scale, X = 10.0 ** rng.uniform(14, 18), rng.standard_normal((20, 3))
+    K = (X @ X.T) * scale
+    K, y = (K + K.T) / 2, np.where(rng.random(20) > 0.5, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    C = 10.0 ** rng.uniform(-2, 2)
+    problem = HingePrimal(Precomputed(K), y, C=C)
+    c = solve(problem, "homotopy-nesvm", max_iter=2000).certificate
+    weights = y * solve(HingeDual(Precomputed(K), y, C=C), "smo", max_iter=100_000).x
+    f = [sum(p * Fraction(k) for p, k in zip(rational(weights), row, strict=True)) for row in K]
+    signs = [Fraction(int(s)) for s in y]
+    best = min(
+        sum(max(1 - s * (v + s0 - v0), 0) for s, v in zip(signs, f, strict=True))
+        for s0, v0 in zip(signs, f, strict=True)
+    )
+    value = form(K, weights) / 2 + Fraction(C) * best
+    assert Fraction(c.lower) <= value
+    assert c.roundoff <= c.gap
+
+
+def rounded_gram(seed, low, high):
+    """Return points' inner products in float32, with noise between powers of 10, and labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((40, 2)).astype(np.float32)
+    K = X @ X.T + rng.standard_normal((40, 40)) * 10.0 ** rng.uniform(low, high)
+    y = np.where(np.arange(40) % 2, 1.0, -1.0)
+    return ((K + K.T) / 2).astype(np.float32), y
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("declare", ["distance", "hard-margin", "one-class"])
+def test_a_gram_of_rounded_entries_is_not_believed_to_be_psd(declare, seed):
+    """The value is below zero for K as it was given: zero is no lower bound."""
+    K, y = rounded_gram(seed, -7, -4.5)
+    problem, shift = {
+        "distance": (PolytopeDistanceDual(K, y), 0),
+        "hard-margin": (L2SVMDual(K, y, C=INF), 1),
+        "one-class": (OneClassDual(K, nu=0.1), 0),
+    }[declare]
+    result = solve(problem, "smo", max_iter=20_000)
+    signed = result.x if declare == "one-class" else y * result.x
+    value = (form(K, signed) + shift * sum(rational(signed)) ** 2) / 2
+    claims(result.certificate, value)
+
+
+def test_the_value_of_a_gram_that_is_not_convex_is_that_of_the_answer():
+    K, y = rounded_gram(0, -8, -8)
+    K -= np.float32(0.5) * np.eye(40, dtype=np.float32)
+    for method in ("smo", "mfw"):
+        result = solve(PolytopeDistanceDual(K, y), method, max_iter=10_000)
+        c, value = result.certificate, form(K, y * result.x) / 2
+        assert result.status is Status.NONCONVEX and c.lower == -INF
+        assert value < 0 and abs(Fraction(c.upper) - value) <= Fraction(c.roundoff)
+
+
+# Zero, and not zero: hard margins and distances.
+
+
+def narrow_strip(seed):
+    """Return points on both sides of a strip that is thin in the space of an RBF kernel."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (400, 2)) * [1, 3]
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    X[:, 0] += 0.0015 * y
+    return X, y
+
+
+@pytest.mark.parametrize("seed", [0, 4, 5, 12, 15])
+def test_a_thin_strip_is_found_to_separate(seed):
+    X, y = narrow_strip(seed)
+    result = solve(L2SVMDual(RBF(X, 0.05), y, C=INF))
+    assert result.certificate.test == "relative" and result.certificate.lower > 0
+    assert result.model.separable is True
+    np.testing.assert_array_equal(result.model.predict(X), y)
+    result = solve(PolytopeDistanceDual(RBF(X, 0.05), y))
+    assert result.converged and result.model.hulls_intersect is False
+    assert 0 < result.model.margin <= result.model.distance
+
+
+def test_undecided_is_said():
+    X, y = narrow_strip(5)
+    machine = solve(L2SVMDual(RBF(X, 0.05), y, C=INF), "smo", max_iter=50)
+    hulls = solve(PolytopeDistanceDual(RBF(X, 0.05), y), "smo", max_iter=50)
+    margin = solve(HingeDual(RBF(X, 0.05), y, C=INF), "smo", max_iter=50)
+    for result in (machine, hulls, margin):
+        assert result.status is Status.MAX_ITER and "Undecided" in str(result)
+    assert machine.model.separable is None and margin.model.separable is None
+    assert hulls.model.hulls_intersect is None and hulls.model.margin == 0.0
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_hulls_may_be_as_near_as_the_points_are_precise(apart):
+    """No distance that points can tell from zero is called zero; from 1e-6 on it is proved."""
+    X, y = cloud(60, 3, seed=1), np.where(np.arange(60) % 2, 1.0, -1.0)
+    X[:, 0] = np.where(np.arange(60) < 6, 0.0, np.abs(X[:, 0])) * y + 0.5 * apart * y
+    result = solve(PolytopeDistanceDual(Linear(X), y))
+    assert result.certificate.test != "absolute" and result.model.hulls_intersect is not True
+    assert result.model.margin <= apart * (1 + 1e-3)
+    hard = solve(HingeDual(Linear(X), y, C=INF))
+    assert hard.status is not Status.INFEASIBLE and hard.model.separable is not False
+    if apart >= 1e-6:
+        assert result.converged and result.model.hulls_intersect is False
+        assert hard.converged and hard.model.separable is True
+
+
+def test_hulls_that_intersect_are_zero_at_the_precision_of_the_data():
+    X, y = two_clouds(60, 3, seed=7)
+    points, entries = (PolytopeDistanceDual(K, y) for K in (Linear(X), X @ X.T))
+    scale = np.max(np.sum((X - X.mean(axis=0)) ** 2, axis=1))
+    for tol in (1e-2, 1e-6):
+        c = solve(points, tol=tol).certificate
+        assert c.test == "absolute" and c.upper <= c.floor <= 1e-24 * scale
+        c = solve(entries, tol=tol).certificate
+        assert c.test == "absolute" and c.upper <= c.floor <= 1e-12 * scale
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-5])
+def test_small_residuals_are_not_taken_for_zero(size):
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((30, 10))
+    b = A @ rng.dirichlet(np.ones(10)) + size * rng.standard_normal(30)
+    best = solve(LeastSquares(A, b, simplex(10)), "apg", tol=1e-8)
+    for problem, shift in (
+        (LeastSquares(A, b, simplex(10)), 0.0),
+        (QuadraticProgram((A - b[:, None]).T @ (A - b[:, None]), np.zeros(10), simplex(10)), 0.0),
+    ):
+        result = solve(problem, tol=1e-3)
+        assert result.certificate.test == "relative"
+        assert result.value + shift <= best.value * 1.002
+
+
+# A hard margin that no hyperplane meets.
+
+
+def assert_refuted(result, X, y, bias=True):
+    """The direction proves it: nonnegative weights, and the same point of both hulls."""
+    assert result.status is Status.INFEASIBLE and not result.converged
+    assert result.model.separable is False and "infeasible" in str(result)
+    a = rational(result.direction)
+    assert min(a) >= 0
+    for sign in (1.0, -1.0) if bias else ():
+        share = sum(v for v, s in zip(a, y, strict=True) if s == sign)
+        assert abs(share - 1) <= Fraction(1, 10**12)
+    assert bias or abs(sum(a) - 1) <= Fraction(1, 10**12)
+    for column in np.asarray(X, float).T:
+        moment = sum(v * int(s) * Fraction(p) for v, s, p in zip(a, y, column, strict=True))
+        assert abs(moment) <= 1e-12 * max(1.0, float(np.max(np.abs(X))))
+
+
+def test_three_points_without_a_hyperplane():
+    X, y = [[0.0], [0.0], [1.0]], [1.0, -1.0, 1.0]
+    dual, primal = HingeDual(Linear(X), y, C=INF), HingePrimal(X, y, C=INF)
+    for method in ("auto", *qpsvm.methods(dual)):
+        result = solve(dual, method)
+        assert_refuted(result, X, y)
+        assert result.n_iter <= 1000 and result.certificate.lower == -INF
+        result = solve(primal, method)
+        assert_refuted(result, X, y)
+        assert result.certificate.upper == INF
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_overlapping_classes_have_no_hard_margin(bias):
+    X, y = two_clouds(600, 5, seed=3, distance=0.5)
+    assert_refuted(solve(HingeDual(Linear(X), y, C=INF, bias=bias)), X, y, bias)
+    assert_refuted(solve(HingeDual(X @ X.T, y, C=INF, bias=bias)), X / 1e4, y, bias)
+
+
+@pytest.mark.parametrize("method", [name for name, entry in METHODS.items() if entry.gap <= 1e-6])
+def test_a_hard_margin_that_exists_has_no_direction(method):
+    X, y = separable_clouds(60, 3, seed=8, gap=1.0)
+    problem = HingeDual(Linear(X), y, C=INF)
+    if method in qpsvm.methods(problem):
+        result = solve(problem, method, tol=1e-6)
+        assert result.converged and result.direction is None and result.model.separable is True
