@@ -1,4 +1,4 @@
-"""What all tests share: numba's cache of these very sources, data, and fresh processes."""
+"""What all tests share: data, and fresh processes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from problems.numba_cache import isolate
-
-isolate()  # before anything imports numba
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -54,9 +50,14 @@ def hard(clouds):
 
 @pytest.fixture(scope="session")
 def fresh_process():
-    """Run code in a new interpreter at the root of the project; return what it printed."""
+    """Run code in a new interpreter at the root of the project; return what it printed.
 
-    def run(code: str, **environment: str) -> str:
+    With `cache`, a folder, compiled code is read from there and kept there alone.
+    """
+
+    def run(code: str, cache: Path | None = None, **environment: str) -> str:
+        if cache is not None:
+            environment |= {"NUMBA_CACHE_DIR": str(cache), "QPSVM_MACHINE_CODE": str(cache)}
         done = subprocess.run(
             [sys.executable, "-c", code],
             cwd=ROOT,

@@ -75,7 +75,7 @@ def test_compaction_on_lesser_processors(change, fresh_process, tmp_path):
         "t.test_a_core_is_compacted_in_place(np.float64, 31, rng)\n"
         "print('right')"
     )
-    assert fresh_process(code, NUMBA_CACHE_DIR=str(tmp_path)).strip() == "right"
+    assert fresh_process(code, cache=tmp_path).strip() == "right"
 
 
 def test_compaction_without_the_compiler(fresh_process):

@@ -19,4 +19,4 @@ print("solved")
 @pytest.mark.parametrize("features", ["", "+avx,+avx2,+fma"])
 def test_a_processor_that_has_less_than_this_one(features, fresh_process, tmp_path):
     numba = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
-    assert fresh_process(SOLVE, NUMBA_CACHE_DIR=str(tmp_path), **numba).strip() == "solved"
+    assert fresh_process(SOLVE, cache=tmp_path, **numba).strip() == "solved"

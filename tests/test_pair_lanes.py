@@ -103,7 +103,7 @@ CHECKS = (
 
 def test_on_processors_with_shorter_vectors(fresh_process, tmp_path):
     code = "import qpsvm.gram.lanes as lanes; lanes.LANES, lanes.WIDE = 8, False\n" + CHECKS
-    assert fresh_process(code, NUMBA_CACHE_DIR=str(tmp_path)).strip() == "right"
+    assert fresh_process(code, cache=tmp_path).strip() == "right"
 
 
 def test_without_the_compiler(fresh_process):
