@@ -102,6 +102,8 @@ def solve(
         check_number("memory_limit", memory_limit, low=1, integer=True)
     check_choice("merge", merge, (None, True, False))
     check_choice("original", original, (True, False))
+    if not isinstance(polish, str):
+        check_choice("polish", polish, (True, False, "the name of a method"))
     if polish:
         common: dict[str, Any] = {
             "max_iter": max_iter, "callback": callback, "verbose": verbose, "seed": seed,
@@ -179,7 +181,7 @@ def _polished(
 ) -> Result:
     """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
     true = exact.original(problem)
-    by = find(true, polish if isinstance(polish, str) else "auto", {}).name
+    by = find(true, polish if isinstance(polish, str) else "auto", {}, argument="polish").name
     begun = time.perf_counter()
     rough = min(tol, ROUGH)
     first = solve(problem, method, x0=x0, tol=rough, time_limit=time_limit, **common, **options)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.errors import InputError, check_points
+from qpsvm.errors import InputError, check_number, check_points
 from qpsvm.gram import Gram, LowRank
 from qpsvm.gram.expansion import combination
 from qpsvm.gram.linear import times, transposed_times
@@ -135,6 +135,7 @@ class Ball:
 
     def contains(self, points: Any, slack: float = 1e-9) -> NDArray[np.bool_]:
         """Return which points lie in the ball, up to a relative `slack` of the radius."""
+        slack = check_number("slack", slack, low=0.0, finite=True)
         return self.distance(points) <= self.radius * (1.0 + slack)
 
     def __str__(self) -> str:

@@ -24,6 +24,7 @@ LAYERS = (
     {"data", "plot", "path"},
     {"estimators", "demo"},
     {"cli"},
+    {"__main__"},
 )
 """A module may import from its own package and from the layers above its own in this list."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -174,7 +175,9 @@ def test_missing_data_set_names_the_variable(tmp_path, monkeypatch):
     with pytest.raises(qpsvm.InputError, match=r"QPSVM_DATA.*got 'a9a'"):
         data.load_libsvm("a9a")
     monkeypatch.delenv("QPSVM_DATA")
-    assert data.folder().parts[:2] == ("..", "shared")
+    assert data.folder() == Path(".")
+    with pytest.raises(qpsvm.InputError, match=r"in the current folder .*got 'a9a'"):
+        data.load_libsvm("a9a")
 
 
 def test_thread_limit_holds_inside_the_block_only():

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.errors import InputError, check_choice, check_number
+from qpsvm.errors import InputError, check_choice, check_number, check_values
 from qpsvm.gram.points import (
     PointGram,
     Points,
@@ -28,7 +28,7 @@ class Laplacian(PointGram):
     ----------
     X : array_like or sparse matrix, shape (m, d)
         Points; kept by reference and never written.
-    gamma : float, "scale" or "mean-distance"
+    gamma : float, "scale", "auto" or "mean-distance"
         As in `RBF`, in units of 1 / distance.
     """
 
@@ -64,7 +64,7 @@ class Polynomial(PointGram):
         Points; kept by reference and never written.
     degree : int
         At least 1.
-    gamma : float, "scale" or "mean-distance"
+    gamma : float, "scale", "auto" or "mean-distance"
         As in `RBF`.
     coef0 : float
         Positive semidefinite for coef0 >= 0; otherwise that is checked.
@@ -115,7 +115,7 @@ class Sigmoid(PointGram):
     ----------
     X : array_like or sparse matrix, shape (m, d)
         Points; kept by reference and never written.
-    gamma : float, "scale" or "mean-distance"
+    gamma : float, "scale", "auto" or "mean-distance"
         As in `RBF`.
     coef0 : float
     psd : {"check", "assume"}
@@ -178,12 +178,17 @@ class CustomKernel(PointGram):
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         assert self.function is not None
         K = self.function(A, B)
-        K = np.asarray(K.toarray() if sp.issparse(K) else K)
+        K = check_values("function (its value)", K)
         if K.shape != (A.shape[0], B.shape[0]):
             raise InputError(
                 f"function must return shape {(A.shape[0], B.shape[0])} for these points; "
                 f"got {K.shape}"
             )
+        with np.errstate(over="ignore"):
+            K = np.ascontiguousarray(K, dtype=A.dtype)
         if not np.all(np.isfinite(K)):
-            raise InputError("function must return finite values; got NaN or infinity")
-        return np.ascontiguousarray(K, dtype=A.dtype)
+            raise InputError(
+                f"function must return values that are finite in {A.dtype}, as the points are; "
+                "got NaN or infinity"
+            )
+        return K

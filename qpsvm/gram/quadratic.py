@@ -26,7 +26,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 from numpy.typing import NDArray
 
-from qpsvm.errors import InputError
+from qpsvm.errors import InputError, check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.precomputed import Precomputed
 from qpsvm.gram.signed import SignedGram
@@ -84,11 +84,9 @@ class SparseGram(Gram):
 
     def __post_init__(self) -> None:
         """Check the matrix and keep it as CSR in float64."""
-        K = sp.csr_matrix(self.K, dtype=np.float64)
+        K = check_points("Q", self.K).astype(np.float64, copy=False)
         if K.shape[0] != K.shape[1]:
             raise InputError(f"Q must be square, shape (m, m); got {K.shape}")
-        if not np.all(np.isfinite(K.data)):
-            raise InputError("Q must be finite; got entries that are NaN or infinite")
         gap = abs(K - K.T)
         if gap.nnz and gap.max() > 64 * EPS * abs(K).max():
             raise InputError(f"Q must be symmetric; got entries that differ by {gap.max():.3g}")
