@@ -57,6 +57,12 @@ class Certificate:
     tol: float
     test: str
 
+    def __post_init__(self) -> None:
+        """Let a bound that is no number, since its terms overflowed, be infinite."""
+        for name, none in (("upper", np.inf), ("lower", -np.inf), ("gap", np.inf), ("roundoff", np.inf)):
+            if np.isnan(getattr(self, name)):
+                object.__setattr__(self, name, none)
+
     @property
     def relative_gap(self) -> float:
         """Gap divided by max(|upper|, |lower|); 0 if the gap is 0."""

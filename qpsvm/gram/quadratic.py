@@ -271,9 +271,16 @@ def largest(K: Any) -> float:
     return float(scipy.linalg.eigvalsh(K, subset_by_index=[last, last])[0])
 
 
-def largest_by_lanczos(m: int, apply: Any, tol: float = 1e-4) -> float:
-    """Return the largest eigenvalue, a little more than what Lanczos steps find from below."""
+def largest_by_lanczos(m: int, apply: Any, tol: float = 1e-4, noise: float = 0.0) -> float:
+    """Return the largest eigenvalue, a little more than what Lanczos steps find from below.
+
+    `noise` is what rounding may add to an image of a vector of length 1. Lanczos steps find nothing
+    where there is nothing else: then it is returned, times the share of a random vector that any one
+    direction has.
+    """
     operator = sla.LinearOperator((m, m), matvec=apply, dtype=np.float64)
     first = np.random.default_rng(0).standard_normal(m)
+    if np.linalg.norm(apply(first)) <= noise * np.linalg.norm(first):
+        return float(np.sqrt(m)) * noise
     found = sla.eigsh(operator, k=1, v0=first, tol=tol, return_eigenvectors=False)
     return (1.0 + 10.0 * tol) * float(found[0])
