@@ -15,12 +15,12 @@ from qpsvm import original as exact
 from qpsvm.choice import check_problem, find
 from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.formulations import Formulation
-from qpsvm.result import Progress, Result, Status
+from qpsvm.result import Model, Progress, Result, Status
 from qpsvm.threads import single
 
 
 def solve(
-    problem: Formulation,
+    problem: Formulation[Model],
     method: str = "auto",
     *,
     x0: Any = None,
@@ -35,7 +35,7 @@ def solve(
     original: bool = False,
     polish: bool | str = False,
     **options: Any,
-) -> Result:
+) -> Result[Model]:
     """Solve a declared problem and return a certified answer.
 
     Parameters
@@ -170,7 +170,7 @@ def solve(
 
 
 def _polished(
-    problem: Formulation,
+    problem: Formulation[Model],
     method: str,
     polish: bool | str,
     x0: Any,
@@ -178,7 +178,7 @@ def _polished(
     time_limit: float | None,
     common: dict[str, Any],
     options: dict[str, Any],
-) -> Result:
+) -> Result[Model]:
     """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
     true = exact.original(problem)
     by = find(true, polish if isinstance(polish, str) else "auto", {}, argument="polish").name

@@ -114,7 +114,7 @@ def find(
     try:
         solver = make(**options)
     except TypeError:
-        settings = [field.name for field in fields(make())]
+        settings = [field.name for field in fields(make())]  # type: ignore[arg-type]
         raise InputError(
             f"options of method {name!r} are {settings}; got {sorted(options)}"
         ) from None

@@ -28,7 +28,7 @@ def check_points(name: str, X: Any) -> NDArray[np.floating] | sp.csr_matrix:
 
     CSR rows come back with ascending column indices, each of them once; duplicates are summed.
     """
-    X = _as_csr(name, X) if sp.issparse(X) else _as_array(name, X)
+    X = _as_csr(name, X) if sp.issparse(X) else as_array(name, X)
     if X.ndim != 2:
         advice = f" (one point: {name}.reshape(1, -1); one feature: {name}.reshape(-1, 1))"
         raise InputError(
@@ -86,7 +86,7 @@ def check_finite(name: str, values: NDArray[np.floating]) -> None:
 
 def check_vector(name: str, values: Any, n: int) -> NDArray[np.float64]:
     """Return a finite float64 copy of shape (n,)."""
-    vector = np.array(_as_array(name, values), dtype=np.float64)
+    vector = np.array(as_array(name, values), dtype=np.float64)
     if vector.shape != (n,):
         raise InputError(f"{name} must have shape ({n},); got {vector.shape}")
     check_finite(name, vector)
@@ -95,7 +95,7 @@ def check_vector(name: str, values: Any, n: int) -> NDArray[np.float64]:
 
 def check_labels(name: str, y: Any, m: int) -> NDArray[np.float64]:
     """Return labels as a float64 copy of shape (m,) with values -1 and +1."""
-    labels = np.array(_as_array(name, y), dtype=np.float64)
+    labels = np.array(as_array(name, y), dtype=np.float64)
     if labels.shape != (m,):
         raise InputError(f"{name} must have shape ({m},), one label a point; got {labels.shape}")
     if not np.all(np.abs(labels) == 1.0):
@@ -108,7 +108,7 @@ def check_penalty(name: str, C: Any, m: int) -> NDArray[np.float64]:
     """Return a penalty as a float64 array of shape (m,): > 0, infinity allowed; 0 only per point."""
     if np.asarray(C).dtype == bool:
         raise InputError(f"{name} must be a number or one number a point; got {C!r}")
-    array = np.array(_as_array(name, C), dtype=np.float64)
+    array = np.array(as_array(name, C), dtype=np.float64)
     if array.ndim == 0:
         if not array > 0:
             raise InputError(f"{name} must be > 0 (infinity is allowed); got {float(array)!r}")
@@ -166,10 +166,10 @@ def check_values(name: str, values: Any) -> NDArray[np.floating]:
     """Return what a function gave as a float32 or float64 array, of any shape and not yet finite."""
     values = values.toarray() if sp.issparse(values) else values
     _float_type(name, np.asarray(values).dtype, objects=False)
-    return _as_array(name, values)
+    return as_array(name, values)
 
 
-def _as_array(name: str, values: Any) -> NDArray[Any]:
+def as_array(name: str, values: Any) -> NDArray[Any]:
     """Return an array of float32 or float64 in the byte order of the machine."""
     if np.ma.is_masked(values):
         count = int(np.ma.count_masked(values))

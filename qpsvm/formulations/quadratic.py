@@ -43,7 +43,7 @@ class Minimizer:
 
 
 @dataclass(frozen=True, eq=False)
-class LeastSquares(Formulation):
+class LeastSquares(Formulation[Minimizer]):
     r"""Minimize :math:`\tfrac12 |Ax - b|^2` over a domain.
 
     The value is computed from the residual, so that an optimum of 0 is seen as such; it counts as
@@ -101,7 +101,7 @@ class LeastSquares(Formulation):
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticProgram(Formulation):
+class QuadraticProgram(Formulation[Minimizer]):
     r"""Minimize :math:`\tfrac12 x'Qx + c'x` over a domain.
 
     Parameters

@@ -95,5 +95,6 @@ def _check_symmetric(K: NDArray[np.floating]) -> None:
                 a, b = np.unravel_index(int(gap.argmax()), gap.shape)
                 raise InputError(
                     f"K must be symmetric; K[{i + a}, {j + b}] and K[{j + b}, {i + a}] differ by "
-                    f"{float(gap.max()):.3g} (symmetrize with (K + K.T) / 2)"
+                    f"{float(gap.max()):.3g} (symmetrize with (K + K.T) / 2; points need a kernel, "
+                    "such as Linear(X) or RBF(X))"
                 )

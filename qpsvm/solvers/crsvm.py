@@ -184,7 +184,8 @@ class ConstraintReduced(HingeOnFactor):
                 x = np.clip(x0, 0.0, tau)
                 alpha, u = 0.1 * alpha + 0.9 * x, 0.1 * u + 0.9 * (tau - x)
             state = Whole(points, y, tau, cold(points, y, tau, alpha, u))
-            state.take_stock(False)
+            with np.errstate(all="ignore"):  # as in `advance`
+                state.take_stock(False)
         state.rng = rng
         return state
 
@@ -198,9 +199,9 @@ class ConstraintReduced(HingeOnFactor):
                 with np.errstate(all="ignore"):  # what is not finite is found and said
                     own = state.iterate()
                     moved = self._iterate(state) if own is None else own
+                    news = state.take_stock(moved)
             except np.linalg.LinAlgError:
                 return Reply(done, Stop.NUMERICAL)
-            news = state.take_stock(moved)
             done += moved or state.exact
             if not (moved or state.exact):
                 return Reply(done, Stop.STALLED)

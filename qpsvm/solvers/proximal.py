@@ -217,7 +217,8 @@ def _factored(M: Matrix, parts: Callable[[], Iterator[Matrix]]) -> tuple[Matrix,
     except np.linalg.LinAlgError:
         R: Matrix = np.eye(len(M))
         for A in parts():
-            R = np.linalg.qr(np.vstack([R, A]), mode="r")
+            stack = np.vstack([R, A])
+            R = scipy.linalg.qr(stack, overwrite_a=True, mode="r", check_finite=False)[0][: len(M)]
         return R, False
 
 
