@@ -47,7 +47,7 @@ def _as_csr(name: str, X: Any) -> Any:
     Compiled code, here and in scipy, reads memory outside the arrays where an index is out of range.
     scipy's flags about an array say nothing once the array has been edited, so they are not read.
     """
-    dtype = _float_type(name, X.dtype, objects=False)
+    dtype = _float_type(name, X.dtype, "biuf")
     if X.ndim != 2:
         raise InputError(f"{name} must be 2-dimensional, one point a row; got shape {X.shape}")
     try:
@@ -106,9 +106,7 @@ def check_labels(name: str, y: Any, m: int) -> NDArray[np.float64]:
 
 def check_penalty(name: str, C: Any, m: int) -> NDArray[np.float64]:
     """Return a penalty as a float64 array of shape (m,): > 0, infinity allowed; 0 only per point."""
-    if np.asarray(C).dtype == bool:
-        raise InputError(f"{name} must be a number or one number a point; got {C!r}")
-    array = np.array(as_array(name, C), dtype=np.float64)
+    array = np.array(as_array(name, C, kinds="iufO"), dtype=np.float64)
     if array.ndim == 0:
         if not array > 0:
             raise InputError(f"{name} must be > 0 (infinity is allowed); got {float(array)!r}")
@@ -164,19 +162,20 @@ def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
 
 def check_values(name: str, values: Any) -> NDArray[np.floating]:
     """Return what a function gave as a float32 or float64 array, of any shape and not yet finite."""
-    values = values.toarray() if sp.issparse(values) else values
-    _float_type(name, np.asarray(values).dtype, objects=False)
-    return as_array(name, values)
+    return as_array(name, values.toarray() if sp.issparse(values) else values, kinds="biuf")
 
 
-def as_array(name: str, values: Any) -> NDArray[Any]:
-    """Return an array of float32 or float64 in the byte order of the machine."""
+def as_array(name: str, values: Any, *, kinds: str = "biufO") -> NDArray[Any]:
+    """Return an array of float32 or float64 in the byte order of the machine.
+
+    `kinds` are the letters of numpy's kinds of dtype that are allowed.
+    """
     if np.ma.is_masked(values):
         count = int(np.ma.count_masked(values))
         raise InputError(f"{name} must have no masked entries; got {count} (drop or fill them)")
     try:
         array = np.asarray(values)
-        dtype = _float_type(name, array.dtype)
+        dtype = _float_type(name, array.dtype, kinds)
         with np.errstate(over="ignore"):  # infinities are reported where they are not allowed
             return array.astype(dtype, copy=False)
     except (TypeError, ValueError, OverflowError) as problem:
@@ -185,8 +184,8 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
         raise InputError(f"{name} must be an array of real numbers; got {problem}") from None
 
 
-def _float_type(name: str, dtype: np.dtype[Any], *, objects: bool = True) -> type:
-    """Return float32 for itself and for float16, float64 for other real types; refuse the rest."""
-    if dtype.kind not in ("biufO" if objects else "biuf"):
+def _float_type(name: str, dtype: np.dtype[Any], kinds: str) -> type:
+    """Return float32 for itself and for float16, float64 for other allowed types."""
+    if dtype.kind not in kinds:
         raise InputError(f"{name} must hold real numbers; got dtype {dtype}")
     return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_choice, check_number, check_values
 from qpsvm.gram.points import (
+    LARGEST_VALUE,
     PointGram,
     Points,
+    largest_entry,
     products,
     settle_gamma,
     squared_norms,
@@ -184,11 +186,10 @@ class CustomKernel(PointGram):
                 f"function must return shape {(A.shape[0], B.shape[0])} for these points; "
                 f"got {K.shape}"
             )
-        with np.errstate(over="ignore"):
-            K = np.ascontiguousarray(K, dtype=A.dtype)
-        if not np.all(np.isfinite(K)):
+        limit, largest = LARGEST_VALUE[np.dtype(self.dtype)], largest_entry(K)
+        if not largest <= limit:
             raise InputError(
-                f"function must return values that are finite in {A.dtype}, as the points are; "
-                "got NaN or infinity"
+                f"function must return values below {limit:.0e} for points in {self.dtype}; got "
+                f"{largest:.3g}"
             )
-        return K
+        return np.ascontiguousarray(K, dtype=A.dtype)

@@ -161,7 +161,7 @@ class PointGram(Gram):
 def _check_lengths(X: Points) -> float:
     """Return a bound on |x|^2; raise InputError where it would overflow in the points' precision."""
     values, limit = X.data if sp.issparse(X) else X, LARGEST_VALUE[np.dtype(X.dtype)]
-    largest = _largest(values)
+    largest = largest_entry(values)
     bound = X.shape[1] * largest * largest
     if bound <= limit:
         return bound
@@ -174,8 +174,8 @@ def _check_lengths(X: Points) -> float:
     return square
 
 
-def _largest(values: NDArray[np.floating]) -> float:
-    """Return the largest absolute value, 0 of an empty array."""
+def largest_entry(values: NDArray[np.floating]) -> float:
+    """Return the largest absolute value, NaN where there is one, 0 of an empty array."""
     return max(float(np.max(values)), -float(np.min(values))) if values.size else 0.0
 
 
@@ -261,7 +261,7 @@ def settle_gamma(gamma: Any, X: Points) -> float:
     else:
         spread = X.shape[1] * _variance(X)
     least = float(np.finfo(np.float64).tiny)
-    size = _largest(X.data if sp.issparse(X) else X)
+    size = largest_entry(X.data if sp.issparse(X) else X)
     if spread < least and 0.0 < size < SHORTEST:
         raise InputError(
             f"gamma must be a number for points whose squares round to zero; got {gamma!r} "

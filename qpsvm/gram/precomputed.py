@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError, check_choice, check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.columns import ColumnStore
+from qpsvm.gram.points import LARGEST_VALUE, largest_entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +86,11 @@ class Precomputed(Gram):
 
 
 def _check_symmetric(K: NDArray[np.floating]) -> None:
-    """Compare K with its transpose, block by block, to the rounding of its precision."""
-    allowed = 64 * np.finfo(K.dtype).eps * float(np.max(np.abs(K)))
+    """Compare K with its transpose, by blocks, to the rounding of its precision; refuse huge values."""
+    largest, limit = largest_entry(K), LARGEST_VALUE[np.dtype(K.dtype)]
+    if largest > limit:
+        raise InputError(f"K must hold values below {limit:.0e} in {K.dtype}; got {largest:.3g}")
+    allowed = 64 * np.finfo(K.dtype).eps * largest
     size = 1024
     for i in range(0, len(K), size):
         for j in range(0, i + 1, size):

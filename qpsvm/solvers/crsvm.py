@@ -167,6 +167,7 @@ class ConstraintReduced(HingeOnFactor):
         """Return the paper's limit; Newton steps after a sample are more and cheaper."""
         return 200 if self.sift is False or self.reduction != "preconditioner" else 1000
 
+    @np.errstate(all="ignore")  # as in `advance`
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> Whole:
         """Return the starting point, or one nine tenths of the way from it to x0."""
         domain = problem.domain
@@ -184,8 +185,7 @@ class ConstraintReduced(HingeOnFactor):
                 x = np.clip(x0, 0.0, tau)
                 alpha, u = 0.1 * alpha + 0.9 * x, 0.1 * u + 0.9 * (tau - x)
             state = Whole(points, y, tau, cold(points, y, tau, alpha, u))
-            with np.errstate(all="ignore"):  # as in `advance`
-                state.take_stock(False)
+            state.take_stock(False)
         state.rng = rng
         return state
 
