@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import qpsvm
-from qpsvm import cli, data, demo, threads
+from qpsvm import cli, data, demo, formulations, threads
 from qpsvm.solvers import METHODS
 
 RNG = np.random.default_rng(0)
@@ -50,7 +51,18 @@ def test_methods_lists_every_method_with_what_it_promises(capsys):
         assert method.summary in said[start:]
         assert f"gap {method.gap:.0e} within {cli._budget(method.budget)}" in said[start:]
         assert method.source in said[start:]
-    assert "HingePrimal" in said
+    for formulation in formulations.__all__:
+        assert formulation == "Formulation" or re.search(rf"solves .*\b{formulation}\b", said)
+    assert "problems over other domains" not in said
+
+
+def test_module_runs_as_the_command(fresh_process):
+    code = """
+import runpy, sys
+sys.argv = ["qpsvm", "--version"]
+runpy.run_module("qpsvm", run_name="__main__")
+"""
+    assert fresh_process(code).strip() == f"qpsvm {qpsvm.__version__}"
 
 
 @pytest.mark.parametrize("argv", [[], ["nothing"], ["demo", "--time-limit", "soon"]])
@@ -168,6 +180,16 @@ def test_load_libsvm_finds_files_by_path_and_by_name(tmp_path, monkeypatch):
         assert points.dtype == np.float32
         np.testing.assert_array_equal(points.toarray(), [[0.5, 0, 2], [0, 1, 0]])
         np.testing.assert_array_equal(y, [1, -1])
+
+
+def test_load_libsvm_takes_the_number_of_features(tmp_path):
+    path = tmp_path / "test-part"
+    path.write_text("+1 1:0.5\n-1 2:1\n")
+    points, _ = data.load_libsvm(path, n_features=5)
+    np.testing.assert_array_equal(points.toarray(), [[0.5, 0, 0, 0, 0], [0, 1, 0, 0, 0]])
+    for wrong in (1, 0, 2.5):
+        with pytest.raises(qpsvm.InputError, match=r"^n_features must be"):
+            data.load_libsvm(path, n_features=wrong)
 
 
 def test_missing_data_set_names_the_variable(tmp_path, monkeypatch):
