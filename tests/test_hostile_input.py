@@ -256,19 +256,21 @@ def test_penalties_whose_squares_overflow(declare, C):
     assert bounds.lower <= bounds.upper
 
 
+@pytest.mark.parametrize("m", [7, 20, 64])
+@pytest.mark.parametrize("C", [1.0, 0.3])
 @pytest.mark.parametrize(
-    "problem",
-    [
-        LSSVMPrimal(Precomputed(np.ones((40, 40))), Y),
-        LSSVMPrimal(RBF(np.ones((40, 3))), Y),
-        LSSVMPrimal(Precomputed(np.full((40, 40), 1e-9)), Y, bias=False),
-        HingePrimal(RBF(np.ones((40, 3))), Y),
-    ],
-    ids=["constant", "identical", "without-bias", "hinge"],
+    "kernel",
+    [lambda m: np.ones((m, m)), lambda m: np.full((m, m), 3.7), lambda m: RBF(np.ones((m, 3)))],
+    ids=["ones", "constant", "identical-points"],
 )
-def test_points_that_are_all_the_same(problem):
-    result = solve(problem, "homotopy-nesvm", tol=1e-6)
+def test_points_that_are_all_the_same(kernel, C, m):
+    y = np.where(np.random.default_rng(m).random(m) < 0.5, 1.0, -1.0)
+    K = kernel(m)
+    gram = K if isinstance(K, RBF) else Precomputed(K)
+    result = solve(LSSVMPrimal(gram, y, C), tol=1e-6)
     assert result.status is Status.OPTIMAL
+    # w = 0 with the mean of y as the bias
+    assert result.value == pytest.approx(C * np.sum((y - np.mean(y)) ** 2), rel=1e-6)
 
 
 SYMMETRIC = (lambda A: A + A.T)(RNG.standard_normal((40, 40)))
