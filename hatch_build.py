@@ -27,4 +27,6 @@ class MachineCodeHook(BuildHookInterface):
         path = os.pathsep.join(filter(None, (self.root, os.environ.get("PYTHONPATH"))))
         done = subprocess.run(command, cwd=self.root, env={**os.environ, "PYTHONPATH": path})
         if done.returncode:
-            self.app.display_warning("no machine code is carried: functions compile when first used")
+            self.app.display_warning(
+                "no machine code is carried: functions compile when first used"
+            )

@@ -15,12 +15,12 @@ from qpsvm.choice import check_problem, find
 from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.formulations import Formulation
 from qpsvm.resources import memory_bytes
-from qpsvm.result import Progress, Result, Status
+from qpsvm.result import Model, Progress, Result, Status
 from qpsvm.threads import single
 
 
 def solve(
-    problem: Formulation,
+    problem: Formulation[Model],
     method: str = "auto",
     *,
     x0: Any = None,
@@ -35,7 +35,7 @@ def solve(
     original: bool = False,
     polish: bool | str = False,
     **options: Any,
-) -> Result:
+) -> Result[Model]:
     """Solve a declared problem and return a certified answer.
 
     Parameters
@@ -103,6 +103,8 @@ def solve(
         check_number("memory_limit", memory_limit, low=1, integer=True)
     check_choice("merge", merge, (None, True, False))
     check_choice("original", original, (True, False))
+    if not isinstance(polish, str):
+        check_choice("polish", polish, (True, False, "the name of a method"))
     if polish:
         common: dict[str, Any] = {
             "max_iter": max_iter, "callback": callback, "verbose": verbose, "seed": seed,
@@ -170,7 +172,7 @@ def solve(
 
 
 def _polished(
-    problem: Formulation,
+    problem: Formulation[Model],
     method: str,
     polish: bool | str,
     x0: Any,
@@ -178,10 +180,10 @@ def _polished(
     time_limit: float | None,
     common: dict[str, Any],
     options: dict[str, Any],
-) -> Result:
+) -> Result[Model]:
     """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
     true = exact.original(problem)
-    by = find(true, polish if isinstance(polish, str) else "auto", {}).name
+    by = find(true, polish if isinstance(polish, str) else "auto", {}, argument="polish").name
     begun = time.perf_counter()
     rough = min(tol, ROUGH)
     first = solve(problem, method, x0=x0, tol=rough, time_limit=time_limit, **common, **options)

@@ -27,6 +27,7 @@ MOST = 0.9
 """Share of the points of weight zero from which all are looked at."""
 
 
+@np.errstate(invalid="ignore", over="ignore")  # what overflows is no bound: see Certificate
 def certify(
     problem: Form,
     x: NDArray[np.float64],

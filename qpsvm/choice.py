@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,8 +80,10 @@ def find(
     options: dict[str, Any],
     merge: bool | None = False,
     memory_limit: int = 0,
+    *,
+    argument: str = "method",
 ) -> Choice:
-    """Return what solves a problem.
+    """Return what solves a problem; messages call the name by the `argument` that it came as.
 
     Raises
     ------
@@ -93,14 +96,14 @@ def find(
 
     found, name, reason = None, method, ""
     declared: Form | None = None
-    if method == "auto":
+    if isinstance(method, str) and method == "auto":
         declared = problem.as_qp() or problem.as_margin()
         if merge or merge is None:
             found = merging(declared, memory_limit, asked=bool(merge))
         name, reason = auto(declared if found is None else found.small)
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(key) for key in ("auto", *METHODS))
-        raise InputError(f"method must be one of {known}; got {method!r}")
+        raise InputError(f"{argument} must be one of {known}; got {method!r}")
     entry = METHODS[name]
     if declared is None:
         declared = problem.as_margin() if entry.form is MarginProblem else problem.as_qp()
@@ -111,7 +114,7 @@ def find(
     try:
         solver = make(**options)
     except TypeError:
-        settings = [f for f in getattr(make(), "__dataclass_fields__", {})]
+        settings = [field.name for field in fields(make())]  # type: ignore[arg-type]
         raise InputError(
             f"options of method {name!r} are {settings}; got {sorted(options)}"
         ) from None

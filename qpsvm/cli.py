@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from inspect import isabstract
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 from qpsvm.errors import InputError
 
@@ -80,24 +84,49 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _methods(arguments: argparse.Namespace) -> int:
-    import numpy as np
-
-    import qpsvm
+    from qpsvm.choice import methods
     from qpsvm.solvers import METHODS
 
-    X, y = np.eye(2), np.array([1.0, -1.0])
-    problems = [qpsvm.L2SVMDual(X, y), qpsvm.MEBDual(X), qpsvm.PolytopeDistanceDual(X, y),
-                qpsvm.HingeDual(X, y), qpsvm.HingePrimal(X, y),
-                qpsvm.LPSVMPrimal(X, y), qpsvm.LSSVMPrimal(X, y)]  # fmt: skip
-    fitting = {type(problem).__name__: qpsvm.methods(problem) for problem in problems}
+    fitting = {
+        name: {method for problem in problems for method in methods(problem)}
+        for name, problems in _examples().items()
+    }
     width = max(map(len, METHODS)) + 2
     for name, method in METHODS.items():
-        solves = [problem for problem, names in fitting.items() if name in names]
+        solves = [formulation for formulation, names in fitting.items() if name in names]
         print(f"{name:<{width}}{method.summary}")
         print(f"{'':<{width}}solves    {', '.join(solves) or 'problems over other domains'}")
         print(f"{'':<{width}}promises  gap {method.gap:.0e} within {_budget(method.budget)}")
         print(f"{'':<{width}}source    {method.source}")
     return 0
+
+
+def _examples() -> dict[str, list[Any]]:
+    """Return tiny problems of every formulation that is exported, by its name.
+
+    With and without a factor and a bias, and over several domains, where these are arguments: methods
+    may need one of them.
+    """
+    import numpy as np
+
+    from qpsvm import domains, formulations
+    from qpsvm.gram import Linear
+
+    square, ones = np.eye(2), np.ones(2)
+    arguments: dict[str, list[Any]] = {
+        "K": [square, Linear(square)], "X": [square], "Q": [square], "A": [square],
+        "y": [np.array([1.0, -1.0])], "b": [ones], "c": [ones],
+        "bias": [True, False],
+        "domain": [domains.simplex(2), domains.hypercube(2), domains.L2Ball(2)],
+    }  # fmt: skip
+    examples = {}
+    for name in formulations.__all__:
+        kind = getattr(formulations, name)
+        if not isabstract(kind):
+            names = [f.name for f in fields(kind) if f.default is MISSING or f.name in arguments]
+            choices = product(*(arguments[argument] for argument in names))
+            examples[name] = [kind(**dict(zip(names, values, strict=True))) for values in choices]
+    return examples
 
 
 def _budget(value: object) -> str:

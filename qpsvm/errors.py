@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -23,28 +24,53 @@ class MethodMismatchError(ValueError):
 
 
 def check_points(name: str, X: Any) -> NDArray[np.floating] | sp.csr_matrix:
-    """Return `X` as a 2-d float32 or float64 array or CSR matrix; finite, at least one row."""
-    if sp.issparse(X):
-        sorted_before = vars(X).get("_has_canonical_format", False)  # to look again is a pass
-        X = sp.csr_matrix(X, dtype=_float_type(name, X.dtype), copy=False)
-        if sorted_before:
-            X.has_canonical_format = True
-        elif not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        values = X.data
-    else:
-        X = _as_array(name, X)
-        if X.ndim != 2:
-            raise InputError(
-                f"{name} must be 2-dimensional, one point a row; got shape {X.shape}"
-                + (f" (reshape one feature with {name}.reshape(-1, 1))" if X.ndim == 1 else "")
-            )
-        values = X
+    """Return `X` as a 2-d float32 or float64 array or CSR matrix; finite, at least one row.
+
+    CSR rows come back with ascending column indices, each of them once; duplicates are summed.
+    """
+    X = _as_csr(name, X) if sp.issparse(X) else as_array(name, X)
+    if X.ndim != 2:
+        advice = f" (one point: {name}.reshape(1, -1); one feature: {name}.reshape(-1, 1))"
+        raise InputError(
+            f"{name} must be 2-dimensional, one point a row; got shape {X.shape}"
+            + (advice if X.ndim == 1 else "")
+        )
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise InputError(f"{name} must hold at least one point and one feature; got {X.shape}")
-    check_finite(name, values)
+    check_finite(name, X.data if sp.issparse(X) else X)
     return X
+
+
+def _as_csr(name: str, X: Any) -> Any:
+    """Return a sparse matrix as canonical CSR, its index arrays checked.
+
+    Compiled code, here and in scipy, reads memory outside the arrays where an index is out of range.
+    scipy's flags about an array say nothing once the array has been edited, so they are not read.
+    """
+    dtype = _float_type(name, X.dtype, "biuf")
+    if X.ndim != 2:
+        raise InputError(f"{name} must be 2-dimensional, one point a row; got shape {X.shape}")
+    try:
+        if X.format == "coo":  # the constructor checks the indices
+            X = sp.coo_matrix((X.data, (X.row, X.col)), X.shape)
+        elif X.format in ("csc", "bsr"):
+            X = _checked(X)
+        X = _checked(X.tocsr(), dtype)
+    except (ValueError, TypeError, IndexError, OverflowError) as problem:
+        raise InputError(f"{name} must be a valid sparse matrix; got {problem}") from None
+    if not X.has_canonical_format:
+        X = X.copy()
+        with np.errstate(over="ignore"):
+            X.sum_duplicates()
+    return X
+
+
+def _checked(X: Any, dtype: Any = None) -> Any:
+    """Return a compressed matrix on the same arrays; raise ValueError where an index is wrong."""
+    kind = {"csr": sp.csr_matrix, "csc": sp.csc_matrix, "bsr": sp.bsr_matrix}[X.format]
+    checked = kind((X.data.astype(dtype or X.dtype, copy=False), X.indices, X.indptr), X.shape)
+    checked.check_format(full_check=True)
+    return checked
 
 
 def check_finite(name: str, values: NDArray[np.floating]) -> None:
@@ -60,7 +86,7 @@ def check_finite(name: str, values: NDArray[np.floating]) -> None:
 
 def check_vector(name: str, values: Any, n: int) -> NDArray[np.float64]:
     """Return a finite float64 copy of shape (n,)."""
-    vector = np.array(_as_array(name, values), dtype=np.float64)
+    vector = np.array(as_array(name, values), dtype=np.float64)
     if vector.shape != (n,):
         raise InputError(f"{name} must have shape ({n},); got {vector.shape}")
     check_finite(name, vector)
@@ -69,7 +95,7 @@ def check_vector(name: str, values: Any, n: int) -> NDArray[np.float64]:
 
 def check_labels(name: str, y: Any, m: int) -> NDArray[np.float64]:
     """Return labels as a float64 copy of shape (m,) with values -1 and +1."""
-    labels = np.array(_as_array(name, y), dtype=np.float64)
+    labels = np.array(as_array(name, y), dtype=np.float64)
     if labels.shape != (m,):
         raise InputError(f"{name} must have shape ({m},), one label a point; got {labels.shape}")
     if not np.all(np.abs(labels) == 1.0):
@@ -80,7 +106,7 @@ def check_labels(name: str, y: Any, m: int) -> NDArray[np.float64]:
 
 def check_penalty(name: str, C: Any, m: int) -> NDArray[np.float64]:
     """Return a penalty as a float64 array of shape (m,): > 0, infinity allowed; 0 only per point."""
-    array = np.array(_as_array(name, C), dtype=np.float64)
+    array = np.array(as_array(name, C, kinds="iufO"), dtype=np.float64)
     if array.ndim == 0:
         if not array > 0:
             raise InputError(f"{name} must be > 0 (infinity is allowed); got {float(array)!r}")
@@ -113,7 +139,12 @@ def check_number(
         allowed += f" and <= {high:g}"
     if isinstance(value, bool) or not isinstance(value, kind):
         raise InputError(f"{name} must be {allowed}; got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InputError(
+            f"{name} must be {allowed}; got a number of more than 308 digits"
+        ) from None
     inside = (low < number if open_low else low <= number) and number <= high
     if not inside or (finite and not math.isfinite(number)):
         raise InputError(f"{name} must be {allowed}; got {value!r}")
@@ -121,26 +152,40 @@ def check_number(
 
 
 def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
-    """Return `value` if it is one of `allowed`."""
-    if value not in allowed:
+    """Return `value` if it is one of `allowed`; an array is none of them."""
+    single = isinstance(value, Hashable) and getattr(value, "shape", ()) == ()
+    if not (single and value in allowed):
         choices = ", ".join(repr(choice) for choice in allowed)
         raise InputError(f"{name} must be one of {choices}; got {value!r}")
     return value
 
 
-def _as_array(name: str, values: Any) -> NDArray[Any]:
+def check_values(name: str, values: Any) -> NDArray[np.floating]:
+    """Return what a function gave as a float32 or float64 array, of any shape and not yet finite."""
+    return as_array(name, values.toarray() if sp.issparse(values) else values, kinds="biuf")
+
+
+def as_array(name: str, values: Any, *, kinds: str = "biufO") -> NDArray[Any]:
+    """Return an array of float32 or float64 in the byte order of the machine.
+
+    `kinds` are the letters of numpy's kinds of dtype that are allowed.
+    """
+    if np.ma.is_masked(values):
+        count = int(np.ma.count_masked(values))
+        raise InputError(f"{name} must have no masked entries; got {count} (drop or fill them)")
     try:
         array = np.asarray(values)
-        dtype = _float_type(name, array.dtype)
-        return array.astype(dtype, copy=False)
-    except (TypeError, ValueError) as problem:
+        dtype = _float_type(name, array.dtype, kinds)
+        with np.errstate(over="ignore"):  # infinities are reported where they are not allowed
+            return array.astype(dtype, copy=False)
+    except (TypeError, ValueError, OverflowError) as problem:
         if isinstance(problem, InputError):
             raise
         raise InputError(f"{name} must be an array of real numbers; got {problem}") from None
 
 
-def _float_type(name: str, dtype: np.dtype[Any]) -> type:
-    """float32 stays, other real types become float64; complex is refused."""
-    if dtype.kind not in "biufO":
+def _float_type(name: str, dtype: np.dtype[Any], kinds: str) -> type:
+    """Return float32 for itself and for float16, float64 for other allowed types."""
+    if dtype.kind not in kinds:
         raise InputError(f"{name} must hold real numbers; got dtype {dtype}")
-    return np.float32 if dtype in (np.float32, np.float16) else np.float64
+    return np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64

@@ -129,6 +129,7 @@ class MarginProblem(Form):
         """Return the variable of these parts."""
         return np.concatenate([w, [b], a])
 
+    @np.errstate(invalid="ignore", over="ignore")  # a diverging x is the loop's to notice
     def product(self, x: Vector) -> Products:
         """Return the products afresh: one with the points, one with their transpose."""
         w, _, a = self.split(x)
@@ -155,6 +156,7 @@ class MarginProblem(Form):
             broken += [float(-np.min(a)), float(np.max(a - self.C))]
         return max(broken)
 
+    @np.errstate(invalid="ignore", over="ignore")
     def feasible(self, x: Vector, product: Products) -> tuple[Vector, Products]:
         """Return x with its weights at the best place of their ray, and with its best bias.
 
@@ -213,7 +215,7 @@ class MarginProblem(Form):
             total -= 0.5 * float(v @ paired)
         return total - float(np.sum(a * a / (4.0 * self.C))) * (self.loss == "squared")
 
-    @np.errstate(invalid="ignore", over="ignore")  # a diverging x is the loop's to notice
+    @np.errstate(invalid="ignore", over="ignore")
     def bounds(self, x: Vector, product: Products) -> Bounds:
         """Return the primal value, the dual value, and their distance without cancellation."""
         w, b, a = self.split(x)

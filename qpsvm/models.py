@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.errors import InputError, check_points
+from qpsvm.errors import InputError, check_number, check_points
 from qpsvm.gram import Gram
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.kept import FeatureMap, LinearMap, MatrixColumns
@@ -190,6 +190,7 @@ class Ball:
 
     def contains(self, points: Any, slack: float = 1e-9) -> NDArray[np.bool_]:
         """Return which points lie in the ball, up to a relative `slack` of the radius."""
+        slack = check_number("slack", slack, low=0.0, finite=True)
         return self.distance(points) <= self.radius * (1.0 + slack)
 
     def __str__(self) -> str:

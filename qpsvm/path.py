@@ -12,18 +12,18 @@ from qpsvm.choice import check_problem
 from qpsvm.errors import InputError, check_number
 from qpsvm.formulations import Formulation
 from qpsvm.gram import Cached, Gram
-from qpsvm.result import Result
+from qpsvm.result import Model, Result
 
 
 def solve_path(
-    problem: Formulation,
+    problem: Formulation[Model],
     name: str,
     values: Iterable[Any],
     method: str = "auto",
     *,
     memory_limit: int | None = None,
     **options: Any,
-) -> list[Result]:
+) -> list[Result[Model]]:
     """Solve a problem for each value of one of its parameters.
 
     Each solve starts from the answer to the one before, and a parameter of the problem leaves the

@@ -144,7 +144,9 @@ AUTOMATIC: dict[str, Callable[[], Iterator[Task]]] = {
 """Problems of the functions that the automatic choice needs: what an installation compiles."""
 
 GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC | {
-    "Frank-Wolfe": lambda: every_method("fw", "mfw", "pfw", "bpfw", "swap", "gilbert", "mdm", "npa"),
+    "Frank-Wolfe": lambda: every_method(
+        "fw", "mfw", "pfw", "bpfw", "swap", "gilbert", "mdm", "npa"
+    ),
     "core sets": lambda: every_method("fcfw", "cvm", "decomposition"),
     "active sets": lambda: every_method("mnp", "smo", "face-newton", "nep-fc"),
     "interior point": lambda: every_method("crsvm", "pdipm"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Model = TypeVar("Model", covariant=True)
+"""What a formulation's answer means."""
 
 
 class Status(Enum):
@@ -57,6 +60,17 @@ class Certificate:
     floor: float
     tol: float
     test: str
+
+    def __post_init__(self) -> None:
+        """Let a bound that is no number, since its terms overflowed, be infinite."""
+        for name, none in (
+            ("upper", np.inf),
+            ("lower", -np.inf),
+            ("gap", np.inf),
+            ("roundoff", np.inf),
+        ):
+            if np.isnan(getattr(self, name)):
+                object.__setattr__(self, name, none)
 
     @property
     def relative_gap(self) -> float:
@@ -127,9 +141,12 @@ class Progress:
         return self._read()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class History:
-    """The bounds at each check: arrays of equal length, in the order of the checks."""
+    """The bounds at each check: arrays of equal length, in the order of the checks.
+
+    Two histories are equal where they are one object, as with arrays there is no one answer.
+    """
 
     iteration: NDArray[np.int64]
     time: NDArray[np.float64]
@@ -141,6 +158,10 @@ class History:
         """Return the number of checks."""
         return len(self.iteration)
 
+    def __repr__(self) -> str:
+        """Say how many checks there are."""
+        return f"<History of {len(self):,} checks>"
+
     @property
     def relative_gap(self) -> NDArray[np.float64]:
         """Gap divided by max(|upper|, |lower|) at each check."""
@@ -148,9 +169,11 @@ class History:
         return np.array([relative(*row) for row in rows])
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Generic[Model]):
     """A certified answer.
+
+    Two results are equal where they are one object: compare `value`, or `x` by numpy.
 
     Attributes
     ----------
@@ -163,8 +186,9 @@ class Result:
         Why the solve ended.
     certificate : Certificate
         Bounds recomputed from `x` alone.
-    model : Ball, Hyperplane, OneClass or ClosestPoints
-        What the answer means; knows how to judge new points.
+    model : Ball, Hyperplane, OneClass, ClosestPoints or Minimizer
+        What the answer means; knows how to judge new points. Its type is that of the formulation:
+        ``solve(MEBDual(K))`` is a ``Result[Ball]``.
     support : ndarray of int
         Indices of the points with a positive weight (the core set).
     n_iter : int
@@ -194,7 +218,7 @@ class Result:
     dual: NDArray[np.float64] | None
     status: Status
     certificate: Certificate
-    model: Any
+    model: Model
     support: NDArray[np.int64]
     n_iter: int
     history: History
@@ -215,6 +239,11 @@ class Result:
         """Value of the declared problem at `x`: the certificate's upper bound."""
         return self.certificate.upper
 
+    def __repr__(self) -> str:
+        """Return every field in a line of its own, arrays by their shapes."""
+        lines = [f"    {f.name}={_brief(getattr(self, f.name))}," for f in fields(self)]
+        return "\n".join(["Result(", *lines, ")"])
+
     def __str__(self) -> str:
         """Say in two sentences what was found and how sure it is."""
         c = self.certificate
@@ -230,3 +259,19 @@ class Result:
             f"tol {c.tol:g}); {len(self.support)} points in the support, "
             f"{self.n_iter:,} iterations, {self.timings['total']:.3g} s.{judged}\n{self.model}"
         )
+
+
+def _brief(value: Any) -> str:
+    """Return a short text for a field of a result."""
+    if isinstance(value, np.ndarray):
+        return f"<{value.dtype} array of shape {value.shape}>"
+    if isinstance(value, Status):
+        return str(value)
+    if isinstance(value, dict):
+        items = (
+            f"{k!r}: {v:.3g}" if isinstance(v, float) else f"{k!r}: {v}" for k, v in value.items()
+        )
+        return "{" + ", ".join(items) + "}"
+    if value is None or isinstance(value, (str, int, History, Certificate)):
+        return repr(value)
+    return f"<{type(value).__name__}: {value}>"

@@ -29,6 +29,7 @@ LAYERS = (
     {"demo_picture"},
     {"demo"},
     {"cli"},
+    {"__main__"},
 )
 """A module may import from its own package and from the layers above its own in this list."""
 

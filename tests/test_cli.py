@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import bz2
+import re
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import qpsvm
-from qpsvm import cli, data, demo, threads
+from qpsvm import cli, data, demo, formulations, threads
 from qpsvm.demo_data import Sample
 from qpsvm.solvers import METHODS
 
@@ -50,7 +52,18 @@ def test_methods_lists_every_method_with_what_it_promises(capsys):
         assert method.summary in said[start:]
         assert f"gap {method.gap:.0e} within {cli._budget(method.budget)}" in said[start:]
         assert method.source in said[start:]
-    assert "HingePrimal" in said
+    for formulation in formulations.__all__:
+        assert formulation == "Formulation" or re.search(rf"solves .*\b{formulation}\b", said)
+    assert "problems over other domains" not in said
+
+
+def test_module_runs_as_the_command(fresh_process):
+    code = """
+import runpy, sys
+sys.argv = ["qpsvm", "--version"]
+runpy.run_module("qpsvm", run_name="__main__")
+"""
+    assert fresh_process(code).strip() == f"qpsvm {qpsvm.__version__}"
 
 
 @pytest.mark.parametrize("argv", [[], ["nothing"], ["demo", "--time-limit", "soon"]])
@@ -200,12 +213,24 @@ def test_load_libsvm_finds_files_by_path_and_by_name(tmp_path, monkeypatch):
         np.testing.assert_array_equal(y, [1, -1])
 
 
+def test_load_libsvm_takes_the_number_of_features(tmp_path):
+    path = tmp_path / "test-part"
+    path.write_text("+1 1:0.5\n-1 2:1\n")
+    points, _ = data.load_libsvm(path, n_features=5)
+    np.testing.assert_array_equal(points.toarray(), [[0.5, 0, 0, 0, 0], [0, 1, 0, 0, 0]])
+    for wrong in (1, 0, 2.5):
+        with pytest.raises(qpsvm.InputError, match=r"^n_features must be"):
+            data.load_libsvm(path, n_features=wrong)
+
+
 def test_missing_data_set_names_the_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("QPSVM_DATA", str(tmp_path))
     with pytest.raises(qpsvm.InputError, match=r"QPSVM_DATA.*got 'a9a'"):
         data.load_libsvm("a9a")
     monkeypatch.delenv("QPSVM_DATA")
-    assert data.folder().parts[:2] == ("..", "shared")
+    assert data.folder() == Path(".")
+    with pytest.raises(qpsvm.InputError, match=r"in the current folder .*got 'a9a'"):
+        data.load_libsvm("a9a")
 
 
 def test_thread_limit_holds_inside_the_block_only():

@@ -180,7 +180,7 @@ def test_hulls_in_different_dimensions():
     is_refused("Q", lambda: PolytopeDistanceDual.from_points(X, X[:, :1]))
 
 
-@pytest.mark.parametrize("bad", [*BAD_POSITIVE, INF, None, "auto"], ids=repr)
+@pytest.mark.parametrize("bad", [*BAD_POSITIVE, INF, None, "automatic"], ids=repr)
 @pytest.mark.parametrize("kernel", [RBF, Polynomial, Sigmoid, Laplacian])
 def test_gamma(kernel, bad):
     is_refused("gamma", lambda: kernel(X, gamma=bad))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from qpsvm.gram.features import Features, PointFeatures, features_of
 from qpsvm.gram.translation import bias_of, level_at
 from qpsvm.margin import MarginProblem
 from qpsvm.models import Expansion, Hyperplane, Normal, kept_map
-from qpsvm.result import Result
+from qpsvm.result import Model, Result
 
 
 class Recovery(NamedTuple):
@@ -56,8 +56,11 @@ def proven_margin(certified: Certified) -> float:
     return max(level, 0.0) if np.isfinite(bounds.gap) else 0.0
 
 
-class Formulation(ABC):
-    """A problem declared by its data; frozen, validated at the door."""
+class Formulation(ABC, Generic[Model]):
+    """A problem declared by its data; frozen, validated at the door.
+
+    `Model` is the type of `Result.model`.
+    """
 
     def as_qp(self) -> QP | None:
         """Return the quadratic program, or None where there is none: see `forms`."""
@@ -93,7 +96,7 @@ class Formulation(ABC):
         return result
 
 
-class WeightedFormulation(Formulation):
+class WeightedFormulation(Formulation[Model]):
     """A formulation whose points of weight zero are left out and come back with weight 0."""
 
     @property
@@ -124,7 +127,7 @@ class WeightedFormulation(Formulation):
         return full
 
 
-class MarginFormulation(WeightedFormulation):
+class MarginFormulation(WeightedFormulation[Hyperplane]):
     """A formulation in w and b with a loss of the margins, of points or of a Gram.
 
     Its fields are X, y, C and bias; what it adds to them is the kind of loss and penalty.

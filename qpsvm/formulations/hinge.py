@@ -36,7 +36,7 @@ def _check_uniform(C: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, eq=False)
-class HingeDual(WeightedFormulation):
+class HingeDual(WeightedFormulation[Hyperplane]):
     r"""Minimize :math:`\tfrac12 a'Qa - \sum_i a_i`, :math:`0 \le a_i \le C_i`, :math:`y'a = 0`.
 
     .. math:: Q_{ij} = y_i y_j k_{ij}

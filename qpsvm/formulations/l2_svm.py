@@ -18,7 +18,7 @@ from qpsvm.models import Expansion, Hyperplane
 
 
 @dataclass(frozen=True, eq=False)
-class L2SVMDual(WeightedFormulation):
+class L2SVMDual(WeightedFormulation[Hyperplane]):
     r"""Minimize :math:`\tfrac12 a'Qa` over the simplex.
 
     .. math:: Q_{ij} = y_i y_j (k_{ij} + 1) + \delta_{ij} / C_i

@@ -18,7 +18,7 @@ from qpsvm.primal import BallPoint
 
 
 @dataclass(frozen=True, eq=False)
-class MEBDual(Formulation):
+class MEBDual(Formulation[Ball]):
     r"""Minimize :math:`a'Ka - \mathrm{diag}(K)'a` over the simplex; the value is -radius^2.
 
     It is the dual of: minimize r^2 subject to |phi(x_i) - c|^2 <= r^2, with c = sum a_i phi(x_i).

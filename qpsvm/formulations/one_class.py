@@ -18,7 +18,7 @@ from qpsvm.models import Expansion, OneClass
 
 
 @dataclass(frozen=True, eq=False)
-class OneClassDual(WeightedFormulation):
+class OneClassDual(WeightedFormulation[OneClass]):
     r"""Minimize :math:`\tfrac12 a'Ka`, :math:`0 \le a_i \le 1/(\nu m)`, :math:`\sum_i a_i = 1`.
 
     It is the dual of: minimize 1/2 |w|^2 - rho + 1/(nu m) sum_i xi_i subject to

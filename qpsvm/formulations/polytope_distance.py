@@ -50,7 +50,7 @@ class CoreSetBound(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PolytopeDistanceDual(Formulation):
+class PolytopeDistanceDual(Formulation[ClosestPoints]):
     r"""Minimize :math:`\tfrac12 |Pu - Qv|^2 + (|u|^2 + |v|^2) / (2\chi)`, u and v on simplices.
 
     P holds the points with y = +1, Q those with y = -1; the variable x holds u and v in the order
@@ -82,7 +82,7 @@ class PolytopeDistanceDual(Formulation):
 
     def __post_init__(self) -> None:
         """Validate at the door."""
-        K = as_gram(self.K)
+        K = as_gram(self.K, f"Linear(X) or RBF(X), or {type(self).__name__}.from_points(P, Q)")
         y = check_labels("y", self.y, K.m)
         if np.all(y == y[0]):
             raise InputError(f"y must hold both labels, -1 and +1; got only {y[0]:+.0f}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qpsvm.certificate import Certified
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
-from qpsvm.errors import InputError, check_finite, check_number, check_points
+from qpsvm.errors import InputError, check_number, check_points, check_vector
 from qpsvm.forms import QP
 from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import SignedGram, as_gram
@@ -43,7 +43,7 @@ class Minimizer:
 
 
 @dataclass(frozen=True, eq=False)
-class LeastSquares(Formulation):
+class LeastSquares(Formulation[Minimizer]):
     r"""Minimize :math:`\tfrac12 |Ax - b|^2` over a domain.
 
     The value is computed from the residual, so that an optimum of 0 is seen as such; it counts as
@@ -81,10 +81,7 @@ class LeastSquares(Formulation):
         if not isinstance(A, sla.LinearOperator):
             A = check_points("A", A)
             A = A.astype(np.float64, copy=False)
-        b = np.array(self.b, dtype=np.float64)
-        if b.shape != (A.shape[0],):
-            raise InputError(f"b must have shape ({A.shape[0]},), one a row of A; got {b.shape}")
-        check_finite("b", b)
+        b = check_vector("b", self.b, A.shape[0])
         _check_domain(self.domain, A.shape[1])
         _check_smoothness(self.smoothness)
         object.__setattr__(self, "A", A)
@@ -104,7 +101,7 @@ class LeastSquares(Formulation):
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticProgram(Formulation):
+class QuadraticProgram(Formulation[Minimizer]):
     r"""Minimize :math:`\tfrac12 x'Qx + c'x` over a domain.
 
     Parameters
@@ -135,10 +132,7 @@ class QuadraticProgram(Formulation):
     def __post_init__(self) -> None:
         """Validate at the door."""
         Q = SparseGram(self.Q) if sp.issparse(self.Q) else as_gram(self.Q)
-        c = np.array(self.c, dtype=np.float64)
-        if c.shape != (Q.m,):
-            raise InputError(f"c must have shape ({Q.m},), as Q has; got {c.shape}")
-        check_finite("c", c)
+        c = check_vector("c", self.c, Q.m)
         _check_domain(self.domain, Q.m)
         _check_smoothness(self.smoothness)
         object.__setattr__(self, "Q", Q)

@@ -22,7 +22,7 @@ from qpsvm.primal import BallPoint
 
 
 @dataclass(frozen=True, eq=False)
-class SVDDDual(WeightedFormulation):
+class SVDDDual(WeightedFormulation[Ball]):
     r"""Minimize :math:`a'Ka - \mathrm{diag}(K)'a`, :math:`0 \le a_i \le C_i`, :math:`\sum_i a_i = 1`.
 
     It is the dual of: minimize r^2 + sum_i C_i xi_i subject to |phi(x_i) - c|^2 <= r^2 + xi_i,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import scipy.sparse as sp
+
+from qpsvm.errors import InputError, as_array
 from qpsvm.gram.base import Gram
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.kernels import CustomKernel, Laplacian, Polynomial, Sigmoid
@@ -29,6 +32,20 @@ __all__ = [
 ]
 
 
-def as_gram(K: Any) -> Gram:
-    """Return `K` if it is a Gram, or the precomputed Gram of the matrix `K`."""
-    return K if isinstance(K, Gram) else Precomputed(K)
+def as_gram(K: Any, instead: str = "Linear(X) or RBF(X)") -> Gram:
+    """Return `K` if it is a Gram, or the precomputed Gram of the matrix `K`.
+
+    Raises
+    ------
+    InputError
+        If `K` is no square, symmetric matrix; of points it says what to give `instead`.
+    """
+    if isinstance(K, Gram):
+        return K
+    matrix = K if sp.issparse(K) else as_array("K", K)
+    if matrix.ndim == 2 and 0 < matrix.shape[0] != matrix.shape[1] > 0:
+        raise InputError(
+            f"K must be a kernel of points, such as {instead}, or a square matrix of kernel values; "
+            f"got an array of shape {matrix.shape}"
+        )
+    return Precomputed(matrix)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from qpsvm.gram.base import BLOCK_ENTRIES, Gram, slices
 from qpsvm.gram.linear import times, transposed_times
 from qpsvm.gram.points import Points
-from qpsvm.gram.quadratic import largest, largest_by_lanczos
+from qpsvm.gram.quadratic import EPS, largest, largest_by_lanczos
 
 Vector = NDArray[np.float64]
 
@@ -74,12 +74,20 @@ class Features(ABC):
     def sizes(self) -> Vector:
         """Largest absolute entry of each point; of a Gram its norm."""
 
-    @abstractmethod
     def curvature(self, weight: Vector, centered: bool) -> float:
-        """Return the largest eigenvalue of sum weight_i phi_i phi_i', or a hair more.
+        """Return the largest eigenvalue of sum weight_i phi_i phi_i', rounded up.
 
-        The points are moved to their weighted mean first where they are to be `centered`.
+        The points are moved to their weighted mean first where they are to be `centered`. Weights are
+        scaled to at most 1, so that their squares do not overflow.
         """
+        largest_weight = float(np.max(weight))
+        if largest_weight <= 0.0:
+            return 0.0
+        return largest_weight * self._curvature(weight / largest_weight, centered)
+
+    @abstractmethod
+    def _curvature(self, weight: Vector, centered: bool) -> float:
+        """Return `curvature` for weights of at most 1."""
 
     @abstractmethod
     def held(self, memory_limit: int) -> Features:
@@ -133,10 +141,10 @@ class PointFeatures(Features):
             return np.asarray(abs(self.X).max(axis=1).toarray().ravel(), dtype=np.float64)
         return np.maximum(self.X.max(axis=1), -self.X.min(axis=1)).astype(np.float64)
 
-    def curvature(self, weight: Vector, centered: bool) -> float:
+    def _curvature(self, weight: Vector, centered: bool) -> float:
         """Return the largest eigenvalue of X'WX, less the mean's part."""
         if self.n > SHORT:
-            return _curvature(self, weight, centered)
+            return _curvature_by_lanczos(self, weight, centered)
         root = np.sqrt(weight)
         B = (
             self.X.multiply(root[:, None]).tocsr()
@@ -205,9 +213,9 @@ class GramFeatures(Features):
         """Square roots of the diagonal."""
         return self.lengths
 
-    def curvature(self, weight: Vector, centered: bool) -> float:
+    def _curvature(self, weight: Vector, centered: bool) -> float:
         """Return the largest eigenvalue of W^1/2 K W^1/2, centered."""
-        return _curvature(self, weight, centered)
+        return _curvature_by_lanczos(self, weight, centered)
 
     def held(self, memory_limit: int) -> GramFeatures:
         """Return the same with K in float64 if it fits."""
@@ -304,7 +312,7 @@ def features_of(gram: Gram) -> Features:
     return GramFeatures(gram) if X is None else PointFeatures(X)
 
 
-def _curvature(features: Features, weight: Vector, centered: bool) -> float:
+def _curvature_by_lanczos(features: Features, weight: Vector, centered: bool) -> float:
     """Return the largest eigenvalue of P W^1/2 K W^1/2 P, P the projection that centers."""
     root = np.sqrt(weight)
     if not np.any(root * features.lengths):
@@ -322,4 +330,5 @@ def _curvature(features: Features, weight: Vector, centered: bool) -> float:
         eye = np.eye(features.m)
         matrix = np.array([apply(column) for column in eye])
         return max(largest(0.5 * (matrix + matrix.T)), 0.0)
-    return max(largest_by_lanczos(features.m, apply, tol=1e-2), 0.0)
+    trace = float(weight @ (features.lengths * features.lengths))
+    return max(largest_by_lanczos(features.m, apply, tol=1e-2, noise=8.0 * EPS * trace), 0.0)

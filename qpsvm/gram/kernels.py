@@ -10,10 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.errors import InputError, check_choice, check_number
+from qpsvm.errors import InputError, check_choice, check_number, check_values
 from qpsvm.gram.points import (
+    LARGEST_VALUE,
     PointGram,
     Points,
+    largest_entry,
     products,
     settle_gamma,
     squared_norms,
@@ -28,7 +30,7 @@ class Laplacian(PointGram):
     ----------
     X : array_like or sparse matrix, shape (m, d)
         Points; kept by reference and never written.
-    gamma : float, "scale" or "mean-distance"
+    gamma : float, "scale", "auto" or "mean-distance"
         As in `RBF`, in units of 1 / distance.
     """
 
@@ -64,7 +66,7 @@ class Polynomial(PointGram):
         Points; kept by reference and never written.
     degree : int
         At least 1.
-    gamma : float, "scale" or "mean-distance"
+    gamma : float, "scale", "auto" or "mean-distance"
         As in `RBF`.
     coef0 : float
         Positive semidefinite for coef0 >= 0; otherwise that is checked.
@@ -115,7 +117,7 @@ class Sigmoid(PointGram):
     ----------
     X : array_like or sparse matrix, shape (m, d)
         Points; kept by reference and never written.
-    gamma : float, "scale" or "mean-distance"
+    gamma : float, "scale", "auto" or "mean-distance"
         As in `RBF`.
     coef0 : float
     psd : {"check", "assume"}
@@ -178,12 +180,16 @@ class CustomKernel(PointGram):
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         assert self.function is not None
         K = self.function(A, B)
-        K = np.asarray(K.toarray() if sp.issparse(K) else K)
+        K = check_values("function (its value)", K)
         if K.shape != (A.shape[0], B.shape[0]):
             raise InputError(
                 f"function must return shape {(A.shape[0], B.shape[0])} for these points; "
                 f"got {K.shape}"
             )
-        if not np.all(np.isfinite(K)):
-            raise InputError("function must return finite values; got NaN or infinity")
+        limit, largest = LARGEST_VALUE[np.dtype(self.dtype)], largest_entry(K)
+        if not largest <= limit:
+            raise InputError(
+                f"function must return values below {limit:.0e} for points in {self.dtype}; got "
+                f"{largest:.3g}"
+            )
         return np.ascontiguousarray(K, dtype=A.dtype)

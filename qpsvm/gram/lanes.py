@@ -19,7 +19,6 @@ from qpsvm.code_cache import selected
 from qpsvm.compiled import njit
 from qpsvm.gram.exponential import C32, C64, LEAST32, LEAST64, ROUND32, ROUND64
 
-
 FEATURES = selected().features
 """Instruction sets that the vectors are written for."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +29,16 @@ PIECE = 1 << 14
 DENSIFIED = 2048
 """Features up to which sparse points are multiplied as dense ones."""
 
+LARGEST_VALUE = {np.dtype(np.float32): 2.0**120, np.dtype(np.float64): 2.0**500}
+"""Largest squared length of a point, and kernel value, by precision: sums stay finite, and in float64
+products of two."""
+
+SHORTEST = 1e-138
+"""Coordinates below which the square of their last digit is no number of full precision."""
+
+PARAMETERS = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
+"""What a kernel's parameters are where it does not have them."""
+
 Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, Bits, or Grid
 
 
@@ -46,8 +57,10 @@ class PointGram(Gram):
     def __post_init__(self) -> None:
         """Check the points and settle the parameters."""
         X = check_points("X", self.X)
+        square = _check_lengths(X)
         self._set(X=X, m=X.shape[0], dtype=X.dtype)
         self._settle()
+        self._check_values(square)
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():
@@ -55,6 +68,29 @@ class PointGram(Gram):
 
     def _settle(self) -> None:
         """Check the parameters of the kernel and replace the named ones by numbers."""
+
+    def _check_values(self, square: float) -> None:
+        """Raise InputError where (gamma |x|^2 + |coef0|)^degree may exceed `LARGEST_VALUE`.
+
+        `square` is a bound on |x|^2; the exact one is computed where that bound is not enough.
+        """
+        names = [name for name in ("gamma", "coef0", "degree") if hasattr(self, name)]
+        gamma, coef0, degree = (float(getattr(self, n, k)) for n, k in PARAMETERS.items())
+        limit = LARGEST_VALUE[np.dtype(self.dtype)]
+
+        def exponent(square: float) -> float:
+            return degree * math.log2(max(gamma * square + abs(coef0), 1.0))
+
+        if exponent(square) <= math.log2(limit):
+            return
+        largest = exponent(float(np.max(squared_norms(self.X))))
+        if largest > math.log2(limit):
+            value = "gamma |x|^2" + (" + |coef0|" if "coef0" in names else "")
+            value = f"({value})^degree" if "degree" in names else value
+            raise InputError(
+                f"{', '.join(names)} must keep {value} below {limit:.0e} for points in {self.dtype}; "
+                f"got 2^{largest:.4g}"
+            )
 
     @abstractmethod
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
@@ -126,6 +162,27 @@ class PointGram(Gram):
         return replace(self, X=points).diag()
 
 
+def _check_lengths(X: Points) -> float:
+    """Return a bound on |x|^2; raise InputError where it would overflow in the points' precision."""
+    values, limit = X.data if sp.issparse(X) else X, LARGEST_VALUE[np.dtype(X.dtype)]
+    largest = largest_entry(values)
+    bound = X.shape[1] * largest * largest
+    if bound <= limit:
+        return bound
+    square = float(np.max(squared_norms(X.astype(np.float64) / largest))) * largest * largest
+    if square > limit:
+        raise InputError(
+            f"X must hold points of squared length below {limit:.0e} in {X.dtype}; got "
+            f"{square:.3g} (divide X by a common factor)"
+        )
+    return square
+
+
+def largest_entry(values: NDArray[np.floating]) -> float:
+    """Return the largest absolute value, NaN where there is one, 0 of an empty array."""
+    return max(float(np.max(values)), -float(np.min(values))) if values.size else 0.0
+
+
 def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
     """Return A B' in `out` if it is given; of packed points both are packed.
 
@@ -193,19 +250,35 @@ def variance_sum(X: Points) -> float:
 def settle_gamma(gamma: Any, X: Points) -> float:
     """Return the number that `gamma` stands for.
 
-    ``"scale"`` is 1 / (d var(X)) over all entries, as in scikit-learn; ``"mean-distance"`` is
+    ``"scale"`` is 1 / (d var(X)) over all entries and ``"auto"`` is 1 / d, as in scikit-learn;
+    ``"mean-distance"`` is
     1 / (2 sigma^2) with sigma^2 the mean squared distance over all ordered pairs of points, the
     choice of Frandi et al., whose kernel is exp(-|x - z|^2 / (2 sigma^2)).
     """
     if not isinstance(gamma, str):
         return float(check_number("gamma", gamma, low=0.0, open_low=True, finite=True))
-    check_choice("gamma", gamma, ("scale", "mean-distance"))
+    check_choice("gamma", gamma, ("scale", "auto", "mean-distance"))
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
     if gamma == "mean-distance":
         spread = 4.0 * variance_sum(X)  # 2 sigma^2, sigma^2 = 2 trace of the covariance
     else:
-        mean = float(X.mean(dtype=np.float64))
-        squares = float(np.sum(squared_norms(X), dtype=np.float64)) / (X.shape[0] * X.shape[1])
-        dense = not sp.issparse(X)
-        variance = float(np.var(X, dtype=np.float64)) if dense else squares - mean * mean
-        spread = X.shape[1] * variance
-    return 1.0 / spread if spread > 0 else 1.0
+        spread = X.shape[1] * _variance(X)
+    least = float(np.finfo(np.float64).tiny)
+    size = largest_entry(X.data if sp.issparse(X) else X)
+    if spread < least and 0.0 < size < SHORTEST:
+        raise InputError(
+            f"gamma must be a number for points whose squares round to zero; got {gamma!r} "
+            "(or multiply X by a common factor)"
+        )
+    return 1.0 / spread if spread >= least else 1.0
+
+
+def _variance(X: Points) -> float:
+    """Return the variance over all entries."""
+    if not sp.issparse(X):
+        return float(np.var(X, dtype=np.float64))
+    n_entries = X.shape[0] * X.shape[1]
+    mean = float(np.sum(X.data, dtype=np.float64)) / n_entries
+    stored = np.subtract(X.data, mean, dtype=np.float64)
+    return (float(stored @ stored) + (n_entries - len(stored)) * mean * mean) / n_entries

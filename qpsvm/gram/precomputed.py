@@ -14,6 +14,7 @@ from qpsvm.errors import InputError, check_choice, check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.columns import ColumnStore
 from qpsvm.gram.kept import MatrixColumns
+from qpsvm.gram.points import LARGEST_VALUE, largest_entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +84,11 @@ class Precomputed(Gram):
 
 
 def _check_symmetric(K: NDArray[np.floating]) -> None:
-    """Compare K with its transpose, block by block, to the rounding of its precision."""
-    allowed = 64 * np.finfo(K.dtype).eps * float(np.max(np.abs(K)))
+    """Compare K with its transpose, by blocks, to the rounding of its precision; refuse huge values."""
+    largest, limit = largest_entry(K), LARGEST_VALUE[np.dtype(K.dtype)]
+    if largest > limit:
+        raise InputError(f"K must hold values below {limit:.0e} in {K.dtype}; got {largest:.3g}")
+    allowed = 64 * np.finfo(K.dtype).eps * largest
     size = 1024
     for i in range(0, len(K), size):
         for j in range(0, i + 1, size):
@@ -93,5 +97,6 @@ def _check_symmetric(K: NDArray[np.floating]) -> None:
                 a, b = np.unravel_index(int(gap.argmax()), gap.shape)
                 raise InputError(
                     f"K must be symmetric; K[{i + a}, {j + b}] and K[{j + b}, {i + a}] differ by "
-                    f"{float(gap.max()):.3g} (symmetrize with (K + K.T) / 2)"
+                    f"{float(gap.max()):.3g} (symmetrize with (K + K.T) / 2; points need a kernel, "
+                    "such as Linear(X) or RBF(X))"
                 )

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 from numpy.typing import NDArray
 
-from qpsvm.errors import InputError
+from qpsvm.errors import InputError, check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.precomputed import Precomputed
 from qpsvm.gram.signed import SignedGram
@@ -84,11 +84,9 @@ class SparseGram(Gram):
 
     def __post_init__(self) -> None:
         """Check the matrix and keep it as CSR in float64."""
-        K = sp.csr_matrix(self.K, dtype=np.float64)
+        K = check_points("Q", self.K).astype(np.float64, copy=False)
         if K.shape[0] != K.shape[1]:
             raise InputError(f"Q must be square, shape (m, m); got {K.shape}")
-        if not np.all(np.isfinite(K.data)):
-            raise InputError("Q must be finite; got entries that are NaN or infinite")
         gap = abs(K - K.T)
         if gap.nnz and gap.max() > 64 * EPS * abs(K).max():
             raise InputError(f"Q must be symmetric; got entries that differ by {gap.max():.3g}")
@@ -289,9 +287,16 @@ def largest(K: Any) -> float:
     return float(scipy.linalg.eigvalsh(K, subset_by_index=[last, last])[0])
 
 
-def largest_by_lanczos(m: int, apply: Any, tol: float = 1e-4) -> float:
-    """Return the largest eigenvalue, a little more than what Lanczos steps find from below."""
+def largest_by_lanczos(m: int, apply: Any, tol: float = 1e-4, noise: float = 0.0) -> float:
+    """Return the largest eigenvalue, a little more than what Lanczos steps find from below.
+
+    `noise` is what rounding may add to an image of a vector of length 1. Lanczos steps find nothing
+    where there is nothing else: then it is returned, times the share of a random vector that any one
+    direction has.
+    """
     operator = sla.LinearOperator((m, m), matvec=apply, dtype=np.float64)
     first = np.random.default_rng(0).standard_normal(m)
+    if np.linalg.norm(apply(first)) <= noise * np.linalg.norm(first):
+        return float(np.sqrt(m)) * noise
     found = sla.eigsh(operator, k=1, v0=first, tol=tol, return_eigenvectors=False)
     return (1.0 + 10.0 * tol) * float(found[0])

@@ -59,8 +59,8 @@ class RBF(PointGram):
     ----------
     X : array_like or sparse matrix, shape (m, d)
         Points; kept by reference and never written.
-    gamma : float, "scale" or "mean-distance"
-        In units of 1 / distance^2. ``"scale"`` is scikit-learn's 1 / (d var(X));
+    gamma : float, "scale", "auto" or "mean-distance"
+        In units of 1 / distance^2. ``"scale"`` is scikit-learn's 1 / (d var(X)), ``"auto"`` its 1 / d;
         ``"mean-distance"`` is 1 / (2 sigma^2) with sigma^2 the mean squared distance, as in
         Frandi et al., where the kernel is written exp(-|x - z|^2 / (2 sigma^2)). The number that
         was settled on is the attribute `gamma`.

@@ -88,11 +88,11 @@ class SignedGram:
         The hinge loss at w is such a bound too, whatever w is: decision 0002.
         """
         eps = float(np.finfo(np.float64).eps)
-        plain = (4.0 * eps * scale + self.error) * total**2
+        plain = (4.0 * eps * scale + self.error) * total * total
         if not (self.kernel.by_factor and quadratic < np.inf):
             return plain
         drift = 4.0 * eps * np.sqrt(scale) * weight  # >= |e|, and sqrt(scale) is the largest |x_i|
-        return min(plain, float(3.0 * drift * np.sqrt(max(quadratic, 0.0)) + 4.0 * drift**2))
+        return min(plain, float(3.0 * drift * np.sqrt(max(quadratic, 0.0)) + 4.0 * drift * drift))
 
     def take(self, rows: NDArray[np.int64]) -> SignedGram:
         """Return the signed Gram of the points `rows`."""

@@ -167,6 +167,7 @@ class ConstraintReduced(HingeOnFactor):
         """Return the paper's limit; Newton steps after a sample are more and cheaper."""
         return 200 if self.sift is False or self.reduction != "preconditioner" else 1000
 
+    @np.errstate(all="ignore")  # as in `advance`
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> Whole:
         """Return the starting point, or one nine tenths of the way from it to x0."""
         domain = problem.domain
@@ -198,9 +199,9 @@ class ConstraintReduced(HingeOnFactor):
                 with np.errstate(all="ignore"):  # what is not finite is found and said
                     own = state.iterate()
                     moved = self._iterate(state) if own is None else own
+                    news = state.take_stock(moved)
             except np.linalg.LinAlgError:
                 return Reply(done, Stop.NUMERICAL)
-            news = state.take_stock(moved)
             done += moved or state.exact
             if not (moved or state.exact):
                 return Reply(done, Stop.STALLED)

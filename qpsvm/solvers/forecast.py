@@ -147,8 +147,11 @@ def share_of_support(problem: QP) -> float:
 
 
 def _cholesky(kernel: Gram, rank: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Return V of shape (r, m), K ~ V'V, from columns drawn by what is left of the diagonal."""
-    m, d = kernel.m, kernel.diag().astype(np.float64)
+    """Return V of shape (r, m), K ~ V'V, from columns drawn by what is left of the diagonal.
+
+    A matrix that is not positive semidefinite may have negative diagonal entries: none is drawn.
+    """
+    m, d = kernel.m, np.maximum(kernel.diag(), 0.0)
     largest = float(np.max(d))
     V = np.empty((rank, m), np.float32)
     r, size = 0, -(-rank // BLOCKS)

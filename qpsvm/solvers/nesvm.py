@@ -194,14 +194,18 @@ class NESVM(Solver):
         state.smooth(problem, mu)
         return state
 
+    @np.errstate(invalid="ignore", over="ignore")  # steps that diverge end the run
     def advance(self, problem: MarginProblem, state: Any, n_steps: int) -> Reply:
-        """Make accelerated steps; look at the gap at fixed numbers of them."""
+        """Make accelerated steps; evaluate the gap at fixed numbers of them.
+
+        On a Gram that is not positive semidefinite they may diverge.
+        """
         if self.variant == "paper":
             return advance_as_printed(problem, self, state, n_steps)
         for step in range(n_steps):
             state.step(problem, self.restart)
             if not np.isfinite(state.values[0] + state.curvature):
-                return Reply(step, Stop.NUMERICAL)
+                return Reply(step, Stop.NUMERICAL if problem.convex else Stop.NONCONVEX)
             if state.steps % ASSESS == 0 or state.steps & (state.steps - 1) == 0:
                 solved = state.assess(problem, self.recenter)
                 if not state.announced and state.closed(self.target or 0.0):

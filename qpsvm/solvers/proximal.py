@@ -19,6 +19,7 @@ highly efficient semismooth Newton augmented Lagrangian method", 2018, for the u
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from qpsvm.solvers.dcd import State
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
 
 FIRST, GROW, LARGEST = 4.0, 6.0, 1e4
 """s in units of C: at the first stage, its factor from stage to stage, and its largest value."""
@@ -153,13 +155,22 @@ def _direction(
     if found is not None:
         return found
     right = -g
+
+    def parts() -> Iterator[Matrix]:
+        size = max(256, (1 << 19) // d)
+        for start in range(0, len(free), size):
+            some = free[start : start + size]
+            A = np.empty((len(some), d))
+            gather(rows, some, np.sqrt(s[some]), A)
+            yield A
+
     if len(free) < d:
         A = np.empty((len(free), d))
         gather(rows, free, np.sqrt(own), A)
         root = np.sqrt(own)
         K = A @ A.T
         K[np.diag_indices_from(K)] += 1.0
-        factor = scipy.linalg.cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        factor = _factored(K, lambda: iter([A.T]))
 
         def solve(v: Vector) -> Vector:
             inner = scipy.linalg.cho_solve(factor, A @ v, check_finite=False)
@@ -173,14 +184,10 @@ def _direction(
             M = M.T
         else:
             M = np.zeros((d, d), order="F")
-            size = max(256, (1 << 19) // d)
-            for start in range(0, len(free), size):
-                some = free[start : start + size]
-                A = np.empty((len(some), d))
-                gather(rows, some, np.sqrt(s[some]), A)
+            for A in parts():
                 M = dsyrk(1.0, A.T, beta=1.0, c=M, lower=1, overwrite_c=1)
         M[np.diag_indices_from(M)] += 1.0
-        factor = scipy.linalg.cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+        factor = _factored(M, parts)
 
         def solve(v: Vector) -> Vector:
             return np.asarray(scipy.linalg.cho_solve(factor, v, check_finite=False))
@@ -197,6 +204,22 @@ def _direction(
     p = solve(moment)
     db = (-slope - float(moment @ dw)) / max(total - float(moment @ p), 1e-12 * total)
     return dw - db * p, db
+
+
+def _factored(M: Matrix, parts: Callable[[], Iterator[Matrix]]) -> tuple[Matrix, bool]:
+    """Return a Cholesky factor of M = I + sum A'A over the parts A, as `cho_solve` takes it; M is lost.
+
+    Far from the origin the entries of A'A are so large that M is not positive definite as rounded. The
+    triangle of a QR factorization of I above the parts is the same factor, from numbers not squared.
+    """
+    try:
+        return scipy.linalg.cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        R: Matrix = np.eye(len(M))
+        for A in parts():
+            stack = np.vstack([R, A])
+            R = scipy.linalg.qr(stack, overwrite_a=True, mode="r", check_finite=False)[0][: len(M)]
+        return R, False
 
 
 def _iterated(
