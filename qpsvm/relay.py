@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from qpsvm.forms import QP, Form
 from qpsvm.gram import SignedGram
-from qpsvm.loop import Limits, Outcome, run
+from qpsvm.loop import Outcome, run
 from qpsvm.result import Status
 from qpsvm.solvers import METHODS, Solver
+from qpsvm.trace import Limits
 
 SECOND = {
     "smo": ("mnp", "crsvm"),

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.errors import InputError
+
 
 class Status(Enum):
     """Why a solve ended; the value is the sentence shown to the user."""
@@ -102,9 +104,12 @@ class Progress:
     time : float
         Seconds since the iterations began.
     upper, lower, gap : float
-        Running bounds, from maintained products; the certificate recomputes them.
+        Bounds where `estimated` is False. Otherwise estimates of them from maintained products, which
+        carry the rounding of held columns: the bounds of `certificate` may be wider.
     tol : float
         The relative gap asked for.
+    estimated : bool
+        Whether upper, lower and gap are estimates, not proved.
     """
 
     iteration: int
@@ -114,11 +119,29 @@ class Progress:
     gap: float
     tol: float
     _read: Callable[[], NDArray[np.float64]] = field(repr=False, compare=False)
+    estimated: bool = True
+    _prove: Callable[[], Certificate] | None = field(default=None, repr=False, compare=False)
 
     @property
     def relative_gap(self) -> float:
-        """Running gap divided by max(|upper|, |lower|)."""
+        """Gap divided by max(|upper|, |lower|): an estimate where they are."""
         return relative(self.gap, self.upper, self.lower)
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of the current point, computed where it is asked for, once.
+
+        It costs a pass over the kernel columns of the support, and the method goes on from its fresh
+        products. To be read inside the callback.
+
+        Examples
+        --------
+        >>> def enough(progress):  # a callback that stops at a proved gap
+        ...     return progress.relative_gap < 1e-5 and progress.certificate.relative_gap < 1e-5
+        """
+        if self._prove is None:
+            raise InputError("certificate can be read inside a callback of solve only")
+        return self._prove()
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -128,13 +151,25 @@ class Progress:
 
 @dataclass(frozen=True)
 class History:
-    """The bounds at each check: arrays of equal length, in the order of the checks."""
+    """What was known at each check: arrays of equal length, in the order of the checks.
+
+    Attributes
+    ----------
+    iteration : ndarray of int
+    time : ndarray
+        Seconds since the iterations began.
+    upper, lower, gap : ndarray
+        Bounds where a certificate was computed, else estimates of them: see `Progress`.
+    estimated : ndarray of bool
+        Whether upper, lower and gap are estimates, not proved.
+    """
 
     iteration: NDArray[np.int64]
     time: NDArray[np.float64]
     upper: NDArray[np.float64]
     lower: NDArray[np.float64]
     gap: NDArray[np.float64]
+    estimated: NDArray[np.bool_]
 
     def __len__(self) -> int:
         """Return the number of checks."""
@@ -145,6 +180,14 @@ class History:
         """Gap divided by max(|upper|, |lower|) at each check."""
         rows = zip(self.gap, self.upper, self.lower, strict=True)
         return np.array([relative(*row) for row in rows])
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Another point worth knowing: the declared variable, and its certificate."""
+
+    x: NDArray[np.float64]
+    certificate: Certificate
 
 
 @dataclass(frozen=True)
@@ -182,6 +225,11 @@ class Result:
         `LowRank` Gram and was asked for it (``original=True``, or ``polish``).
     reason : str
         Why ``method="auto"`` picked this method; empty where it was named.
+    selection : str
+        Which of the points seen x is: that of ``"least gap"``, or that of ``"least value"`` where a
+        method whose theorem bounds the value alone met a limit.
+    least_gap : Candidate or None
+        Beside a point of least value, the one of least gap, where that is another one.
     """
 
     x: NDArray[np.float64]
@@ -197,6 +245,8 @@ class Result:
     counters: dict[str, int]
     original: Certificate | None = None
     reason: str = ""
+    selection: str = "least gap"
+    least_gap: Candidate | None = None
 
     @property
     def converged(self) -> bool:
@@ -216,6 +266,12 @@ class Result:
             said = f"optimal: value and gap are zero at the data's scale (below {c.floor:.2g})"
         true = self.original
         judged = "" if true is None else f" On the kernel itself: gap {true.relative_gap:.2g}."
+        if self.selection != "least gap":
+            other = self.least_gap or self
+            judged += (
+                f" The point is that of {self.selection}; the least gap seen is "
+                f"{other.certificate.gap:.3g}."
+            )
         picked = f" (auto: {self.reason})" if self.reason else ""
         return (
             f"{self.method}{picked}: {said}.\n"

@@ -11,13 +11,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
-    {"errors", "result"},
+    {"errors", "clock"},
+    {"result"},
     {"threads", "compiled"},
     {"gram", "domains"},
     {"forms"},
     {"margin"},
     {"certificate", "models"},
     {"formulations", "solvers", "merging"},
+    {"trace"},
     {"loop", "display", "original", "choice"},
     {"relay"},
     {"api"},

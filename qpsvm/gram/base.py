@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import poll
 from qpsvm.gram.bounds import RelativeError
 from qpsvm.gram.columns import ColumnStore
 
@@ -195,6 +196,7 @@ def _blocks(indices: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]
 
 
 def slices(length: int, size: int) -> Iterator[slice]:
-    """Yield the pieces of a range, of `size` each but for the last."""
+    """Yield the pieces of a range, of `size` each but for the last; a limit may end it in between."""
     for start in range(0, length, size):
+        poll()
         yield slice(start, min(start + size, length))

@@ -63,8 +63,20 @@ class Solver(ABC):
     least_period: ClassVar[int] = 1
     """Fewest iterations from one check to the next; likewise."""
 
+    gap_theorem: ClassVar[bool] = True
+    """Whether the gap is what its theorem bounds; else it is the value alone, and at a limit the point
+    of least value is returned."""
+
+    gives_up: ClassVar[bool] = False
+    """Whether `advance` may raise Expired at a limit: x and its product then still belong together."""
+
     confirms: bool = True
     """Whether all points are looked at before it ends; else `state.bounds` are a sample's."""
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether step lengths follow a schedule: then a time without progress is no sign of a stall."""
+        return False
 
     def aim(self, tol: float) -> Self:
         """Return the solver for this relative gap, where its settings depend on it."""
@@ -108,6 +120,10 @@ class Solver(ABC):
         0 where only the solver knows when there is something new to look at: see `Stop.NEWS`.
         """
         return int(np.clip(WORK_BETWEEN_CHECKS / problem.m, self.least_period, 5000))
+
+    def work(self, problem: Any) -> int:
+        """Return the entries that an iteration touches, about: so often the clock is read."""
+        return int(problem.work)
 
     def next_check(self, n_iter: int, period: int) -> int:
         """Return the number of the next check: doubled up to the period, then its multiples."""
