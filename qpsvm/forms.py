@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import completing
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
@@ -161,7 +162,9 @@ class QP(Form):
         """Lend a store of columns, and say whether G is positive semidefinite."""
         kernel = self.gram.kernel
         with (kernel.narrow() if narrow else kernel).hold(memory_limit) as store:
-            yield replace(self, store=store, convex=is_psd(kernel))
+            with completing():  # without an answer no lower bound could be believed
+                convex = is_psd(kernel)
+            yield replace(self, store=store, convex=convex)
 
     def wide(self) -> QP:
         """Return the problem with columns in float64; itself where they are."""

@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import Expired, completing
 from qpsvm.domains import BoxHyperplane
 from qpsvm.forms import EPS, Bounds, Form
 from qpsvm.gram.features import Features, GramFeatures
@@ -98,8 +99,12 @@ class MarginProblem(Form):
     @contextmanager
     def lend(self, memory_limit: int, *, narrow: bool = False) -> Iterator[Self]:
         """Hold a Gram in memory where it fits, and say whether it is positive semidefinite."""
-        held = self.features.held(memory_limit)
-        convex = is_psd(held.gram) if isinstance(held, GramFeatures) else True
+        try:
+            held = self.features.held(memory_limit)
+        except Expired:  # what is left to do needs no matrix
+            held = self.features
+        with completing():
+            convex = is_psd(held.gram) if isinstance(held, GramFeatures) else True
         yield replace(self, features=held, convex=convex)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import Expired
 from qpsvm.forms import QP, Form
 from qpsvm.gram import SignedGram
 from qpsvm.loop import Outcome, run
@@ -121,5 +123,10 @@ def lent(
 ) -> Outcome:
     """Run with memory that is lent for the time of the run."""
     narrow = after is None and solver.narrow(form)
-    with form.lend(memory_limit, narrow=narrow) as problem:
+    with ExitStack() as loans:
+        try:
+            with limits.clock.abandoning():
+                problem = loans.enter_context(form.lend(memory_limit, narrow=narrow))
+        except Expired:  # a loan is needed for the certificate alone
+            problem = loans.enter_context(form.lend(memory_limit, narrow=narrow))
         return run(problem, solver, x0, limits, seed, after)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qpsvm.clock import poll
 from qpsvm.gram.bounds import RelativeError
-from qpsvm.gram.columns import ColumnStore
+from qpsvm.gram.columns import FEWEST_COLUMNS, ColumnStore
 
 BLOCK_ENTRIES = 1 << 21
 """Kernel entries evaluated at a time by fresh products: 16 MB in float64, which the allocator keeps;
@@ -68,10 +68,12 @@ class Gram(ABC):
 
         It has this Gram's `dtype`, or 16 bits for multiples of `unit`; `rows` are all by default.
         """
-        block = self.block(columns, rows)
-        if out.dtype == np.uint16:
-            block = np.rint(block / block.dtype.type(self.unit))
-        out[slots, : self.m if rows is None else len(rows)] = block
+        n_rows = self.m if rows is None else len(rows)
+        for at in slices(len(columns), max(FEWEST_COLUMNS, BLOCK_ENTRIES // n_rows)):
+            block = self.block(columns[at], rows)
+            if out.dtype == np.uint16:
+                block = np.rint(block / block.dtype.type(self.unit))
+            out[slots[at], :n_rows] = block
 
     @property
     def patience(self) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.base import Gram
+from qpsvm.gram.base import BLOCK_ENTRIES, Gram, slices
 from qpsvm.gram.linear import times, transposed_times
 from qpsvm.gram.points import Points
 from qpsvm.gram.quadratic import largest, largest_by_lanczos
@@ -210,7 +210,9 @@ class GramFeatures(Features):
         """Return the same with K in float64 if it fits."""
         if 8 * self.m**2 > memory_limit:
             return self
-        K = self.gram.block(np.arange(self.m), None, np.float64).astype(np.float64, copy=False)
+        every, K = np.arange(self.m), np.empty((self.m, self.m))
+        for at in slices(self.m, max(1, BLOCK_ENTRIES // self.m)):
+            K[at] = self.gram.block(every[at], None, np.float64)
         return replace(self, K=K)
 
 

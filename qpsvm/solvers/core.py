@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import Expired
 from qpsvm.forms import QP, Held
 from qpsvm.gram.base import slices
-from qpsvm.solvers.base import Solver
+from qpsvm.solvers.base import Reply, Solver
 from qpsvm.solvers.drift import Drift
 from qpsvm.solvers.inner import Core, solve_inner
 from qpsvm.solvers.passes import accumulate, extend, square
@@ -70,7 +72,23 @@ class CoreState:
 
 
 class OnCore(Solver):
-    """A method that works on a core."""
+    """A method that works on a core; an iteration solves over the core, and may be given up."""
+
+    gives_up: ClassVar[bool] = True
+
+    @abstractmethod
+    def iterate(self, problem: QP, state: CoreState) -> Reply:
+        """Let coordinates enter and solve over the core."""
+
+    def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
+        """Make one iteration; at a limit go back to the point at which it began."""
+        pair = state.pair
+        x, s = pair.x.copy(), pair.s.copy()
+        try:
+            return self.iterate(problem, state)
+        except Expired:
+            pair.x[:], pair.s[:] = x, s
+            raise
 
     def refresh(self, problem: QP, state: CoreState, product: NDArray[np.float64]) -> None:
         """Take over a fresh G x."""

@@ -69,8 +69,8 @@ class CoreSet(OnCore):
         enter(problem, state, np.flatnonzero(x != 0), hold=True)
         return state
 
-    def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
-        """Let the worst violator of each group enter and solve over the core; one iteration a call."""
+    def iterate(self, problem: QP, state: CoreState) -> Reply:
+        """Let the worst violator of each group enter and solve over the core."""
         pair = state.pair
         barred = pair.s + pair.grow
         low, high = np.min(barred, axis=1), np.max(pair.s - pair.shrink, axis=1)

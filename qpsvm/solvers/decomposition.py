@@ -128,8 +128,8 @@ class Decomposition(OnCore):
         enter(problem, state, support[: self.largest])
         return state
 
-    def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
-        """Let violators enter the core and solve over the core; one iteration a call."""
+    def iterate(self, problem: QP, state: CoreState) -> Reply:
+        """Let violators enter the core and solve over the core."""
         pair, store = state.pair, problem.store
         low, high = state.extremes or extremes(pair.s, pair.grow, pair.shrink)
         violation = _apart(low, high)

@@ -121,6 +121,7 @@ class FaceNewton(Solver):
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
     sure: ClassVar[float] = 0.9  # products over the rows do not drift
+    gives_up: ClassVar[bool] = True  # x and its product are set together, at the end of a step
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import Expired, poll
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.forms import EPS, QP
@@ -70,6 +71,7 @@ class MinNormPoint(Solver):
     candidates: int = 512
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
+    gives_up: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -126,9 +128,21 @@ class MinNormPoint(Solver):
             state.waiting = NOBODY
             s = int(state.block.sizes[FACE])
             work = max(WORK, FEWEST * (s + 1.0) ** 2)
+            poll()
             state.outcome = descend(state.block, state.majors, work, state.counts)
-            take_over(problem, state, before)
+            self._take_over(problem, state, before)
         return Reply(n_steps, Stop.BUDGET)
+
+    def _take_over(
+        self, problem: QP, state: MinNormPointState, before: NDArray[np.float64]
+    ) -> None:
+        """Bring x and G x up to the weights of the block; at a limit leave both as they were."""
+        x, product = state.x.copy(), state.product.copy()
+        try:
+            take_over(problem, state, before)
+        except Expired:
+            state.x[:], state.product[:] = x, product
+            raise
 
     def _wanted(self, state: MinNormPointState) -> int:
         """Return the number of candidates: more for a large face, so that the iterations stay few."""
