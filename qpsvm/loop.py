@@ -23,6 +23,9 @@ log = logging.getLogger("qpsvm")
 
 STRIKES = 3  # fresh products without progress after which the method is called stalled
 
+QUICK_SETUP_POINTS = 1000
+"""Points up to which the set-up of a method is completed at any rate: it takes milliseconds."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -58,12 +61,12 @@ def run(
     with threads.single(*solver.on_one_thread(problem)):
         solver = solver.aim(limits.tol)
         try:
-            with limits.clock.abandoning():
+            with limits.clock.abandoning() if problem.m > QUICK_SETUP_POINTS else completing():
                 state = solver.init(problem, x0, np.random.default_rng(seed))
         except Expired:
             log.info("a limit was met while the method was set up")
         x = feasible_start(problem, x0) if state is None else state.x
-        trace = Trace(problem, limits, x.copy(), time.perf_counter())
+        trace = Trace(problem, limits, x.copy(), time.perf_counter(), certify)
         trace.by_value = not (solver.gap_theorem or problem.negated)
         setup = trace.started - begun
         if after is not None:
@@ -89,7 +92,9 @@ def run(
         "certify": ended - stopped + certifying,
         "total": setup + ended - trace.started,
     }
-    counters = merged({} if state is None else state.counters, problem.counters)
+    own = {} if state is None else state.counters
+    counters = merged(own, problem.counters)
+    counters["bytes"] = own.get("bytes", 0) + problem.counters.get("bytes", 0)
     if after is not None:
         counters = merged(after.counters, counters)
     log.debug("%s after %d iterations", status.name, trace.n_iter)

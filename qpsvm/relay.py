@@ -123,6 +123,7 @@ def lent(
 ) -> Outcome:
     """Run with memory that is lent for the time of the run."""
     narrow = after is None and solver.narrow(form)
+    solver, memory_limit = solver.within(form, memory_limit)
     with ExitStack() as loans:
         try:
             with limits.clock.abandoning():

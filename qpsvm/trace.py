@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.certificate import Certified, certify
+from qpsvm.certificate import Certified
 from qpsvm.clock import Clock
 from qpsvm.forms import Bounds, Form, Held
 from qpsvm.result import Certificate, History, Progress, Status, passed_test
@@ -74,6 +74,7 @@ class Trace:
     limits: Limits
     best: NDArray[np.float64]  # the point of least running gap, corrected
     started: float
+    certifier: Callable[..., Certified]
     n_iter: int = 0
     certify_time: float = 0.0
     strikes: int = 0
@@ -138,7 +139,7 @@ class Trace:
     ) -> Certified:
         """Certify the current point; `running` is its gap by maintained products, if there is one."""
         before = time.perf_counter()
-        certified = certify(self.problem, x, self.limits.tol, held=held)
+        certified = self.certifier(self.problem, x, self.limits.tol, held=held)
         gap = certified.certificate.gap
         if np.isfinite(running) and np.isfinite(gap):
             self.best_gap += max(gap - running, 0.0)
@@ -202,7 +203,7 @@ class Trace:
         assert self.proved is not None
         if self.lowest is None or self.proved.certificate.passed:
             return Choice(self.proved, "least gap")
-        low = certify(self.problem, self.lowest[1], self.limits.tol)
+        low = self.certifier(self.problem, self.lowest[1], self.limits.tol)
         if low.certificate.upper >= self.proved.certificate.upper:
             return Choice(self.proved, "least value")  # it has the least gap too
         return Choice(low, "least value", self.proved)

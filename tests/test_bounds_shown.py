@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, LeastSquares, Status, solve
+from qpsvm.certificate import certify
 from qpsvm.clock import Clock
 from qpsvm.domains import simplex
 from qpsvm.forms import Bounds
@@ -55,7 +56,7 @@ def test_a_callback_can_have_the_bounds_proved(method):
 
 def trace_of(problem):
     form = problem.as_qp()
-    return form, Trace(form, Limits(1e-10, 100, clock=Clock()), np.zeros(form.m), 0.0)
+    return form, Trace(form, Limits(1e-10, 100, clock=Clock()), np.zeros(form.m), 0.0, certify)
 
 
 def test_a_point_that_only_looked_good_does_not_displace_a_certified_one():

@@ -20,9 +20,9 @@ from qpsvm import (
     SVDDDual,
     solve,
 )
+from qpsvm.loop import Limits
 from qpsvm.relay import PATIENCE, Leg, lent, relay
 from qpsvm.solvers import METHODS
-from qpsvm.trace import Limits
 
 
 def low_rank_kernel(m=120, seed=0):

@@ -15,12 +15,26 @@ from numpy.typing import NDArray
 from qpsvm.domains import Domain
 from qpsvm.forms import QP, Form, Held
 from qpsvm.gram import Gram, SignedGram
+from qpsvm.gram.base import BLOCK_ENTRIES
 
 WORK_BETWEEN_CHECKS = 2e7
 """Entries touched between two checks, where these are cheap: about 10 ms."""
 
 WORK_BETWEEN_POLLS = 1e8
 """Entries touched between two looks at the clock: about 50 ms."""
+
+
+FLOOR_BYTES = 8 * BLOCK_ENTRIES
+"""Bytes of a method's own matrices that come on top of `memory_limit`: 16 MB."""
+
+
+def shared(memory_limit: int, wanted: int) -> tuple[int, int]:
+    """Return the bytes for matrices of which so many are wanted, and those that are left for columns.
+
+    Half of the limit at most is for the matrices, beside the floor.
+    """
+    own = min(wanted, FLOOR_BYTES + memory_limit // 2)
+    return own, memory_limit - max(own - FLOOR_BYTES, 0)
 
 
 class Stop(Enum):
@@ -85,6 +99,13 @@ class Solver(ABC):
     def narrow(self, problem: Any) -> bool:
         """Return whether columns of less precision do for the steps: `refresh` corrects them."""
         return False
+
+    def within(self, problem: Any, memory_limit: int) -> tuple[Self, int]:
+        """Return the solver whose own matrices keep to the memory, and the bytes left for columns.
+
+        The first `FLOOR_BYTES` of these matrices come on top of the limit: with less it would crawl.
+        """
+        return self, memory_limit
 
     @abstractmethod
     def init(self, problem: Any, x0: NDArray[np.float64] | None, rng: np.random.Generator) -> Any:

@@ -35,6 +35,7 @@ class CoreState:
     pair: PairState  # the point, its signed gradient, what can move
     core: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by entry
     block: NDArray[Any] | None = None  # K over the core, in units, in its leading part
+    room: int = 1 << 40  # rows up to which the matrix grows ahead of need
     n_pairs: int = 0  # SMO steps
     coarse: bool = False  # whether the block was found to be so
     looked: float = np.inf  # the violation at which the bounds were last worth a look
@@ -67,8 +68,9 @@ class CoreState:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Size of the core and SMO steps."""
-        return {"core": len(self.core), "pair": self.n_pairs}
+        """Size of the core, SMO steps, bytes of the core's matrix."""
+        n_bytes = 0 if self.block is None else self.block.nbytes
+        return {"core": len(self.core), "pair": self.n_pairs, "bytes": n_bytes}
 
 
 class OnCore(Solver):
@@ -121,7 +123,7 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool = Fa
         n, total = len(state.core), len(state.core) + len(part)
         if state.block is None or total > len(state.block):
             kind = np.uint16 if state.unit < 1.0 else store.store.dtype
-            grown = square(min(problem.m, max(64, 2 * total)), kind)
+            grown = square(min(problem.m, max(64, total, min(2 * total, state.room))), kind)
             if state.block is not None:
                 grown[:n, :n] = state.block[:n, :n]
             state.block = grown
