@@ -5,7 +5,7 @@ from __future__ import annotations
 from qpsvm import domains
 from qpsvm.api import solve
 from qpsvm.choice import methods
-from qpsvm.errors import InputError, MethodMismatchError
+from qpsvm.errors import InputError, Interrupted, MethodMismatchError
 from qpsvm.formulations import (
     HingeDual,
     HingePrimal,
@@ -31,19 +31,21 @@ from qpsvm.gram import (
     Sigmoid,
 )
 from qpsvm.path import solve_path
-from qpsvm.result import Certificate, History, Progress, Result, Status
+from qpsvm.result import Candidate, Certificate, History, Progress, Result, Status
 
 __version__ = "0.1.0"
 
 __all__ = [
     "RBF",
     "Cached",
+    "Candidate",
     "Certificate",
     "CustomKernel",
     "HingeDual",
     "HingePrimal",
     "History",
     "InputError",
+    "Interrupted",
     "L2SVMDual",
     "LPSVMPrimal",
     "LSSVMPrimal",

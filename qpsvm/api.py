@@ -12,10 +12,11 @@ import numpy as np
 
 from qpsvm import original as exact
 from qpsvm.choice import check_problem, find
-from qpsvm.errors import InputError, check_choice, check_number
+from qpsvm.clock import Clock, call_clock
+from qpsvm.errors import InputError, Interrupted, check_choice, check_number
 from qpsvm.formulations import Formulation
 from qpsvm.resources import memory_bytes
-from qpsvm.result import Model, Progress, Result, Status
+from qpsvm.result import Candidate, Model, Progress, Result, Status
 from qpsvm.threads import single
 
 
@@ -34,6 +35,7 @@ def solve(
     merge: bool | None = None,
     original: bool = False,
     polish: bool | str = False,
+    interrupt: str = "return",
     **options: Any,
 ) -> Result[Model]:
     """Solve a declared problem and return a certified answer.
@@ -51,10 +53,13 @@ def solve(
     max_iter : int, optional
         Most iterations; by default a finite number that grows with the problem.
     time_limit : float, optional
-        Seconds for the iterations; the closing certificate comes on top and is never skipped. The
-        first solve by a method on a machine also compiles its steps, which counts.
+        Seconds from the call on: the search for copies, the choice of a method, its set-up and the
+        compilation of its steps count. The iterations end within 50 ms of it, or after the one block
+        of work in hand where that takes longer; a set-up that takes longer is abandoned, and the
+        starting point returned. The closing certificate comes on top and is never skipped.
     callback : callable, optional
-        ``callback(progress)`` at each check; True or StopIteration stops.
+        ``callback(progress)`` at each check; True or StopIteration stops. Its bounds are estimates
+        unless ``progress.estimated`` is False; ``progress.certificate`` proves them.
     verbose : bool or "table"
         True for a progress bar, ``"table"`` for a line at each check.
     seed : int
@@ -74,6 +79,10 @@ def solve(
         On a `LowRank` Gram: solve on, from the low-rank answer, on the kernel behind it, to `tol`
         there; by the method of this name, or, with True, as ``"auto"`` would. Limits and callback
         apply to both solves; certificate, history and model are those of the second.
+    interrupt : {"return", "raise"}
+        What the first Ctrl-C does once the answer so far is certified: it is returned, with status
+        INTERRUPTED, or `Interrupted`, a KeyboardInterrupt with the answer as its ``result``, is
+        raised: it also ends a loop around `solve`. A second Ctrl-C raises KeyboardInterrupt at once.
     **options
         Settings of the method, such as ``start="ball"``.
 
@@ -89,6 +98,13 @@ def solve(
         If an argument or option is malformed.
     MethodMismatchError
         If the method does not fit the problem; the message names those that do.
+    Interrupted
+        On Ctrl-C, with ``interrupt="raise"``.
+
+    Examples
+    --------
+    >>> problem = MEBDual(RBF(X, gamma=0.1))  # doctest: +SKIP
+    >>> solve(problem, tol=1e-6, time_limit=10.0)  # doctest: +SKIP
     """
     check_problem(problem)
     check_number("tol", tol, low=0.0, open_low=True, high=1.0)
@@ -105,41 +121,67 @@ def solve(
     check_choice("original", original, (True, False))
     if not isinstance(polish, str):
         check_choice("polish", polish, (True, False, "the name of a method"))
-    if polish:
-        common: dict[str, Any] = {
-            "max_iter": max_iter, "callback": callback, "verbose": verbose, "seed": seed,
-            "memory_limit": memory_limit, "merge": merge,
-        }  # fmt: skip
-        return _polished(problem, method, polish, x0, tol, time_limit, common, options)
-    true = exact.original(problem) if original else None
+    check_choice("interrupt", interrupt, ("return", "raise"))
+    common: dict[str, Any] = {
+        "max_iter": max_iter, "callback": callback, "verbose": verbose, "seed": seed,
+        "memory_limit": memory_limit, "merge": merge,
+    }  # fmt: skip
+    clock = Clock(time_limit, call_clock())
+    with clock.listening():
+        if polish:
+            result = _polished(problem, method, polish, x0, tol, clock, common, options)
+        else:
+            result = _solved(problem, method, x0, tol, clock, original, **common, options=options)
+    if clock.interrupted and interrupt == "raise":
+        raise Interrupted(result)
+    return result
 
+
+def _solved(
+    problem: Formulation,
+    method: str,
+    x0: Any,
+    tol: float,
+    clock: Clock,
+    original: bool = False,
+    *,
+    max_iter: int | None,
+    callback: Callable[[Progress], Any] | None,
+    verbose: bool | str,
+    seed: int,
+    memory_limit: int | None,
+    merge: bool | None,
+    options: dict[str, Any],
+) -> Result:
+    """Solve once, within the limits of a clock."""
     from qpsvm.display import shown
-    from qpsvm.loop import Limits
     from qpsvm.relay import Leg, lent, relay
+    from qpsvm.trace import Limits
 
     begun = time.perf_counter()
+    true = exact.original(problem) if original else None
     memory = default_memory_limit() if memory_limit is None else memory_limit
-    choice = find(problem, method, options, merge, memory)
+    choice = find(problem, method, options, merge, memory, clock)
     declared, name, reason, solver, merging = choice
     form, start = choice.form, None if x0 is None else problem.start(declared, x0)
-    if merging is not None:  # it counts
+    if merging is not None:
         start, callback = merging.start(start), merging.callback(callback)
         memory = max(1, memory - merging.n_bytes)
-        time_limit = None if time_limit is None else max(0.0, time_limit - merging.seconds)
     budget = solver.default_max_iter(form) if max_iter is None else max_iter
     threads = single() if form.m <= SMALL else nullcontext()
     with threads, shown(verbose, callback, name) as watch:
-        limits = Limits(tol, budget, time_limit, watch)
+        limits = Limits(tol, budget, watch, clock)
         if method == "auto" and max_iter is None:
             leg = Leg(name, solver, reason)
             outcome, (name, solver, reason) = relay(form, leg, start, limits, memory, seed)
         else:
             outcome = lent(form, solver, start, limits, memory, seed)
-    certified, counters = outcome.certified, outcome.counters
+    certified, other, counters = outcome.certified, outcome.other, outcome.counters
     if merging is not None:
         counters = counters | {"merged": merging.n_copies}
         with single():  # to wake a second thread takes longer than a few sums over the points
             certified = merging.certified(certified)
+            other = None if other is None else merging.certified(other)
     x, dual, model = problem.recover(declared, certified)
     if merging is not None:
         model = merging.model(model, problem.support(declared, np.ones(declared.m)))
@@ -168,6 +210,8 @@ def solve(
         original=judged,
         reason=reason,
         direction=problem.ray(certified.x) if outcome.status is Status.INFEASIBLE else None,
+        selection=outcome.selection,
+        least_gap=other and Candidate(problem.recover(declared, other).x, other.certificate),
     )
 
 
@@ -177,24 +221,21 @@ def _polished(
     polish: bool | str,
     x0: Any,
     tol: float,
-    time_limit: float | None,
+    clock: Clock,
     common: dict[str, Any],
     options: dict[str, Any],
 ) -> Result[Model]:
     """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
     true = exact.original(problem)
     by = find(true, polish if isinstance(polish, str) else "auto", {}, argument="polish").name
-    begun = time.perf_counter()
-    rough = min(tol, ROUGH)
-    first = solve(problem, method, x0=x0, tol=rough, time_limit=time_limit, **common, **options)
+    first = _solved(problem, method, x0, min(tol, ROUGH), clock, **common, options=options)
     if first.status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK_STOP):
         common, by = dict(common, max_iter=0, callback=None), "smo"  # certify what there is
-    left = None if time_limit is None else max(0.0, time_limit - first.timings["total"])
     start = exact.at_bounds(problem, first.x)
-    second = solve(true, by, x0=start, tol=tol, time_limit=left, **common)
+    second = _solved(true, by, start, tol, clock, **common, options={})
     ended = common["max_iter"] == 0 and not second.converged
     timings = dict(second.timings, lowrank=first.timings["total"])
-    timings["total"] = time.perf_counter() - begun
+    timings["total"] = time.perf_counter() - clock.begun
     timings["setup"] += timings["total"] - first.timings["total"] - second.timings["total"]
     return replace(
         second,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from qpsvm.clock import Clock, Expired
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, MethodMismatchError
 from qpsvm.forms import HINGE, QP, Form
@@ -80,10 +81,13 @@ def find(
     options: dict[str, Any],
     merge: bool | None = False,
     memory_limit: int = 0,
+    clock: Clock | None = None,
     *,
     argument: str = "method",
 ) -> Choice:
     """Return what solves a problem; messages call the name by the `argument` that it came as.
+
+    Copies are not merged, and no sample is drawn, where a limit of the clock is met on the way.
 
     Raises
     ------
@@ -94,20 +98,21 @@ def find(
     """
     from qpsvm.solvers import METHODS
 
+    clock = clock or Clock()
     found, name, reason = None, method, ""
     declared: Form | None = None
     if isinstance(method, str) and method == "auto":
         declared = problem.as_qp() or problem.as_margin()
         if merge or merge is None:
-            found = merging(declared, memory_limit, asked=bool(merge))
-        name, reason = auto(declared if found is None else found.small)
+            found = _merging(declared, memory_limit, bool(merge), clock)
+        name, reason = auto(declared if found is None else found.small, clock)
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(key) for key in ("auto", *METHODS))
         raise InputError(f"{argument} must be one of {known}; got {method!r}")
     entry = METHODS[name]
     if declared is None:
         declared = problem.as_margin() if entry.form is MarginProblem else problem.as_qp()
-        found = merging(declared, memory_limit, asked=True) if merge else None
+        found = _merging(declared, memory_limit, True, clock) if merge else None
     form = declared if found is None else found.small
     maker = None if form is None else entry.maker(form)
     make = maker or entry.solver
@@ -127,7 +132,16 @@ def find(
     return Choice(declared, name, reason, solver, found)
 
 
-def auto(qp: Form | None) -> tuple[str, str]:
+def _merging(form: Form | None, memory_limit: int, asked: bool, clock: Clock) -> Merging | None:
+    """Return how copies are merged; None where they are not, or where a limit is met."""
+    try:
+        with clock.abandoning():
+            return merging(form, memory_limit, asked=asked)
+    except Expired:
+        return None
+
+
+def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
     """Return the method for a problem and why: the evidence is in docs/decisions.
 
     The first line that holds, and whose method fits, is taken.
@@ -153,7 +167,7 @@ def auto(qp: Form | None) -> tuple[str, str]:
         or (cubed > CHEAP and force < WEAK)
         or (sparse and not factor and force < FIRM)  # by conjugate gradients, without matrices
     )
-    newton = X is None and _mostly_support(qp)
+    newton = X is None and _mostly_support(qp, clock or Clock())
     rules = (
         (firm, "crsvm", "the Gram has a factor with few columns and the penalties are large"),
         (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
@@ -171,7 +185,7 @@ def auto(qp: Form | None) -> tuple[str, str]:
     return next(fitting, ("bpfw", "nothing else is left"))
 
 
-def _mostly_support(qp: QP) -> bool:
+def _mostly_support(qp: QP, clock: Clock) -> bool:
     """Return whether most points are support vectors, as a sample foretells, and the ridge is firm.
 
     With fewer, or a ridge that leaves more to precondition, pairs in blocks of columns are faster.
@@ -186,4 +200,8 @@ def _mostly_support(qp: QP) -> bool:
     from qpsvm.solvers.forecast import share_of_support
 
     firm = float(np.mean(qp.gram.ridge)) >= SOFT * float(np.mean(qp.gram.diag()))
-    return firm and share_of_support(qp) >= MOST
+    try:
+        with clock.abandoning():
+            return firm and share_of_support(qp) >= MOST
+    except Expired:
+        return False

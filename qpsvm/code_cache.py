@@ -2,7 +2,7 @@
 
 numba's own cache looks at the file of each function alone: after an edit or an upgrade elsewhere it runs
 old code. Here the key contains all sources of the package, the versions of what compiles them, and the
-processor. A file holds one function for one signature; it appears under its name only when it is complete.
+processor. A file holds one function for one signature, and appears under its name when it is complete.
 
 Three places are looked up, in this order: the user's folder, code for this very processor inside the
 package, and code for a level of instruction sets (x86-64-v3, say) that a wheel carries. Vector code is

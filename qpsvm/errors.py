@@ -23,6 +23,20 @@ class MethodMismatchError(ValueError):
     """A method that cannot solve the given formulation; the message says what would fit."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a solve that was asked to raise it: the certified answer so far is `result`.
+
+    Attributes
+    ----------
+    result : Result or list of Result
+        What `solve`, or `solve_path`, would have returned.
+    """
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("interrupted from the keyboard; the answer so far is .result")
+        self.result = result
+
+
 def check_points(name: str, X: Any) -> NDArray[np.floating] | sp.csr_matrix:
     """Return `X` as a 2-d float32 or float64 array or CSR matrix; finite, at least one row.
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.bounds import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, Held, PrimalPoint, enclose
+from qpsvm.clock import completing
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
@@ -87,7 +88,9 @@ class QP(Form):
         """Lend a store of columns, and say whether G is positive semidefinite."""
         kernel = self.gram.kernel
         with (kernel.narrow() if narrow else kernel).hold(memory_limit) as store:
-            yield replace(self.judged(), store=store)
+            with completing():  # without an answer no lower bound could be believed
+                judged = self.judged()
+            yield replace(judged, store=store)
 
     def judged(self) -> Self:
         """Return the problem knowing whether G is positive semidefinite, and how nearly it is."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.bounds import EPS, Bounds, Form, enclose
+from qpsvm.clock import Expired, completing
 from qpsvm.domains import BoxHyperplane
 from qpsvm.gram.features import CoefficientFeatures, Features, GramFeatures
 from qpsvm.gram.psd import psd_defect
@@ -105,8 +106,12 @@ class MarginProblem(Form):
     @contextmanager
     def lend(self, memory_limit: int, *, narrow: bool = False) -> Iterator[Self]:
         """Hold a Gram in memory where it fits, and say whether it is positive semidefinite."""
-        held = self.features.held(memory_limit)
-        defect = psd_defect(held.gram) if isinstance(held, GramFeatures) else 0.0
+        try:
+            held = self.features.held(memory_limit)
+        except Expired:  # what is left to do needs no matrix
+            held = self.features
+        with completing():
+            defect = psd_defect(held.gram) if isinstance(held, GramFeatures) else 0.0
         known = replace(self, features=held, convex=defect < np.inf)
         yield replace(known, defect=defect) if known.convex else known
 

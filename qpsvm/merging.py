@@ -14,7 +14,6 @@ all but one of the points are redundant, and the first keeps the weight.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
@@ -73,8 +72,6 @@ class Merging:
         How many equal points come before a point; -1 where their bounds differ. None without bounds.
     n_bytes : int
         Memory of the distinct points.
-    seconds : float
-        The time it took to find and to take them.
     """
 
     whole: QP
@@ -84,7 +81,6 @@ class Merging:
     total: Vector
     rank: Indices | None
     n_bytes: int
-    seconds: float
 
     @property
     def n_copies(self) -> int:
@@ -148,7 +144,6 @@ def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | N
     Where it was not `asked` for, the points must be many, their copies worth it, and the problem no quick
     one: see `_quick`. The distinct points may take as much of the memory as shorter columns leave.
     """
-    begun = time.perf_counter()
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
         return None
     kernel = form.gram.kernel
@@ -175,7 +170,7 @@ def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | N
     rank = None if isinstance(domain, SimplexProduct) else _rank(copies, part)
     gram = replace(form.gram, kernel=reduced, sign=form.gram.sign[first], ridge=ridge)
     small = replace(form, gram=gram, linear=form.linear[first], domain=domain)
-    return Merging(form, small, copies, part, total, rank, n_bytes, time.perf_counter() - begun)
+    return Merging(form, small, copies, part, total, rank, n_bytes)
 
 
 def _quick(qp: QP) -> bool:

@@ -9,10 +9,25 @@ from typing import Any
 
 from qpsvm.api import default_memory_limit, solve
 from qpsvm.choice import check_problem
-from qpsvm.errors import InputError, check_number
+from qpsvm.clock import Clock, call_clock
+from qpsvm.errors import InputError, Interrupted, check_choice, check_number
 from qpsvm.formulations import Formulation
 from qpsvm.gram import Cached, Gram
 from qpsvm.result import Model, Result
+
+
+class Path(list[Result[Model]]):
+    """The results of a path, and the values of the parameter that they belong to.
+
+    Attributes
+    ----------
+    values : list
+        A value for each result, in the same order.
+    """
+
+    def __init__(self, results: Iterable[Result[Model]] = (), values: Iterable[Any] = ()) -> None:
+        super().__init__(results)
+        self.values = list(values)
 
 
 def solve_path(
@@ -22,8 +37,11 @@ def solve_path(
     method: str = "auto",
     *,
     memory_limit: int | None = None,
+    time_limit: float | None = None,
+    time_limit_each: float | None = None,
+    interrupt: str = "return",
     **options: Any,
-) -> list[Result[Model]]:
+) -> Path[Model]:
     """Solve a problem for each value of one of its parameters.
 
     Each solve starts from the answer to the one before, and a parameter of the problem leaves the
@@ -44,25 +62,38 @@ def solve_path(
         As in `solve`.
     memory_limit : int, optional
         Bytes for the columns that are kept; by default as in `solve`.
+    time_limit : float, optional
+        Seconds for the whole path, from the call on: the solve in hand ends, and the path with it.
+    time_limit_each : float, optional
+        Seconds for one value; the others are solved all the same.
+    interrupt : {"return", "raise"}
+        What the first Ctrl-C does: it ends the solve in hand and the path; what is done is returned, or
+        raised as the ``result`` of `Interrupted`.
     **options
         What else `solve` takes, such as ``tol=1e-4``, the same for every value.
 
     Returns
     -------
-    list of Result
-        One for each value, in the order of `values`. A solve that meets a limit does not stop the
-        others.
+    Path
+        A list of results, one for each value in the order of `values`, and at least one. Where the path
+        ended early it is shorter: its ``values`` are those solved.
 
     Raises
     ------
     InputError
         If neither the problem nor its kernel has the parameter, or a value is malformed.
+    Interrupted
+        On Ctrl-C, with ``interrupt="raise"``.
 
     Examples
     --------
     >>> path = solve_path(HingeDual(RBF(X, gamma=0.1), y), "C", [0.1, 1, 10])  # doctest: +SKIP
     """
     check_problem(problem)
+    if time_limit is not None:
+        check_number("time_limit", time_limit, low=0.0)
+    check_choice("interrupt", interrupt, ("return", "raise"))
+    clock = Clock(time_limit, call_clock())
     if "x0" in options:
         raise InputError("x0 is not taken by solve_path: each solve starts from the last answer")
     if memory_limit is not None:
@@ -75,11 +106,19 @@ def solve_path(
         order = sorted(order, key=lambda i: float(values[i]))  # type: ignore[assignment]
     results: dict[int, Result] = {}
     before: tuple[Formulation, Result] | None = None
-    for i in order:
-        x0 = None if before is None else problems[i].carried(*before)
-        results[i] = solve(problems[i], method, x0=x0, memory_limit=limit, **options)
-        before = problems[i], results[i]
-    return [results[i] for i in range(len(values))]
+    with clock.listening(), clock.ruling():
+        for i in order:
+            if before is not None and clock.expired:
+                break
+            x0 = None if before is None else problems[i].carried(*before)
+            each = {"memory_limit": limit, "time_limit": time_limit_each, **options}
+            results[i] = solve(problems[i], method, x0=x0, **each)
+            before = problems[i], results[i]
+    done = sorted(results)
+    path = Path([results[i] for i in done], [values[i] for i in done])
+    if clock.interrupted and interrupt == "raise":
+        raise Interrupted(path)
+    return path
 
 
 def _problems(problem: Formulation, name: str, values: list[Any], limit: int) -> list[Formulation]:

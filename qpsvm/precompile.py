@@ -89,14 +89,15 @@ def _one_of_each() -> Iterator[Formulation]:
         yield qpsvm.LSSVMPrimal(data, y)
         yield qpsvm.L2SVMDual(gram, y)
         yield qpsvm.MEBDual(gram)
-    for gram in (qpsvm.RBF(X, 0.1), qpsvm.RBF(X, 0.1).block(np.arange(len(y)))):
-        yield qpsvm.HingeDual(gram, y)
-        yield qpsvm.HingeDual(gram, y, bias=False)
-        yield qpsvm.L2SVMDual(gram, y)
-        yield qpsvm.MEBDual(gram)
-        yield qpsvm.SVDDDual(gram, 0.1)
-        yield qpsvm.OneClassDual(gram)
-        yield qpsvm.PolytopeDistanceDual(gram, y, chi=1.0)
+    rbf = qpsvm.RBF(X, 0.1)
+    for K in (rbf, rbf.block(np.arange(len(y)))):
+        yield qpsvm.HingeDual(K, y)
+        yield qpsvm.HingeDual(K, y, bias=False)
+        yield qpsvm.L2SVMDual(K, y)
+        yield qpsvm.MEBDual(K)
+        yield qpsvm.SVDDDual(K, 0.1)
+        yield qpsvm.OneClassDual(K)
+        yield qpsvm.PolytopeDistanceDual(K, y, chi=1.0)
     yield qpsvm.HingeDual(qpsvm.LowRank(qpsvm.RBF(X, 0.1)), y)
     yield qpsvm.PolytopeDistanceDual(qpsvm.Linear(X), y)
     A, b = X[:20].T, X[0]
@@ -162,9 +163,9 @@ def compile_group(name: str) -> None:
     """Solve the problems of a group, and predict by each model that can."""
     for problem, method, options in GROUPS[name]():
         model = qpsvm.solve(problem, method, **options).model
-        gram = getattr(problem, "K", None)
-        if hasattr(model, "decision_function") and hasattr(gram, "X"):
-            model.decision_function(gram.X)
+        points = getattr(getattr(problem, "K", None), "X", None)
+        if points is not None and hasattr(model, "decision_function"):
+            model.decision_function(points)
 
 
 def compile_groups(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
@@ -10,11 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import Expired
 from qpsvm.forms import QP, Form
 from qpsvm.gram import SignedGram
-from qpsvm.loop import Limits, Outcome, run
+from qpsvm.loop import Outcome, run
 from qpsvm.result import Status
 from qpsvm.solvers import METHODS, Solver
+from qpsvm.trace import Limits
 
 SECOND = {
     "smo": ("mnp", "crsvm"),
@@ -120,5 +123,11 @@ def lent(
 ) -> Outcome:
     """Run with memory that is lent for the time of the run."""
     narrow = after is None and solver.narrow(form)
-    with form.lend(memory_limit, narrow=narrow) as problem:
+    solver, memory_limit = solver.within(form, memory_limit)
+    with ExitStack() as loans:
+        try:
+            with limits.clock.abandoning():
+                problem = loans.enter_context(form.lend(memory_limit, narrow=narrow))
+        except Expired:  # a loan is needed for the certificate alone
+            problem = loans.enter_context(form.lend(memory_limit, narrow=narrow))
         return run(problem, solver, x0, limits, seed, after)

@@ -10,6 +10,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.errors import InputError
+
 Model = TypeVar("Model", covariant=True)
 """What a formulation's answer means."""
 
@@ -117,9 +119,12 @@ class Progress:
     time : float
         Seconds since the iterations began.
     upper, lower, gap : float
-        Running bounds, from maintained products; the certificate recomputes them.
+        Bounds where `estimated` is False. Otherwise estimates of them from maintained products, which
+        carry the rounding of held columns: the bounds of `certificate` may be wider.
     tol : float
         The relative gap asked for.
+    estimated : bool
+        Whether upper, lower and gap are estimates, not proved.
     """
 
     iteration: int
@@ -129,11 +134,29 @@ class Progress:
     gap: float
     tol: float
     _read: Callable[[], NDArray[np.float64]] = field(repr=False, compare=False)
+    estimated: bool = True
+    _prove: Callable[[], Certificate] | None = field(default=None, repr=False, compare=False)
 
     @property
     def relative_gap(self) -> float:
-        """Running gap divided by max(|upper|, |lower|)."""
+        """Gap divided by max(|upper|, |lower|): an estimate where they are."""
         return relative(self.gap, self.upper, self.lower)
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of the current point, computed where it is asked for, once.
+
+        It costs a pass over the kernel columns of the support, and the method goes on from its fresh
+        products. To be read inside the callback.
+
+        Examples
+        --------
+        >>> def enough(progress):  # a callback that stops at a proved gap
+        ...     return progress.relative_gap < 1e-5 and progress.certificate.relative_gap < 1e-5
+        """
+        if self._prove is None:
+            raise InputError("certificate can be read inside a callback of solve only")
+        return self._prove()
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -143,9 +166,19 @@ class Progress:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class History:
-    """The bounds at each check: arrays of equal length, in the order of the checks.
+    """What was known at each check: arrays of equal length, in the order of the checks.
 
     Two histories are equal where they are one object, as with arrays there is no one answer.
+
+    Attributes
+    ----------
+    iteration : ndarray of int
+    time : ndarray
+        Seconds since the iterations began.
+    upper, lower, gap : ndarray
+        Bounds where a certificate was computed, else estimates of them: see `Progress`.
+    estimated : ndarray of bool
+        Whether upper, lower and gap are estimates, not proved.
     """
 
     iteration: NDArray[np.int64]
@@ -153,6 +186,7 @@ class History:
     upper: NDArray[np.float64]
     lower: NDArray[np.float64]
     gap: NDArray[np.float64]
+    estimated: NDArray[np.bool_]
 
     def __len__(self) -> int:
         """Return the number of checks."""
@@ -167,6 +201,14 @@ class History:
         """Gap divided by max(|upper|, |lower|) at each check."""
         rows = zip(self.gap, self.upper, self.lower, strict=True)
         return np.array([relative(*row) for row in rows])
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Another point worth knowing: the declared variable, and its certificate."""
+
+    x: NDArray[np.float64]
+    certificate: Certificate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,6 +254,11 @@ class Result(Generic[Model]):
         1, for which sum a_i y_i phi(x_i) is zero at the precision of the data: a point that lies in
         the hulls of both classes. Along a the dual value has no bound. Without a bias all weights sum
         to 1, and no hyperplane through the origin separates the classes.
+    selection : str
+        Which of the points seen x is: that of ``"least gap"``, or that of ``"least value"`` where a
+        method whose theorem bounds the value alone met a limit.
+    least_gap : Candidate or None
+        Beside a point of least value, the one of least gap, where that is another one.
     """
 
     x: NDArray[np.float64]
@@ -228,6 +275,8 @@ class Result(Generic[Model]):
     original: Certificate | None = None
     reason: str = ""
     direction: NDArray[np.float64] | None = None
+    selection: str = "least gap"
+    least_gap: Candidate | None = None
 
     @property
     def converged(self) -> bool:
@@ -252,6 +301,12 @@ class Result(Generic[Model]):
             said = f"optimal: value and gap are zero at the data's scale (below {c.floor:.2g})"
         true = self.original
         judged = "" if true is None else f" On the kernel itself: gap {true.relative_gap:.2g}."
+        if self.selection != "least gap":
+            other = self.least_gap or self
+            judged += (
+                f" The point is that of {self.selection}; the least gap seen is "
+                f"{other.certificate.gap:.3g}."
+            )
         picked = f" (auto: {self.reason})" if self.reason else ""
         return (
             f"{self.method}{picked}: {said}.\n"

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import Expired, active, poll
 from qpsvm.errors import check_number
 from qpsvm.resources import processors
 
@@ -59,17 +60,28 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
         Must spend its time in BLAS or in compiled code free of the interpreter lock.
     pieces : list
         The order in which they are begun; it does not depend on the number of threads.
+
+    Raises
+    ------
+    Expired
+        If a limit is met between two pieces and the work may be abandoned: see `qpsvm.clock`.
     """
     with single() as n:
         if n == 1 or len(pieces) <= 1:
             for piece in pieces:
+                poll()
                 task(piece)
             return
-        queue, failures = iter(pieces), []
+        queue, clock = iter(pieces), active()
+        failures: list[BaseException] = []
 
         def work() -> None:
             try:
                 for piece in queue:
+                    if failures:
+                        return
+                    if clock is not None and clock.expired:
+                        raise Expired
                     task(piece)
             except BaseException as failure:  # raised again by the caller
                 failures.append(failure)

@@ -11,7 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
-    {"errors", "resources", "result"},
+    {"errors", "clock"},
+    {"resources", "result"},
     {"threads", "code_cache"},
     {"compiled"},
     {"gram", "domains"},
@@ -21,6 +22,7 @@ LAYERS = (
     {"margin"},
     {"certificate", "models"},
     {"formulations", "solvers", "merging"},
+    {"trace"},
     {"loop", "display", "original", "choice"},
     {"relay"},
     {"api"},

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from problems.clouds import two_clouds
-from qpsvm import RBF, HingeDual, InputError, L2SVMDual, solve
+from qpsvm import RBF, HingeDual, InputError, L2SVMDual, Status, solve
 from qpsvm.gram.base import BLOCK_ENTRIES
 from qpsvm.gram.units import unit_of
 from qpsvm.models import Expansion
+from qpsvm.solvers.base import FLOOR_BYTES
 
 X, Y = two_clouds(2500, 5, seed=51)
 X = X.astype(np.float32)
@@ -34,6 +35,40 @@ def test_the_peak_is_the_limit_and_a_block(method, columns):
     assert result.counters["columns"] > columns
     assert 0.9 * limit <= result.counters["bytes"] <= limit
     assert peak <= limit + 3 * 8 * BLOCK_ENTRIES + 100 * 8 * len(X)
+
+
+MATRICES = {
+    "decomposition": lambda K, y: HingeDual(K, y, C=10.0),
+    "mnp": lambda K, y: L2SVMDual(K, y),
+    "face-newton": lambda K, y: L2SVMDual(K, y),
+}
+
+
+@pytest.mark.parametrize("method", MATRICES)
+@pytest.mark.parametrize("limit", [1_000_000, 100_000_000])
+def test_matrices_of_a_methods_own_count(method, limit):
+    """Beneath the limit there is a floor: 16 MB of matrices, a block of kernel values, vectors of m."""
+    m = 5000
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((m, 10))
+    labels = np.where(points[:, 0] + 0.5 * rng.standard_normal(m) > 0, 1.0, -1.0)
+    options = {"memory_limit": limit, "tol": 1e-4, "max_iter": 6}
+    solve(MATRICES[method](RBF(points[:2500], 0.1), labels[:2500]), method, **options)  # compile
+    problem = MATRICES[method](RBF(points, 0.1), labels)
+    tracemalloc.start()
+    result = solve(problem, method, **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0 < result.counters["bytes"] <= limit + FLOOR_BYTES
+    assert peak <= limit + FLOOR_BYTES + 8 * BLOCK_ENTRIES + 200 * 8 * m
+
+
+def test_a_face_for_which_there_is_no_memory_ends_the_method_and_says_so(caplog):
+    problem = L2SVMDual(RBF(X, 1.0), Y, C=1.0)
+    with caplog.at_level(logging.WARNING, "qpsvm"):
+        result = solve(problem, "mnp", memory_limit=1_000_000, tol=1e-9)
+    assert result.status is Status.STALLED and "memory_limit" in caplog.text
+    assert solve(problem, "mnp", tol=1e-9).converged
 
 
 def test_the_columns_are_announced_before_they_are_taken():

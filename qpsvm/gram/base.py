@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import poll
 from qpsvm.gram.bounds import RelativeError
-from qpsvm.gram.columns import ColumnStore
+from qpsvm.gram.columns import FEWEST_COLUMNS, ColumnStore
 
 BLOCK_ENTRIES = 1 << 21
 """Kernel entries evaluated at a time by fresh products: 16 MB in float64, which the allocator keeps;
@@ -67,10 +68,12 @@ class Gram(ABC):
 
         It has this Gram's `dtype`, or 16 bits for multiples of `unit`; `rows` are all by default.
         """
-        block = self.block(columns, rows)
-        if out.dtype == np.uint16:
-            block = np.rint(block / block.dtype.type(self.unit))
-        out[slots, : self.m if rows is None else len(rows)] = block
+        n_rows = self.m if rows is None else len(rows)
+        for at in slices(len(columns), max(FEWEST_COLUMNS, BLOCK_ENTRIES // n_rows)):
+            block = self.block(columns[at], rows)
+            if out.dtype == np.uint16:
+                block = np.rint(block / block.dtype.type(self.unit))
+            out[slots[at], :n_rows] = block
 
     @property
     def patience(self) -> int:
@@ -202,6 +205,7 @@ def _blocks(indices: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]
 
 
 def slices(length: int, size: int) -> Iterator[slice]:
-    """Yield the pieces of a range, of `size` each but for the last."""
+    """Yield the pieces of a range, of `size` each but for the last; a limit may end it in between."""
     for start in range(0, length, size):
+        poll()
         yield slice(start, min(start + size, length))

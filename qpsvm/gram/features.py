@@ -289,9 +289,9 @@ class CoefficientFeatures(Features):
             largest_entries[at] = np.max(np.abs(part), axis=1)
         return norms, largest_entries
 
-    def curvature(self, weight: Vector, centered: bool) -> float:
+    def _curvature(self, weight: Vector, centered: bool) -> float:
         """Return the largest eigenvalue of KWK, less the mean's part."""
-        return _curvature(self, weight, centered)
+        return _curvature_by_lanczos(self, weight, centered)
 
     def held(self, memory_limit: int) -> CoefficientFeatures:
         """Return the same with K in float64 if it fits."""
@@ -303,7 +303,10 @@ def _whole(gram: Gram, memory_limit: int) -> NDArray[np.float64] | None:
     """Return K in float64 if it fits, or None."""
     if 8 * gram.m**2 > memory_limit:
         return None
-    return gram.block(np.arange(gram.m), None, np.float64).astype(np.float64, copy=False)
+    every, K = np.arange(gram.m), np.empty((gram.m, gram.m))
+    for at in slices(gram.m, max(1, BLOCK_ENTRIES // gram.m)):
+        K[at] = gram.block(every[at], None, np.float64)
+    return K
 
 
 def features_of(gram: Gram) -> Features:

@@ -15,12 +15,26 @@ from numpy.typing import NDArray
 from qpsvm.domains import Domain
 from qpsvm.forms import QP, Form, Held
 from qpsvm.gram import Gram, SignedGram
+from qpsvm.gram.base import BLOCK_ENTRIES
 
 WORK_BETWEEN_CHECKS = 2e7
 """Entries touched between two checks, where these are cheap: about 10 ms."""
 
 WORK_BETWEEN_POLLS = 1e8
 """Entries touched between two looks at the clock: about 50 ms."""
+
+
+FLOOR_BYTES = 8 * BLOCK_ENTRIES
+"""Bytes of a method's own matrices that come on top of `memory_limit`: 16 MB."""
+
+
+def shared(memory_limit: int, wanted: int) -> tuple[int, int]:
+    """Return the bytes for matrices of which so many are wanted, and those that are left for columns.
+
+    Half of the limit at most is for the matrices, beside the floor.
+    """
+    own = min(wanted, FLOOR_BYTES + memory_limit // 2)
+    return own, memory_limit - max(own - FLOOR_BYTES, 0)
 
 
 class Stop(Enum):
@@ -63,8 +77,20 @@ class Solver(ABC):
     least_period: ClassVar[int] = 1
     """Fewest iterations from one check to the next; likewise."""
 
+    gap_theorem: ClassVar[bool] = True
+    """Whether the gap is what its theorem bounds; else it is the value alone, and at a limit the point
+    of least value is returned."""
+
+    gives_up: ClassVar[bool] = False
+    """Whether `advance` may raise Expired at a limit: x and its product then still belong together."""
+
     confirms: bool = True
     """Whether all points are looked at before it ends; else `state.bounds` are a sample's."""
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether step lengths follow a schedule: then a time without progress is no sign of a stall."""
+        return False
 
     def aim(self, tol: float) -> Self:
         """Return the solver for this relative gap, where its settings depend on it."""
@@ -73,6 +99,13 @@ class Solver(ABC):
     def narrow(self, problem: Any) -> bool:
         """Return whether columns of less precision do for the steps: `refresh` corrects them."""
         return False
+
+    def within(self, problem: Any, memory_limit: int) -> tuple[Self, int]:
+        """Return the solver whose own matrices keep to the memory, and the bytes left for columns.
+
+        The first `FLOOR_BYTES` of these matrices come on top of the limit: with less it would crawl.
+        """
+        return self, memory_limit
 
     @abstractmethod
     def init(self, problem: Any, x0: NDArray[np.float64] | None, rng: np.random.Generator) -> Any:
@@ -108,6 +141,10 @@ class Solver(ABC):
         0 where only the solver knows when there is something new to look at: see `Stop.NEWS`.
         """
         return int(np.clip(WORK_BETWEEN_CHECKS / problem.m, self.least_period, 5000))
+
+    def work(self, problem: Any) -> int:
+        """Return the entries that an iteration touches, about: so often the clock is read."""
+        return int(problem.work)
 
     def next_check(self, n_iter: int, period: int) -> int:
         """Return the number of the next check: doubled up to the period, then its multiples."""

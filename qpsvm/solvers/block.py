@@ -12,11 +12,13 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from qpsvm.clock import poll
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.pairs import pairs
 
 MEMBERS, FACE = 0, 1  # entries of Block.sizes
 EPS = 2.220446049250313e-16
+WORK_BETWEEN_LOOKS = 20_000_000  # entries touched by pairs between two looks at the clock
 DEPENDENT = 4.0 * EPS  # a pivot below this, times the size of the face, is roundoff of zero
 
 
@@ -111,7 +113,15 @@ def approach(block: Block, share: float, n_steps: int) -> int:
     shrink = np.where(x > 0, grow, np.inf)
     spread = share * float(np.max((f - shrink).max(axis=1) - (f + grow).min(axis=1)))
     missing = np.empty(2, np.int64)
-    done, _ = pairs(columns, ones, np.full(n, np.inf), x, f, grow, shrink, n_steps, spread, missing)
+    sides, limits = (ones, np.full(n, np.inf), x, f, grow, shrink), (spread, missing)
+    done, size = 0, max(1, WORK_BETWEEN_LOOKS // n)
+    while done < n_steps:
+        asked = min(size, n_steps - done)
+        more, _ = pairs(columns, *sides, asked, *limits)
+        done += int(more)
+        if more < asked:
+            break
+        poll()
     x /= np.bincount(group, weights=x)[group]
     factor_face(block, np.flatnonzero(x))
-    return int(done)
+    return done

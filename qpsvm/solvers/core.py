@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import Expired
 from qpsvm.forms import QP, Held
 from qpsvm.gram.base import slices
-from qpsvm.solvers.base import Solver
+from qpsvm.solvers.base import Reply, Solver
 from qpsvm.solvers.drift import Drift
 from qpsvm.solvers.inner import Core, solve_inner
 from qpsvm.solvers.passes import accumulate, extend, square
@@ -33,6 +35,7 @@ class CoreState:
     pair: PairState  # the point, its signed gradient, what can move
     core: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by entry
     block: NDArray[Any] | None = None  # K over the core, in units, in its leading part
+    room: int = 1 << 40  # rows up to which the matrix grows ahead of need
     n_pairs: int = 0  # SMO steps
     coarse: bool = False  # whether the block was found to be so
     looked: float = np.inf  # the violation at which the bounds were last worth a look
@@ -65,12 +68,29 @@ class CoreState:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Size of the core and SMO steps."""
-        return {"core": len(self.core), "pair": self.n_pairs}
+        """Size of the core, SMO steps, bytes of the core's matrix."""
+        n_bytes = 0 if self.block is None else self.block.nbytes
+        return {"core": len(self.core), "pair": self.n_pairs, "bytes": n_bytes}
 
 
 class OnCore(Solver):
-    """A method that works on a core."""
+    """A method that works on a core; an iteration solves over the core, and may be given up."""
+
+    gives_up: ClassVar[bool] = True
+
+    @abstractmethod
+    def iterate(self, problem: QP, state: CoreState) -> Reply:
+        """Let coordinates enter and solve over the core."""
+
+    def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
+        """Make one iteration; at a limit go back to the point at which it began."""
+        pair = state.pair
+        x, s = pair.x.copy(), pair.s.copy()
+        try:
+            return self.iterate(problem, state)
+        except Expired:
+            pair.x[:], pair.s[:] = x, s
+            raise
 
     def refresh(self, problem: QP, state: CoreState, product: NDArray[np.float64]) -> None:
         """Take over a fresh G x."""
@@ -103,7 +123,7 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool | No
         n, total = len(state.core), len(state.core) + len(part)
         if state.block is None or total > len(state.block):
             kind = np.uint16 if state.unit < 1.0 else store.store.dtype
-            grown = square(min(problem.m, max(64, 2 * total)), kind)
+            grown = square(min(problem.m, max(64, total, min(2 * total, state.room))), kind)
             if state.block is not None:
                 grown[:n, :n] = state.block[:n, :n]
             state.block = grown

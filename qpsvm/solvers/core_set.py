@@ -80,9 +80,13 @@ class CoreSet(OnSamples, OnCore):
         return state
 
     def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
-        """Let the worst violator of each group enter and solve over the core; one iteration a call."""
+        """Make one iteration, over all points or over samples."""
         if isinstance(state, SampledCore):
             return state.advance(self.inner_tol)
+        return super().advance(problem, state, n_steps)
+
+    def iterate(self, problem: QP, state: CoreState) -> Reply:
+        """Let the worst violator of each group enter and solve over the core."""
         pair = state.pair
         barred = pair.s + pair.grow
         low, high = np.min(barred, axis=1), np.max(pair.s - pair.shrink, axis=1)

@@ -28,7 +28,7 @@ from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.forms import EPS, QP
 from qpsvm.gram.columns import ColumnStore
-from qpsvm.solvers.base import Reply, Stop
+from qpsvm.solvers.base import Reply, Stop, shared
 from qpsvm.solvers.core import CoreState, OnCore, enter, extremes, solve_core
 from qpsvm.solvers.passes import compact
 from qpsvm.solvers.smo import PairState
@@ -80,6 +80,8 @@ class Decomposition(OnCore):
         over all points at which the iteration began.
     target : float, optional
         Relative gap that is asked for; the tolerance of the solve by default.
+    room : int, optional
+        Rows for which the matrix of the core has room; `solve` sets it by its `memory_limit`.
     """
 
     entering: int = 1000
@@ -87,6 +89,7 @@ class Decomposition(OnCore):
     largest: int = 4096
     inner_tol: float = 0.3
     target: float | None = None
+    room: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
     first_check: ClassVar[int] = PERIOD
@@ -103,6 +106,22 @@ class Decomposition(OnCore):
     def aim(self, tol: float) -> Self:
         """Return the solver that solves the last cores for this gap."""
         return self if self.target is not None else replace(self, target=tol)
+
+    def within(self, problem: QP, memory_limit: int) -> tuple[Self, int]:
+        """Return the solver whose core's matrix keeps to half of the memory.
+
+        A quarter more than `largest` and those that enter are in the core at once, and where its matrix
+        grows, the old one is there too.
+        """
+        each = 1.25 * (4 if self.narrow(problem) else problem.gram.kernel.dtype.itemsize)
+        most = min(problem.m, 2 * (self.largest + self.largest // 4 + self.entering))
+        own, left = shared(memory_limit, int(each * most**2))
+        rows = isqrt(int(own / each))
+        if rows >= most - 1:
+            return self, left
+        largest = max(2, 2 * rows // 3)
+        entering = max(2, min(self.entering, largest // 4))
+        return replace(self, largest=min(self.largest, largest), entering=entering, room=rows), left
 
     def narrow(self, problem: QP) -> bool:
         """Return whether the columns are many: float32 halves their time and memory."""
@@ -121,15 +140,15 @@ class Decomposition(OnCore):
     ) -> CoreState:
         """Return the state with the support of the starting point as its core."""
         x = for_pairs(problem, x0)
-        state = CoreState(PairState.at(problem, x))
+        state = CoreState(PairState.at(problem, x), room=self.room or problem.m)
         state.extremes = extremes(state.pair.s, state.pair.grow, state.pair.shrink)
         state.looked = _apart(*state.extremes)
         support = np.flatnonzero(x != 0)
         enter(problem, state, support[: self.largest])
         return state
 
-    def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
-        """Let violators enter the core and solve over the core; one iteration a call."""
+    def iterate(self, problem: QP, state: CoreState) -> Reply:
+        """Let violators enter the core and solve over the core."""
         pair, store = state.pair, problem.store
         low, high = state.extremes or extremes(pair.s, pair.grow, pair.shrink)
         violation = _apart(low, high)

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.forms import QP
+from qpsvm.gram.columns import FEWEST_COLUMNS
 from qpsvm.gram.strips import Strips
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.forecast import Forecast, least_ahead
@@ -55,6 +56,9 @@ SHARE, MENDED = 1e-5, 1e-3
 
 DOUBT = 4.5
 """How much more of a margin is needed where the ridge is nothing beside what the factor leaves out."""
+
+NO_LIMIT = 1 << 60
+"""Bytes, where no limit was set."""
 
 RANK, WEAK = 512, 0.3
 """Columns of the factor, and the mean ridge over the diagonal below which they are twice as many."""
@@ -89,7 +93,7 @@ class FaceState:
             new = np.flatnonzero(wanted)
             self.strips.add(new[np.argsort(self.g[new])])  # the likely ones side by side
             self.counters["columns"] = len(self.rows)
-            self.counters["bytes"] = self.strips.n_bytes + self.forecast.F.nbytes
+            self.counters["bytes"] = self.strips.n_bytes + self.forecast.n_bytes
 
     def take(self, u: Vector, g: Vector) -> None:
         """Let x be the weights u >= 0 of the rows, scaled, and the margins g its product."""
@@ -113,14 +117,18 @@ class FaceNewton(Solver):
         this, the more the factor leaves out beside the ridge.
     goal : float
         Relative gap near which points of the simplex are made; `solve` sets it to its `tol`.
+    room : int, optional
+        Bytes for the factor and for K over the rows; `solve` sets it by its `memory_limit`.
     """
 
     rank: int | None = None
     margin: float = 0.1
     goal: float = 1e-3
+    room: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
     sure: ClassVar[float] = 0.9  # products over the rows do not drift
+    gives_up: ClassVar[bool] = True  # x and its product are set together, at the end of a step
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -132,6 +140,11 @@ class FaceNewton(Solver):
     def aim(self, tol: float) -> Self:
         """Return the solver for this relative gap."""
         return replace(self, goal=tol)
+
+    def within(self, problem: QP, memory_limit: int) -> tuple[Self, int]:
+        """Return the solver that takes what the fewest columns leave: it reads none."""
+        columns = min(memory_limit, 8 * FEWEST_COLUMNS * problem.m)
+        return replace(self, room=max(memory_limit - columns, 1)), columns
 
     def fits(self, problem: QP) -> bool:
         """Return whether it is one simplex with a ridge to divide by, and x may be scaled."""
@@ -160,13 +173,12 @@ class FaceNewton(Solver):
         """Return the state that is foretold, or that of the starting point."""
         gram, m = problem.gram, problem.m
         kernel = gram.kernel.narrow() if m >= NARROW else gram.kernel
-        assert problem.store is not None
-        memory = problem.store.n_slots * m * gram.kernel.dtype.itemsize
+        memory = self.room or NO_LIMIT
         firm = float(np.mean(gram.ridge)) >= WEAK * float(np.mean(gram.diag()))
         most = self.rank or (RANK if firm else 2 * RANK)
         rank = max(1, min(most, m, memory // (16 * m)))  # two arrays in float32
         forecast = Forecast(gram, kernel, rank, rng)
-        strips = Strips(kernel, memory - forecast.F.nbytes)
+        strips = Strips(kernel, max(memory - forecast.n_bytes, 0))
         x, product, u, g = np.zeros((4, m))
         state = FaceState(x, product, u, g, forecast, strips, x0 is None)
         if x0 is None:

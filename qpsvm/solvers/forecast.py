@@ -55,24 +55,30 @@ class Forecast:
 
     def __init__(self, gram: SignedGram, kernel: Gram, rank: int, rng: np.random.Generator) -> None:
         V = _cholesky(kernel, min(rank, gram.m), rng)
-        m, r = gram.m, len(V) + (gram.shift > 0)
+        m, r, drawn = gram.m, len(V) + (gram.shift > 0), len(V)
         self.F = np.empty((m, r), np.float32)
         own = np.empty(m)
         factor = (np.sqrt(gram.scale) * gram.sign).astype(np.float32)
 
         def piece(at: slice) -> None:
             some = self.F[at]
-            some[:, : len(V)] = V[:, at].T
-            some[:, len(V) :] = np.sqrt(gram.shift)
+            some[:, :drawn] = V[:, at].T
+            some[:, drawn:] = np.sqrt(gram.shift)
             some *= factor[at, None]
             own[at] = np.einsum("ij,ij->i", some, some)
 
         spread(piece, _slices(m))
+        V = np.empty((0, 0), np.float32)  # its memory is for what follows
         self.rest = np.maximum(gram.diag() - own, 0.0)
         self.B = gram.ridge + self.rest
         self._inner = np.zeros((r, r))  # F_S' B_S^-1 F_S
         self._inside = np.zeros(m, bool)  # S
         self._room = np.empty_like(self.F)  # its rows over S come first; fresh memory costs time
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of F, of its rows over a face, and of the matrix in its columns with its factor."""
+        return 2 * self.F.nbytes + 2 * self._inner.nbytes
 
     def restrict(self, face: Indices) -> None:
         """Set the face S over which `solve` solves."""

@@ -21,17 +21,20 @@ Source: Wolfe, "Finding the nearest point in a polytope", Mathematical Programmi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+import logging
+from dataclasses import dataclass, field, replace
+from math import isqrt
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.clock import Expired, poll
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.forms import EPS, QP
-from qpsvm.solvers.active_set import CUT, NONCONVEX, OPTIMAL, UNFINISHED, descend
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.active_set import CUT, MAJOR, NONCONVEX, OPTIMAL, UNFINISHED, descend
+from qpsvm.solvers.base import Reply, Solver, Stop, shared
 from qpsvm.solvers.block import (
     FACE,
     MEMBERS,
@@ -45,6 +48,8 @@ from qpsvm.solvers.block import (
 from qpsvm.solvers.passes import accumulate
 from qpsvm.solvers.steps import compiled
 
+log = logging.getLogger("qpsvm")
+
 STEP_KINDS = ("major", "minor", "pair")  # a member enters; a member leaves; an SMO step
 PAIR = 2
 START = 64  # points drawn for the starting point
@@ -52,6 +57,9 @@ MANY = 64  # candidates from which SMO goes ahead of the active set
 WORK = 5e8  # entries that the majors, or the pairs, of one iteration touch at most
 LARGEST_START = 4096  # most points of x0 that are kept: a face is factored in dense arrays
 FEWEST = 16  # changes of the face that one iteration may make in any case
+WORK_AT_ONCE, FEWEST_AT_ONCE = 1e8, 4  # the same between two looks at the clock
+MEMBER_BYTES = 32  # for each pair of members: Q, R, and what is copied while they change
+FULL = "the support needs more than the %d points for which memory_limit has room"
 NOBODY = np.empty(0, np.int64)
 IDLE = 3  # iterations without progress after which the rounding of the products is in the way
 COLUMNS_AT_ONCE = 512
@@ -66,15 +74,25 @@ class MinNormPoint(Solver):
     candidates : int
         Points that an iteration takes into the block, half of them of each label where there are
         two, and the most majors that it makes; 1 is Wolfe's method.
+    room : int, optional
+        Most points of the block, the face among them; `solve` sets it by its `memory_limit`. The method
+        stalls where the face needs more.
     """
 
     candidates: int = 512
+    room: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
+    gives_up: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the settings."""
         check_number("candidates", self.candidates, low=1, integer=True)
+
+    def within(self, problem: QP, memory_limit: int) -> tuple[Self, int]:
+        """Return the solver whose block keeps to half of the memory, or to what all points need."""
+        own, left = shared(memory_limit, MEMBER_BYTES * problem.m**2)
+        return replace(self, room=isqrt(own // MEMBER_BYTES)), left
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
@@ -90,13 +108,14 @@ class MinNormPoint(Solver):
         if x0 is None or not all(np.any(x0[of] > 0.0) for of in domain.members):
             x = some_mean(domain, min(START, self.candidates), rng)
         else:
-            x = heaviest(domain, domain.repair(x0), LARGEST_START)
+            x = heaviest(domain, domain.repair(x0), min(LARGEST_START, self.room or LARGEST_START))
         support = np.flatnonzero(x != 0)
         capacity = len(support) + min(self.candidates, problem.m)
         sigma = abs(problem.scale) + float(np.max(problem.gram.ridge)) or 1.0
         state = MinNormPointState(
             x, np.zeros(problem.m), empty_block(capacity, domain.n_groups, sigma)
         )
+        state.room = self.room or problem.m
         if len(support) > START:
             state.waiting, state.product[:] = support, problem.gram.product(x)
             return state
@@ -117,6 +136,11 @@ class MinNormPoint(Solver):
                 if not np.isfinite(value):
                     return Reply(step, Stop.NUMERICAL)
                 done = len(chosen) == 0 and state.outcome == OPTIMAL
+                free = state.room - int(state.block.sizes[FACE])
+                if free < min(len(chosen), 1):
+                    log.warning(FULL, state.room)
+                    return Reply(step, Stop.STALLED)
+                chosen = chosen[:free]
                 if done or not state.progresses(value, violation):
                     return Reply(step, Stop.STALLED)
                 state.members = state.members[keep_face(state.block)]
@@ -129,13 +153,24 @@ class MinNormPoint(Solver):
             state.waiting = NOBODY
             s = int(state.block.sizes[FACE])
             work = max(WORK, FEWEST * (s + 1.0) ** 2)
-            state.outcome = descend(state.block, state.majors, work, state.counts)
-            take_over(problem, state, before)
+            solve_block(state, work)
+            self._take_over(problem, state, before)
         return Reply(n_steps, Stop.BUDGET)
 
     def fits(self, problem: QP) -> bool:
         """Return whether the domain is a product of simplices, or the cone of a hard margin."""
         return super().fits(problem) or problem.hulls is not None
+
+    def _take_over(
+        self, problem: QP, state: MinNormPointState, before: NDArray[np.float64]
+    ) -> None:
+        """Bring x and G x up to the weights of the block; at a limit leave both as they were."""
+        x, product = state.x.copy(), state.product.copy()
+        try:
+            take_over(problem, state, before)
+        except Expired:
+            state.x[:], state.product[:] = x, product
+            raise
 
     def _wanted(self, state: MinNormPointState) -> int:
         """Return the number of candidates: more for a large face, so that the iterations stay few."""
@@ -182,11 +217,13 @@ class MinNormPointState:
     least_value: float = np.inf
     least_violation: float = np.inf
     idle: int = 0  # iterations since the value or the largest violation became smaller
+    room: int = 1 << 40  # members for which there is memory
 
     @property
     def counters(self) -> dict[str, int]:
-        """Steps by kind."""
-        return dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
+        """Steps by kind, and the bytes of the block's matrices."""
+        steps = dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
+        return steps | {"bytes": self.block.Q.nbytes + self.block.R.nbytes}
 
     def progresses(self, value: float, violation: float) -> bool:
         """Note the value and the largest violation; return False once both stand still."""
@@ -265,7 +302,7 @@ def admit(problem: QP, state: MinNormPointState, points: NDArray[np.int64]) -> N
     assert isinstance(domain, SimplexProduct)
     old, new = len(state.members), len(state.members) + len(points)
     if new > len(state.block.c):
-        state.block = enlarged(state.block, 2 * new)
+        state.block = enlarged(state.block, max(new, min(2 * new, state.room)))
     block = state.block
     members = np.concatenate([state.members, points])
     rows = gram.kernel.block(points, members, np.float64)
@@ -286,6 +323,20 @@ def go_ahead(state: MinNormPointState) -> None:
     """Let SMO solve the block down to a hundredth of its violation."""
     n = len(state.members)
     state.counts[PAIR] += approach(state.block, 0.01, min(10 * n, int(WORK / n)))
+
+
+def solve_block(state: MinNormPointState, work: float) -> None:
+    """Let `descend` touch so many entries, by parts: between them a limit may end it."""
+    majors, least = state.majors, FEWEST_AT_ONCE * (int(state.block.sizes[FACE]) + 1.0) ** 2
+    while True:
+        poll()
+        part, before = min(work, max(WORK_AT_ONCE, least)), int(state.counts[MAJOR])
+        state.outcome = descend(state.block, majors, part, state.counts)
+        work, made = work - part, int(state.counts[MAJOR]) - before
+        ended = state.outcome not in (CUT, UNFINISHED) or made == majors
+        if ended or work <= 0.0:
+            return
+        majors -= made
 
 
 def take_over(problem: QP, state: MinNormPointState, before: NDArray[np.float64]) -> None:

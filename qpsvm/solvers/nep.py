@@ -16,6 +16,7 @@ Algorithm 1), which keeps x in the initial level set.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,11 +51,18 @@ class NearestFrankWolfe(GeneralSolver):
     safeguard: bool = True
     oracle_scale: float = 1.0
 
+    gap_theorem: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         """Check the settings."""
         check_choice("step", self.step, ("theory", "line-search"))
         check_choice("safeguard", self.safeguard, (True, False))
         check_number("oracle_scale", self.oracle_scale, low=0.0, open_low=True)
+
+    @property
+    def scheduled(self) -> bool:
+        """Return true: a later step may move where the safeguard left out many."""
+        return True
 
     def has_oracle(self, domain: Domain) -> bool:
         """Return whether the domain has a nearest-vertex oracle."""
@@ -124,11 +132,18 @@ class StochasticFrankWolfe(GeneralSolver):
     growth: float = 0.25
     oracle_scale: float = 1.0
 
+    gap_theorem: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         """Check the settings."""
         check_choice("oracle", self.oracle, ("nearest", "linear"))
         check_number("growth", self.growth, low=0.0, open_low=True)
         check_number("oracle_scale", self.oracle_scale, low=0.0, open_low=True)
+
+    @property
+    def scheduled(self) -> bool:
+        """Return true: the noise of a sampled gradient may hide progress for long."""
+        return True
 
     def fits(self, problem: QP) -> bool:
         """Return whether rows of A can be drawn."""

@@ -107,6 +107,9 @@ class NESVM(Solver):
     form = MarginProblem
     domains = ()
     homotopic: ClassVar[bool] = False
+    gives_up: ClassVar[bool] = (
+        True  # x and its products are set together, where the gap is assessed
+    )
 
     mu: float | None = None
     restart: bool = True

@@ -21,14 +21,19 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.domains import Domain, PenaltyBox
 from qpsvm.errors import check_number
 from qpsvm.forms import QP
+from qpsvm.gram.base import slices
 from qpsvm.gram.linear import times, transposed_times
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
 from qpsvm.solvers.rows import Rows, add, dot, in_order, rows_of
+
+WORK_BETWEEN_LOOKS = 4_000_000
+"""Entries of points read between two looks at the clock: about 10 ms."""
 
 Vector = NDArray[np.float64]
 
@@ -46,6 +51,7 @@ class Pegasos(HingeOnFactor):
     batch: int = 1
 
     domains: ClassVar[tuple[type[Domain], ...]] = (PenaltyBox,)
+    gives_up: ClassVar[bool] = True  # x is set at the end of an epoch
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -67,10 +73,13 @@ class Pegasos(HingeOnFactor):
         """Make epochs."""
         for _ in range(n_steps):
             order = state.rng.permutation(problem.m)
-            epoch(
-                state.rows, state.y, state.upper, order, min(self.batch, problem.m),
-                state.n_epochs, state.count, state.v,
-            )  # fmt: skip
+            batch = min(self.batch, problem.m)
+            batches = max(1, WORK_BETWEEN_LOOKS * problem.m // (batch * state.rows.entries))
+            for at in slices(problem.m, batch * batches):
+                epoch(
+                    state.rows, state.y, state.upper, order, at.start, at.stop, batch,
+                    state.n_epochs, state.count, state.v,
+                )  # fmt: skip
             state.n_epochs += 1
             state.n_averaged += 1
             a = state.upper * np.minimum(state.count / state.n_epochs, 1.0)
@@ -79,6 +88,11 @@ class Pegasos(HingeOnFactor):
 
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
         """Nothing is kept that could drift: the product is computed when it is asked for."""
+
+    def work(self, problem: QP) -> int:
+        """Return the entries of the points: all are read in an epoch."""
+        X = problem.gram.kernel.factor()
+        return max(problem.m, int(X.nnz if sp.issparse(X) else X.size))
 
     def default_max_iter(self, problem: QP) -> int:
         """Return a finite number of epochs."""
@@ -121,17 +135,19 @@ def epoch(
     y: Any,
     upper: Any,
     order: Any,
+    first: int,
+    last: int,
     batch: int,
     n_before: int,
     count: Any,
     v: Any,
 ) -> None:
-    """Visit every point once, in batches."""
+    """Visit the points from `first` to `last` of an order once, in batches."""
     data, columns, ends = rows
     m = len(order)
     short = np.empty(batch, np.bool_)
-    for start in range(0, m, batch):
-        some = order[start : min(start + batch, m)]
+    for start in range(first, last, batch):
+        some = order[start : min(start + batch, last)]
         behind = n_before + start / m  # epochs so far: w = v / behind
         for k in range(len(some)):
             i = some[k]

@@ -121,7 +121,9 @@ class SampledCore(CoreState):
     def _small(self) -> float:
         """Return the gap over samples at which it is worth while to look at all points."""
         problem = self.pair.problem
-        return max(self.goal * abs(self._value()), problem.floor(self.goal) if self.goal else 0.0)
+        return max(
+            self.goal * abs(self._value()), problem.floor(EPS * problem.scale) if self.goal else 0.0
+        )
 
     def _drawn(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the best point of a sample for each simplex, where it descends, and the gradient there.

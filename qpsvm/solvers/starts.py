@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.domains import CappedSimplex, SimplexProduct
-from qpsvm.forms import QP
+from qpsvm.forms import HINGE, QP, Form
+from qpsvm.margin import MarginProblem
 from qpsvm.solvers.base import Solver
 
 
@@ -45,6 +46,18 @@ def for_pairs(problem: QP, x0: NDArray[np.float64] | None) -> NDArray[np.float64
     if x0 is not None:
         return problem.domain.repair(x0)
     return two_points(problem) if isinstance(problem.domain, SimplexProduct) else corner(problem)
+
+
+def feasible_start(problem: Form, x0: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Return x0 made feasible, or else a feasible point with few entries: cheap to certify."""
+    if x0 is not None:
+        return problem.repair(x0)
+    if isinstance(problem, MarginProblem):
+        return problem.repair(np.zeros(problem.n + 1 + problem.m))
+    assert isinstance(problem, QP)
+    if isinstance(problem.domain, HINGE):
+        return np.zeros(problem.m)
+    return problem.domain.linear_min(problem.linear)
 
 
 SAMPLE = 64

@@ -105,6 +105,11 @@ class VertexFrankWolfe(GeneralSolver):
         steps = ("line-search", "theory") if self.rule == "toward" else ("line-search",)
         check_choice("step", self.step, steps)
 
+    @property
+    def scheduled(self) -> bool:
+        """Whether the step length is the theory's."""
+        return self.step == "theory"
+
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> VertexState:
         """Return the state at x0, which counts as a vertex, or at a vertex."""
         x = starting_point(problem, x0)
