@@ -11,8 +11,16 @@ from contextvars import ContextVar
 from typing import Any
 
 
-class Expired(Exception):
-    """Raised by `poll` where a limit is met within work that may be abandoned."""
+class Expired(BaseException):
+    """Raised by `poll` where a limit is met within work that may be abandoned.
+
+    Like KeyboardInterrupt it is no Exception: numba's type inference would take that for an error of
+    its own.
+    """
+
+
+class CompilationStopped(Expired):
+    """Raised while a function is compiled; the function is compiled again when it is called again."""
 
 
 class _Interrupt:
@@ -59,9 +67,22 @@ class Clock:
         """Let `poll` raise Expired inside the ``with`` block: its work is thrown away then."""
         before = _active.set(self)
         try:
-            yield
+            with self.compiling():
+                yield
         finally:
             _active.reset(before)
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Let compilation inside the ``with`` block end at a limit, by CompilationStopped.
+
+        In a solve that a method poses to itself the clock of the call counts.
+        """
+        before = _compiling.set(_compiling.get() or self)
+        try:
+            yield
+        finally:
+            _compiling.reset(before)
 
     @contextmanager
     def ruling(self) -> Iterator[None]:
@@ -96,6 +117,9 @@ class Clock:
 _active: ContextVar[Clock | None] = ContextVar("qpsvm_clock", default=None)
 
 
+_compiling: ContextVar[Clock | None] = ContextVar("qpsvm_compiling_clock", default=None)
+
+
 _ruling: ContextVar[Clock | None] = ContextVar("qpsvm_ruling_clock", default=None)
 
 
@@ -114,6 +138,13 @@ def poll() -> None:
     clock = _active.get()
     if clock is not None and clock.expired:
         raise Expired
+
+
+def poll_compilation() -> None:
+    """Raise CompilationStopped where a limit is met; called between the passes of the compiler."""
+    clock = _compiling.get()
+    if clock is not None and clock.expired:
+        raise CompilationStopped
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -42,6 +41,7 @@ from numba.core import cgutils, config, event, types  # noqa: E402
 from numba.core.compiler import CompileResult  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
 
+from qpsvm.clock import poll_compilation  # noqa: E402
 from qpsvm.code_cache import CodeCache  # noqa: E402
 
 
@@ -60,33 +60,14 @@ def njit(*, cache: bool = False, **flags: Any) -> Callable[[Any], Any]:
     return decorate
 
 
-class CompilationStopped(BaseException):
-    """A limit was met, or Ctrl-C was pressed, while a function was compiled; nothing is half-made.
-
-    Like KeyboardInterrupt it is no Exception: numba's type inference takes those for typing errors.
-    """
-
-
-class _Watch(event.Listener):
-    """Asks at each pass of numba's compiler, a few milliseconds apart, whether to stop."""
-
-    def __init__(self, stopped: Callable[[], Any]) -> None:
-        self.stopped = stopped
-        self.thread = threading.get_ident()
+class _Poll(event.Listener):
+    """Asks the clock of a call, between the passes of numba's compiler, whether to stop."""
 
     def on_start(self, event: Any) -> None:
-        if self.thread == threading.get_ident() and self.stopped():
-            raise CompilationStopped
+        poll_compilation()
 
     def on_end(self, event: Any) -> None:
         pass
-
-
-@contextmanager
-def stoppable(stopped: Callable[[], Any]) -> Iterator[None]:
-    """Raise `CompilationStopped` inside a ``with`` block where compilation goes on past ``stopped()``."""
-    with event.install_listener("numba:run_pass", _Watch(stopped)):
-        yield
 
 
 class _Collection(event.Listener):
@@ -107,6 +88,7 @@ class _Collection(event.Listener):
             gc.enable()
 
 
+event.register("numba:run_pass", _Poll())
 event.register("numba:compile", _Collection())
 
 

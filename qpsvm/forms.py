@@ -164,10 +164,7 @@ class QP(Form):
 
     @cached_property
     def scale(self) -> float:
-        """Largest diagonal entry of G: the size of the data, whatever the starting point.
-
-        For least squares b'b.
-        """
+        """Largest diagonal entry of G: the size of the data; for least squares b'b."""
         if isinstance(self.gram, Residual):
             return self.gram.scale
         return self.gram.scale * (float(np.max(self.gram.kernel.diag())) + self.gram.shift)
@@ -319,8 +316,8 @@ class QP(Form):
             if self.m >= MANY and gap < np.inf and len(few):
                 if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
                     return soft  # hard is infinite
-        least, bias = domain.cone_multiplier(product)
         error, square = self._margin_roundoff(x[some], product[some], quadratic)
+        least, bias = domain.cone_multiplier(product)
         least -= error
         t = 1.0 / least if least > 0 else np.inf
         square = max(quadratic, 0.0) + square

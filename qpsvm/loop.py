@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qpsvm import threads
 from qpsvm.certificate import Certified, certify
-from qpsvm.clock import Clock, Expired, active, completing
+from qpsvm.clock import Clock, CompilationStopped, Expired, active, completing
 from qpsvm.forms import QP, Form
 from qpsvm.result import History, Status
 from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Solver, Stop
@@ -61,7 +61,8 @@ def run(
     with threads.single(*solver.on_one_thread(problem)):
         solver = solver.aim(limits.tol)
         try:
-            with limits.clock.abandoning() if problem.m > QUICK_SETUP_POINTS else completing():
+            quick = problem.m <= QUICK_SETUP_POINTS
+            with completing() if quick else limits.clock.abandoning(), limits.clock.compiling():
                 state = solver.init(problem, x0, np.random.default_rng(seed))
         except Expired:
             log.info("a limit was met while the method was set up")
@@ -73,9 +74,16 @@ def run(
             trace.resume_from(after.n_iter, after.history, after.timings, after.certified)
             setup += after.timings["setup"]
         certified, status = None, trace.limit() or Status.TIME_LIMIT
+        own: dict[str, int] = {}
         with completing():
             if state is not None:
-                status, certified = _iterate(problem, solver, state, limits, trace)
+                own = state.counters
+                try:
+                    status, certified = _iterate(problem, solver, state, limits, trace)
+                except (
+                    CompilationStopped
+                ):  # in the middle of an iteration: points seen before count
+                    status, state = trace.limit() or Status.TIME_LIMIT, None
             stopped, certifying = time.perf_counter(), trace.certify_time
             if certified is not None:
                 choice = Choice(certified)
@@ -94,7 +102,6 @@ def run(
         "certify": ended - stopped + certifying,
         "total": setup + ended - trace.started,
     }
-    own = {} if state is None else state.counters
     counters = merged(own, problem.counters)
     counters["bytes"] = own.get("bytes", 0) + problem.counters.get("bytes", 0)
     if after is not None:
@@ -194,7 +201,8 @@ def _advance(
 ) -> tuple[int, Stop]:
     """Return the steps done and why the solver came back; it may give up a step at a limit."""
     if not solver.gives_up:
-        reply = solver.advance(problem, state, n_steps)
+        with limits.clock.compiling():
+            reply = solver.advance(problem, state, n_steps)
         return reply.steps, reply.stop
     try:
         with limits.clock.abandoning():

@@ -7,14 +7,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from contextvars import copy_context
+from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.clock import Expired, active, poll
+from qpsvm.clock import poll
 from qpsvm.errors import check_number
 from qpsvm.resources import processors
 
@@ -72,7 +73,7 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
                 poll()
                 task(piece)
             return
-        queue, clock = iter(pieces), active()
+        queue = iter(pieces)
         failures: list[BaseException] = []
 
         def work() -> None:
@@ -80,14 +81,15 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
                 for piece in queue:
                     if failures:
                         return
-                    if clock is not None and clock.expired:
-                        raise Expired
+                    poll()
                     task(piece)
             except BaseException as failure:  # raised again by the caller
                 failures.append(failure)
 
         n_threads = min(n, processors(), len(pieces))
-        others = [_Helper.at_hand().begin(work) for _ in range(n_threads - 1)]
+        others = [
+            _Helper.at_hand().begin(partial(copy_context().run, work)) for _ in range(n_threads - 1)
+        ]
         work()
         for finished in others:
             finished.acquire()

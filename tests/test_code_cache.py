@@ -178,10 +178,9 @@ def test_a_level_of_instruction_sets_serves_where_the_processor_has_no_code(inst
 
 STOP = """
 from qpsvm.caller import scaled
-from qpsvm.compiled import CompilationStopped, stoppable
-asked = []
+from qpsvm.clock import Clock, CompilationStopped
 try:
-    with stoppable(lambda: asked.append(0) or len(asked) > 5):
+    with Clock(0.0).compiling():
         scaled(1.0)
 except CompilationStopped:
     print("stopped", scaled(1.0))

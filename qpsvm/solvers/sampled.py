@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.domains import SimplexProduct
-from qpsvm.forms import QP, Bounds
+from qpsvm.forms import EPS, QP, Bounds
 from qpsvm.gram import Gram
 from qpsvm.gram.base import slices
 from qpsvm.solvers.base import Reply, Stop
