@@ -84,7 +84,7 @@ def regressions(before: str, after: str, bench: str, factor: float, asv: Runner)
             if code:
                 raise RuntimeError(f"asv ended with code {code}")
             return []
-        found = "^(" + "|".join(map(re.escape, names)) + ")$"
+        found = "^(" + "|".join(map(re.escape, names)) + r")(\(|$)"  # asv appends the parameters
     return names
 
 
