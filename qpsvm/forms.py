@@ -13,24 +13,18 @@ from numpy.typing import NDArray
 
 from qpsvm.bounds import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, Held, enclose
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
-from qpsvm.gram import Gram, SignedGram
+from qpsvm.gram import SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
 from qpsvm.gram.psd import psd_defect
-from qpsvm.gram.quadratic import Residual
+from qpsvm.gram.quadratic import QuadraticGram, Residual
 
-__all__ = ["EPS", "HINGE", "QP", "Bounds", "Form", "Held", "centering_noise"]
+__all__ = ["EPS", "HINGE", "QP", "Bounds", "Form", "Held"]
 
 MANY, FEW = 5000, 200
 """Points from which a few of the support are asked first whether any margin is left, and how many."""
 FAR_ALONG_A_RAY = 1e100
 """Factor from which a point of a cone is not moved along its ray: the value has no end there."""
 HINGE = (BoxHyperplane, PenaltyBox)  # the domains of a hinge dual, with a free bias and without
-
-
-def centering_noise(gram: Gram) -> float:
-    """Return the square of the error of centered points: 16 ulp of the farthest one."""
-    eps = float(np.finfo(gram.dtype).eps)
-    return 0.0 if gram.origin is None else (16 * eps) ** 2 * float(np.max(gram.diag()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +85,7 @@ class QP(Form):
         with (kernel.narrow() if narrow else kernel).hold(memory_limit) as store:
             yield replace(self.judged(), store=store)
 
-    def judged(self) -> QP:
+    def judged(self) -> Self:
         """Return the problem knowing whether G is positive semidefinite, and how nearly it is."""
         defect = psd_defect(self.gram.kernel)
         if defect == np.inf:
@@ -99,7 +93,7 @@ class QP(Form):
         scale = self.gram.scale if isinstance(self.gram, SignedGram) else 1.0
         return replace(self, defect=defect * scale)
 
-    def nonconvex(self) -> QP:
+    def nonconvex(self) -> Self:
         """Return the problem without any lower bound."""
         return replace(self, convex=False)
 
@@ -257,12 +251,19 @@ class QP(Form):
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
             multipliers = multipliers if self.level is None else multipliers + self.level
+        if isinstance(self.gram, QuadraticGram):
+            roundoff += self._slope_roundoff(x)
         floor = self.floor(roundoff)
         roundoff += self._lost_by_defect(x)
         found = enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         if self.negated:
             found = found._replace(upper=-found.lower, lower=-found.upper)
         return found
+
+    def _slope_roundoff(self, x: NDArray[np.float64]) -> float:
+        """Return what rounding of Gx + c adds to the gap (Gx + c)'(x - v) of any vertex v."""
+        entry = 4.0 * EPS * (self.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(self.linear)))
+        return float(entry * np.sqrt(self.m * self.domain.farthest(x)))
 
     @cached_property
     def _moved_defect(self) -> float:
@@ -272,8 +273,8 @@ class QP(Form):
     def _lost_by_defect(self, x: NDArray[np.float64]) -> float:
         """Return what the lower bound loses where (a - x)'G(a - x) may be negative."""
         left = self.defect - self._moved_defect
-        if left <= 0.0 or self.cone:
-            return 0.0  # a cone has its own: see `_margin_roundoff`
+        if left <= 0.0 or isinstance(self.domain, HINGE):
+            return 0.0  # a hinge dual has its own: see `_hinge_gap`
         return 0.5 * left * self.domain.farthest(x)
 
     def _separable_gap(
@@ -307,7 +308,8 @@ class QP(Form):
             gap, b = domain.separable_gap(x, slope, self.gram.ridge, some)
             soft = gap, np.array([b[0] if len(b) else 0.0, 1.0])
             if self.defect:  # w has a norm only where G is positive semidefinite
-                return soft
+                slope = slope + b[0] * self.gram.sign if len(b) else slope
+                return domain.convex_gap(x, slope, self.defect), soft[1]
             few = some[:: 1 + len(some) // FEW]  # over all points the least margin is no greater
             if self.m >= MANY and gap < np.inf and len(few):
                 if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:

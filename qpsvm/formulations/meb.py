@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from qpsvm.bounds import centering_noise
 from qpsvm.certificate import Certified
 from qpsvm.domains import simplex
-from qpsvm.forms import QP, centering_noise
+from qpsvm.forms import QP
 from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import SignedGram, as_gram
 from qpsvm.models import Ball, Expansion

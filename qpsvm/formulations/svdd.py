@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.bounds import centering_noise
 from qpsvm.certificate import Certified
 from qpsvm.domains import CappedSimplex
 from qpsvm.domains.capped_simplex import ROUNDING
 from qpsvm.errors import InputError, check_penalty
-from qpsvm.forms import QP, centering_noise
+from qpsvm.forms import QP
 from qpsvm.formulations.base import Recovery, WeightedFormulation
 from qpsvm.formulations.one_class import capped
 from qpsvm.gram import Gram, SignedGram, as_gram
