@@ -255,7 +255,10 @@ class QP(Form):
             roundoff += self._slope_roundoff(x)
         floor = self.floor(roundoff)
         roundoff += self._lost_by_defect(x)
-        found = enclose(value, gap, roundoff, self.known_least, multipliers, floor)
+        least = self.known_least
+        if least == 0.0 and self.gram.kernel.psd == "check":
+            least = -roundoff  # entries that were rounded bear no exact zero
+        found = enclose(value, gap, roundoff, least, multipliers, floor)
         if self.negated:
             found = found._replace(upper=-found.lower, lower=-found.upper)
         return found

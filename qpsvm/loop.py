@@ -82,7 +82,7 @@ def run(
                 certified = certify(problem, x, limits.tol, convex, support_only=partial, held=held)
     if certified.certificate.passed:
         status = Status.OPTIMAL
-    elif problem.refuted(certified.x, certified.product):
+    elif certified.certificate.gap == np.inf and problem.refuted(certified.x, certified.product):
         status = Status.INFEASIBLE
     elif status is Status.STALLED and not problem.convex:
         status = Status.NONCONVEX
@@ -140,9 +140,10 @@ def _iterate(
         trace.record(bounds, state.x)
         if trace.wants_stop(state):
             return Status.CALLBACK_STOP, None
-        if solver.confirms and problem.refuted(state.x, state.product):
+        if bounds.gap == np.inf and solver.confirms and problem.refuted(state.x, state.product):
             certified = certified or trace.certify(state.x, None)
-            if problem.refuted(certified.x, certified.product):
+            c = certified.certificate
+            if c.gap == np.inf and problem.refuted(certified.x, certified.product):
                 return Status.INFEASIBLE, certified
         near = trace.near(bounds, solver.sure)
         if near and not problem.convex:

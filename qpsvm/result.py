@@ -49,7 +49,8 @@ class Certificate:
         The tolerance asked for.
     test : str
         ``"relative"`` (gap <= tol * max(|upper|, |lower|)), ``"absolute"`` (value and gap are
-        below `floor`), or ``"none"`` when neither test passed.
+        below `floor`, and the value is not proved to be positive), or ``"none"`` when neither test
+        passed.
     """
 
     upper: float
@@ -84,7 +85,7 @@ def passed_test(gap: float, upper: float, lower: float, tol: float, floor: float
     """Return which test of the design's one meaning of `tol` the bounds pass."""
     if gap <= tol * max(abs(upper), abs(lower)) < np.inf:
         return "relative"
-    if gap <= floor and min(abs(upper), abs(lower)) <= floor:
+    if gap <= floor and min(abs(upper), abs(lower)) <= floor and lower <= 0.0:
         return "absolute"
     return "none"
 

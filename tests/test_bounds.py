@@ -293,6 +293,24 @@ def test_overlapping_classes_have_no_hard_margin(bias):
     assert_refuted(solve(HingeDual(X @ X.T, y, C=INF, bias=bias)), X / 1e4, y, bias)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_entries_near_their_rounding_are_told_apart_or_left_undecided(seed):
+    """No answer is zero and proved positive at once; nor is a hard margin with a bound infeasible."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((20, 2)), np.where(np.arange(20) % 2, 1.0, -1.0)
+    X[:, 0] = y * (np.abs(X[:, 0]) + 10.0 ** rng.uniform(-8, -6))
+    X = X * 1e3 + 1e4
+    K = X @ X.T
+    hulls, hard = solve(PolytopeDistanceDual(K, y)), solve(HingeDual(K, y, C=INF))
+    c = hulls.certificate
+    assert not (c.lower > 0 and c.test == "absolute")
+    assert not (c.lower > 0 and hulls.model.hulls_intersect)
+    infeasible = hard.status is Status.INFEASIBLE
+    assert infeasible == (hard.model.separable is False) == (hard.direction is not None)
+    assert not (infeasible and hard.certificate.lower > -INF)
+    assert form(K, y * hulls.x) / 2 >= Fraction(c.lower)
+
+
 @pytest.mark.parametrize("method", [name for name, entry in METHODS.items() if entry.gap <= 1e-6])
 def test_a_hard_margin_that_exists_has_no_direction(method):
     X, y = separable_clouds(60, 3, seed=8, gap=1.0)
