@@ -16,6 +16,12 @@ ROUNDOFFS_OF_ZERO = 4.0
 """A value of so many times its own rounding error, or less, counts as zero where it may be zero."""
 
 
+def centering_noise(gram: Gram) -> float:
+    """Return the square of the error of centered points: 16 ulp of the farthest one."""
+    eps = float(np.finfo(gram.dtype).eps)
+    return 0.0 if gram.origin is None else (16 * eps) ** 2 * float(np.max(gram.diag()))
+
+
 class Held(NamedTuple):
     """Products as a method maintains them."""
 

@@ -17,7 +17,7 @@ from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
 from qpsvm.gram.psd import psd_defect
-from qpsvm.gram.quadratic import Residual
+from qpsvm.gram.quadratic import QuadraticGram, Residual
 from qpsvm.primal import BallPoint, HingePoint
 
 __all__ = ["EPS", "HINGE", "QP", "Bounds", "Form", "Held"]
@@ -100,7 +100,7 @@ class QP(Form):
         scale = self.gram.scale if isinstance(self.gram, SignedGram) else 1.0
         return replace(self, defect=defect * scale)
 
-    def nonconvex(self) -> QP:
+    def nonconvex(self) -> Self:
         """Return the problem without any lower bound."""
         return replace(self, convex=False)
 
@@ -261,12 +261,22 @@ class QP(Form):
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
             multipliers = multipliers if self.level is None else multipliers + self.level
+        if isinstance(self.gram, QuadraticGram):
+            roundoff += self._slope_roundoff(x)
         floor = self.floor(roundoff)
         roundoff += self._lost_by_defect(x)
-        found = enclose(value, gap, roundoff, self.known_least, multipliers, floor)
+        least = self.known_least
+        if least == 0.0 and self.gram.kernel.psd == "check":
+            least = -roundoff  # entries that were rounded bear no exact zero
+        found = enclose(value, gap, roundoff, least, multipliers, floor)
         if self.negated:
             found = found._replace(upper=-found.lower, lower=-found.upper)
         return found
+
+    def _slope_roundoff(self, x: NDArray[np.float64]) -> float:
+        """Return what rounding of Gx + c adds to the gap (Gx + c)'(x - v) of any vertex v."""
+        entry = 4.0 * EPS * (self.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(self.linear)))
+        return float(entry * np.sqrt(self.m * self.domain.farthest(x)))
 
     @cached_property
     def _moved_defect(self) -> float:
@@ -276,8 +286,8 @@ class QP(Form):
     def _lost_by_defect(self, x: NDArray[np.float64]) -> float:
         """Return what the lower bound loses where (a - x)'G(a - x) may be negative."""
         left = self.defect - self._moved_defect
-        if left <= 0.0 or self.cone:
-            return 0.0  # a cone has its own: see `_margin_roundoff`
+        if left <= 0.0 or isinstance(self.domain, HINGE):
+            return 0.0  # a hinge dual has its own: see `_hinge_gap`
         return 0.5 * left * self.domain.farthest(x)
 
     def _separable_gap(
@@ -311,7 +321,8 @@ class QP(Form):
             gap, b = domain.separable_gap(x, slope, self.gram.ridge, some)
             soft = gap, np.array([b[0] if len(b) else 0.0, 1.0])
             if self.defect:  # w has a norm only where G is positive semidefinite
-                return soft
+                slope = slope + b[0] * self.gram.sign if len(b) else slope
+                return domain.convex_gap(x, slope, self.defect), soft[1]
             few = some[:: 1 + len(some) // FEW]  # over all points the least margin is no greater
             if self.m >= MANY and gap < np.inf and len(few):
                 if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:

@@ -80,9 +80,7 @@ def run(
                 own = state.counters
                 try:
                     status, certified = _iterate(problem, solver, state, limits, trace)
-                except (
-                    CompilationStopped
-                ):  # in the middle of an iteration: points seen before count
+                except CompilationStopped:  # amid an iteration: points seen before it count
                     status, state = trace.limit() or Status.TIME_LIMIT, None
             stopped, certifying = time.perf_counter(), trace.certify_time
             if certified is not None:
@@ -91,7 +89,7 @@ def run(
                 choice = _closed(problem, solver, state, status, trace)
     if choice.certified.certificate.passed:
         status = Status.OPTIMAL
-    elif problem.refuted(choice.certified.x, choice.certified.product):
+    elif _refuted(problem, choice.certified):
         status = Status.INFEASIBLE
     elif status is Status.STALLED and not problem.convex:
         status = Status.NONCONVEX
@@ -144,9 +142,9 @@ def _iterate(
             bounds = state.bounds
         if not np.isfinite(bounds.upper + bounds.gap) and not np.isfinite(state.x).all():
             return Status.NUMERICAL_ERROR, None
-        if solver.confirms and problem.refuted(state.x, state.product):
-            certified = certified or trace.certify(state.x, None, bounds.gap)
-            if problem.refuted(certified.x, certified.product):
+        if bounds.gap == np.inf and solver.confirms and problem.refuted(state.x, state.product):
+            certified = certified or trace.certify(state.x, None)
+            if _refuted(problem, certified):
                 return Status.INFEASIBLE, certified
         trace.consider(bounds, state.x)
         near = trace.near(bounds, solver.sure)
@@ -235,6 +233,12 @@ def _closed(problem: Form, solver: Solver, state: Any, status: Status, trace: Tr
         return Choice(certify(problem, trace.best, trace.limits.tol, convex=False, held=held))
     current = None if status is Status.NUMERICAL_ERROR else state.x
     return trace.choose(current, held)
+
+
+def _refuted(problem: Form, certified: Certified) -> bool:
+    """Return whether the value falls without end along a certified point."""
+    unbounded = certified.certificate.gap == np.inf
+    return unbounded and problem.refuted(certified.x, certified.product)
 
 
 def _pairs(state: Any) -> int:

@@ -71,12 +71,15 @@ def test_status_is_true(case):
     assert (status is Status.OPTIMAL) == case.result.converged == c.passed
     assert c.tol == case.tol
     size = max(abs(c.upper), abs(c.lower))
-    relative, absolute = c.gap <= case.tol * size, max(c.gap, size - c.gap) <= c.floor
+    relative, absolute = (
+        c.gap <= case.tol * size,
+        max(c.gap, size - c.gap) <= c.floor and c.lower <= 0,
+    )
     assert c.test == ("relative" if relative else "absolute" if absolute else "none")
     if status is Status.OPTIMAL:  # believed only when it is proved again
-        upper, lower, error, scale, _ = case.checked
+        upper, lower, error, _, _ = case.checked
         size = max(abs(upper), abs(lower))
-        floor = case.tol * max(case.tol, 1e-7) * scale if c.test == "absolute" else 0.0
+        floor = c.floor if c.test == "absolute" else 0.0
         assert upper - lower <= case.tol * size + floor + 2 * error
 
 
