@@ -47,7 +47,8 @@ def solve(
     x0 : array_like or Result, optional
         Starting point in the declared variable; it is moved to the nearest feasible point.
     tol : float
-        Certified relative gap to reach: gap <= tol * max(|upper|, |lower|).
+        Certified relative gap to reach: gap <= tol * max(|upper|, |lower|). An optimum of zero passes
+        by the absolute test: value and gap are zero at the precision of the data.
     max_iter : int, optional
         Most iterations; by default a finite number that grows with the problem.
     time_limit : float, optional

@@ -11,12 +11,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, Held, PrimalPoint, enclose
+from qpsvm.bounds import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, Held, enclose
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import SignedGram
 from qpsvm.gram.columns import Columns, ColumnStore
 from qpsvm.gram.psd import psd_defect
-from qpsvm.gram.quadratic import Residual
+from qpsvm.gram.quadratic import QuadraticGram, Residual
 from qpsvm.primal import BallPoint, HingePoint
 
 __all__ = ["EPS", "HINGE", "QP", "Bounds", "Form", "Held"]
@@ -55,8 +55,6 @@ class QP(Form):
         Bound on how far the least eigenvalue of G lies below 0, by the rounding of its entries.
     store : ColumnStore or None
         Held columns, lent for the time of one solve.
-    primal : HingePoint or BallPoint or None
-        How the answer becomes the primal point that a model stores, where its rounding counts.
     """
 
     gram: SignedGram
@@ -97,7 +95,7 @@ class QP(Form):
         scale = self.gram.scale if isinstance(self.gram, SignedGram) else 1.0
         return replace(self, defect=defect * scale)
 
-    def nonconvex(self) -> QP:
+    def nonconvex(self) -> Self:
         """Return the problem without any lower bound."""
         return replace(self, convex=False)
 
@@ -144,12 +142,6 @@ class QP(Form):
             if least > 0.0:
                 found |= domain.reached(product - least, np.array([bias]), known)
         return found | (x != 0)
-
-    def primal_point(
-        self, x: NDArray[np.float64], multipliers: NDArray[np.float64]
-    ) -> PrimalPoint | None:
-        """Return the primal point of a certified x with the multipliers of its bounds."""
-        return None if self.primal is None else self.primal.at(self, x, multipliers)
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a point of the domain near x."""
@@ -261,12 +253,19 @@ class QP(Form):
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
             multipliers = multipliers if self.level is None else multipliers + self.level
+        if isinstance(self.gram, QuadraticGram):
+            roundoff += self._slope_roundoff(x)
         floor = self.floor(roundoff)
         roundoff += self._lost_by_defect(x)
         found = enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         if self.negated:
             found = found._replace(upper=-found.lower, lower=-found.upper)
         return found
+
+    def _slope_roundoff(self, x: NDArray[np.float64]) -> float:
+        """Return what rounding of Gx + c adds to the gap (Gx + c)'(x - v) of any vertex v."""
+        entry = 4.0 * EPS * (self.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(self.linear)))
+        return float(entry * np.sqrt(self.m * self.domain.farthest(x)))
 
     @cached_property
     def _moved_defect(self) -> float:
@@ -276,8 +275,8 @@ class QP(Form):
     def _lost_by_defect(self, x: NDArray[np.float64]) -> float:
         """Return what the lower bound loses where (a - x)'G(a - x) may be negative."""
         left = self.defect - self._moved_defect
-        if left <= 0.0 or self.cone:
-            return 0.0  # a cone has its own: see `_margin_roundoff`
+        if left <= 0.0 or isinstance(self.domain, HINGE):
+            return 0.0  # a hinge dual has its own: see `_hinge_gap`
         return 0.5 * left * self.domain.farthest(x)
 
     def _separable_gap(
@@ -311,7 +310,8 @@ class QP(Form):
             gap, b = domain.separable_gap(x, slope, self.gram.ridge, some)
             soft = gap, np.array([b[0] if len(b) else 0.0, 1.0])
             if self.defect:  # w has a norm only where G is positive semidefinite
-                return soft
+                slope = slope + b[0] * self.gram.sign if len(b) else slope
+                return domain.convex_gap(x, slope, self.defect), soft[1]
             few = some[:: 1 + len(some) // FEW]  # over all points the least margin is no greater
             if self.m >= MANY and gap < np.inf and len(few):
                 if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:

@@ -35,13 +35,16 @@ class Certificate:
     upper, lower : float
         Bounds of the minimised value of the declared problem; `upper` is attained by `Result.x`.
     gap : float
-        ``upper - lower`` summed without cancellation, `roundoff` included.
+        Bound on the distance of the answer's value to the optimal one: ``upper - lower`` summed without
+        cancellation, `roundoff` included; ``upper - lower + roundoff`` where `lower` is a bound that
+        is known beforehand, such as 0 of a squared distance. Never less than `roundoff`.
     violation : float
         Largest violation of a constraint by `Result.x`, in units of the variable.
     roundoff : float
-        Bound on the rounding error of the fresh products, already part of `gap`.
+        Bound on the rounding error of `upper` and of `gap`, already part of `gap`.
     floor : float
-        Size below which the value counts as zero (0 where a ridge keeps it positive).
+        Size below which the value counts as zero at the precision of the data, whatever `tol` is; 0
+        where the optimum is positive.
     tol : float
         The tolerance asked for.
     test : str

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import qpsvm
+from problems import general
 from problems.clouds import cloud, separable_clouds, two_clouds
 from qpsvm import (
     RBF,
@@ -26,7 +27,7 @@ from qpsvm import (
     solve,
 )
 from qpsvm.bounds import enclose
-from qpsvm.domains import simplex
+from qpsvm.domains import CappedSimplex, PenaltyBox, simplex
 from qpsvm.solvers import METHODS
 
 INF = np.inf
@@ -148,6 +149,35 @@ def test_the_value_of_a_gram_that_is_not_convex_is_that_of_the_answer():
         c, value = result.certificate, form(K, y * result.x) / 2
         assert result.status is Status.NONCONVEX and c.lower == -INF
         assert value < 0 and abs(Fraction(c.upper) - value) <= Fraction(c.roundoff)
+
+
+@pytest.mark.parametrize("instance", general.INSTANCES.values(), ids=str)
+def test_no_vertex_is_farther_than_the_farthest(instance):
+    domain = general.declare(instance).domain
+    rng = np.random.default_rng(0)
+    v = np.array([domain.linear_min(rng.standard_normal(domain.m)) for _ in range(40)])
+    for x in (v[0], v.mean(axis=0)):
+        squares = np.sum((v - x) ** 2, axis=1)
+        assert squares.max() <= domain.farthest(x) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("capped", [CappedSimplex(np.array([0.5, 0.3, 0.6, 0.2])), simplex(4)])
+def test_no_weights_are_farther_than_the_farthest(capped):
+    rng = np.random.default_rng(1)
+    a = np.array([capped.project(rng.standard_normal(4)) for _ in range(200)])
+    for x in a[:5]:
+        assert np.max(np.sum((a - x) ** 2, axis=1)) <= capped.farthest(x) + 1e-12
+
+
+def test_a_defect_is_charged_where_weights_may_move():
+    rng = np.random.default_rng(2)
+    upper, slack = np.array([1.0, 2.0, 3.0]), rng.standard_normal(3)
+    box = PenaltyBox(upper)
+    for x in rng.uniform(0, 1, (5, 3)) * upper:
+        gap, far = box.separable_gap(x, slack, np.zeros(3))[0], rng.uniform(0, 1, (200, 3)) * upper
+        terms = (x - far) @ slack + 0.5 * 0.3 * np.sum((x - far) ** 2, axis=1)
+        assert max(gap, terms.max()) <= box.convex_gap(x, slack, 0.3)
+        assert box.convex_gap(x, slack, 0.0) == pytest.approx(gap)
 
 
 # Zero, and not zero: hard margins and distances.

@@ -74,9 +74,9 @@ def test_status_is_true(case):
     relative, absolute = c.gap <= case.tol * size, max(c.gap, size - c.gap) <= c.floor
     assert c.test == ("relative" if relative else "absolute" if absolute else "none")
     if status is Status.OPTIMAL:  # believed only when it is proved again
-        upper, lower, error, scale, _ = case.checked
+        upper, lower, error, _, _ = case.checked
         size = max(abs(upper), abs(lower))
-        floor = case.tol * max(case.tol, 1e-7) * scale if c.test == "absolute" else 0.0
+        floor = c.floor if c.test == "absolute" else 0.0
         assert upper - lower <= case.tol * size + floor + 2 * error
 
 

@@ -241,5 +241,5 @@ def test_auto_on_wide_points():
 def test_auto_takes_coordinate_descent_without_bias():
     assert qpsvm.solve(HingePrimal(X, Y, bias=False)).method == "dcd"
     assert qpsvm.solve(HingePrimal(X, Y)).method == "crsvm"
-    assert qpsvm.solve(HingePrimal(X[:, :2], np.sign(X[:, 0]), np.inf, bias=False)).method == "smo"
+    assert qpsvm.solve(HingePrimal(X[:, :2], np.sign(X[:, 0]), np.inf, bias=False)).method == "mnp"
     assert qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X, 0.1), Y, bias=False)).method == "smo"

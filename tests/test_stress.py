@@ -18,7 +18,7 @@ def solved(instance, method, tol):
     result = qpsvm.solve(instance.declare(), method, tol=tol)
     if result.converged:
         upper, lower, error, scale, violation = independent.check(instance, result)
-        floor = max(tol * max(tol, 1e-7), 32 * independent.EPS) * scale
+        floor = 64 * independent.EPS * scale
         floor = floor if result.certificate.test == "absolute" else 0.0
         assert upper - lower <= tol * max(abs(upper), abs(lower)) + floor + 2 * error
         assert violation <= 1e-12

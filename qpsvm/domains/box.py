@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.domains.base import Domain, OracleDomain, check_size
-from qpsvm.domains.box_hyperplane import slack_gap
+from qpsvm.domains.box_hyperplane import convex_gap, slack_gap
 from qpsvm.errors import InputError, check_finite
 
 Vector = NDArray[np.float64]
@@ -159,9 +159,9 @@ class PenaltyBox(Domain):
         """Return where g is not positive."""
         return ~(g > 0.0)
 
-    def farthest(self, x: Vector) -> float:
-        """Return the largest |a - x|^2."""
-        return float(np.sum(np.maximum(x, self.upper - x) ** 2))
+    def convex_gap(self, x: Vector, slack: Vector, defect: float) -> float:
+        """Return the sum of the largest s_i (x_i - a_i) + defect / 2 (x_i - a_i)^2 within the bounds."""
+        return convex_gap(x, self.upper, slack, defect)
 
     def cone_multiplier(self, h: Vector) -> tuple[float, float]:
         """Return the largest lo such that h_i >= lo for every i, and 0 for the bias."""

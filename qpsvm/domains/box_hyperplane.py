@@ -139,9 +139,11 @@ class BoxHyperplane(Domain):
         """Return where g + b y is not positive."""
         return np.asarray(~(g + multipliers[0] * self.y > 0.0))
 
-    def farthest(self, x: NDArray[np.float64]) -> float:
-        """Return the largest |a - x|^2 over the box."""
-        return float(np.sum(np.maximum(x, self.upper - x) ** 2))
+    def convex_gap(
+        self, x: NDArray[np.float64], slack: NDArray[np.float64], defect: float
+    ) -> float:
+        """Return the sum of the largest s_i (x_i - a_i) + defect / 2 (x_i - a_i)^2 within the bounds."""
+        return convex_gap(x, self.upper, slack, defect)
 
     def cone_multiplier(self, h: NDArray[np.float64]) -> tuple[float, float]:
         """Return (lo, b) with the largest lo such that h_i + b y_i >= lo for every i.
@@ -224,6 +226,18 @@ def slack_gap(
     some = np.flatnonzero(x != 0) if support is None else support
     gap = float((x[under] - upper[under]) @ slack[under])
     return gap + float(x[some] @ np.maximum(slack[some], 0.0))
+
+
+def convex_gap(
+    x: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    slack: NDArray[np.float64],
+    defect: float,
+) -> float:
+    """Return what `slack_gap` is with defect / 2 |x - a|^2 added: convex, so largest at a bound."""
+    low, high = x, x - upper
+    at_low, at_high = slack * low + 0.5 * defect * low**2, slack * high + 0.5 * defect * high**2
+    return float(np.sum(np.maximum(at_low, at_high)))
 
 
 def balance(x: NDArray[np.float64], classes: Sequence[NDArray[Any]]) -> tuple[float, float]:

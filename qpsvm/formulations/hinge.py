@@ -51,7 +51,8 @@ class HingeDual(WeightedFormulation):
         Labels -1 and +1. With one class alone a = 0 is the answer.
     C : float or array_like of shape (m,)
         Penalty, > 0; infinite for every point (hard margin) or for none. Per point, 0 leaves the
-        point out.
+        point out. A hard margin that no hyperplane meets ends as ``Status.INFEASIBLE``, with the proof
+        in ``Result.direction``.
     bias : bool
         Whether the hyperplane has a bias; without one b = 0 and there is no constraint y'a = 0.
 

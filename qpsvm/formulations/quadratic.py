@@ -47,7 +47,7 @@ class LeastSquares(Formulation):
     r"""Minimize :math:`\tfrac12 |Ax - b|^2` over a domain.
 
     The value is computed from the residual, so that an optimum of 0 is seen as such; it counts as
-    zero below ``tol * max(tol, 1e-7)`` times b'b.
+    zero where its own rounding error is as large.
 
     Parameters
     ----------
