@@ -78,12 +78,6 @@ def difference_below(a: float, b: float) -> float:
     return float(np.nextafter(rounded, -np.inf)) if error < 0.0 else rounded
 
 
-def centering_noise(gram: Gram) -> float:
-    """Return the square of the error of centered points: 16 ulp of the farthest one."""
-    eps = float(np.finfo(gram.dtype).eps)
-    return 0.0 if gram.origin is None else (16 * eps) ** 2 * float(np.max(gram.diag()))
-
-
 class Form(ABC):
     """What the loop and `certify` ask of a canonical form; x is its variable, one flat array.
 
@@ -97,12 +91,15 @@ class Form(ABC):
         Whether a lower bound may be believed.
     negated : bool
         Whether the declared problem minimises the negative of this value.
+    primal : HingePoint or BallPoint or None
+        How an answer becomes the primal point that a model stores, where its rounding counts.
     """
 
     m: int
     work: int
     convex: bool
     negated: bool
+    primal: Any = None
 
     @abstractmethod
     def product(self, x: NDArray[np.float64]) -> Any:
@@ -140,7 +137,7 @@ class Form(ABC):
         self, x: NDArray[np.float64], multipliers: NDArray[np.float64]
     ) -> PrimalPoint | None:
         """Return the primal point that a model stores and that bounds the value; None without one."""
-        return None
+        return None if self.primal is None else self.primal.at(self, x, multipliers)
 
     @abstractmethod
     def lend(self, memory_limit: int, *, narrow: bool = False) -> Any:

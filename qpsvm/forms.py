@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, Held, PrimalPoint, enclose
+from qpsvm.bounds import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, Held, enclose
 from qpsvm.clock import completing
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import SignedGram
@@ -56,8 +56,6 @@ class QP(Form):
         Bound on how far the least eigenvalue of G lies below 0, by the rounding of its entries.
     store : ColumnStore or None
         Held columns, lent for the time of one solve.
-    primal : HingePoint or BallPoint or None
-        How the answer becomes the primal point that a model stores, where its rounding counts.
     """
 
     gram: SignedGram
@@ -147,12 +145,6 @@ class QP(Form):
             if least > 0.0:
                 found |= domain.reached(product - least, np.array([bias]), known)
         return found | (x != 0)
-
-    def primal_point(
-        self, x: NDArray[np.float64], multipliers: NDArray[np.float64]
-    ) -> PrimalPoint | None:
-        """Return the primal point of a certified x with the multipliers of its bounds."""
-        return None if self.primal is None else self.primal.at(self, x, multipliers)
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a point of the domain near x."""
