@@ -127,7 +127,7 @@ class FrankWolfe(OnSamples):
     def advance(self, problem: QP, state: Any, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""
         if self.sampling is not None:
-            return state.advance(n_steps)  # type: ignore[no-any-return]
+            return state.advance(n_steps)
         assert problem.store is not None
         missing = np.full(2 * len(state.keys) + 2, -1, np.int64)
         cols = problem.columns()
