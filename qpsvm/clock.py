@@ -37,7 +37,7 @@ class Clock:
         self._end = float("inf") if time_limit is None else self.begun + time_limit
         if parent is not None:
             self._end = min(self._end, parent._end)
-        self._interrupt = _Interrupt() if parent is None else parent._interrupt
+        self._interrupt: _Interrupt = _Interrupt() if parent is None else parent._interrupt
 
     @property
     def interrupted(self) -> bool:

@@ -71,7 +71,8 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
                 poll()
                 task(piece)
             return
-        queue, failures, clock = iter(pieces), [], active()
+        failures: list[BaseException] = []
+        queue, clock = iter(pieces), active()
 
         def work() -> None:
             try:

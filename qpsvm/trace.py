@@ -210,5 +210,7 @@ class Trace:
 
     def history(self) -> History:
         """Return the checks as arrays."""
-        iteration, *others, estimated = np.array(self.rows).T
-        return History(iteration.astype(np.int64), *others, estimated.astype(bool))
+        table = np.array(self.rows).T
+        upper, lower, gap = table[2:5]
+        estimated = table[5].astype(np.bool_)
+        return History(table[0].astype(np.int64), table[1], upper, lower, gap, estimated)
