@@ -92,9 +92,7 @@ def run(
         "certify": ended - stopped + certifying,
         "total": setup + ended - trace.started,
     }
-    own = {} if state is None else state.counters
-    counters = merged(own, problem.counters)
-    counters["bytes"] = own.get("bytes", 0) + problem.counters.get("bytes", 0)
+    counters = merged({} if state is None else state.counters, problem.counters)
     if after is not None:
         counters = merged(after.counters, counters)
     log.debug("%s after %d iterations", status.name, trace.n_iter)
@@ -106,7 +104,8 @@ def run(
 def merged(first: dict[str, int], then: dict[str, int]) -> dict[str, int]:
     """Return the counts of two runs: sums, and of the memory, which one returns first, the larger."""
     total = {key: first.get(key, 0) + then.get(key, 0) for key in first | then}
-    return total | {"bytes": max(first.get("bytes", 0), then.get("bytes", 0))}
+    sizes = {"bytes", *(key for key in total if key == "matrix_bytes")}
+    return total | {key: max(first.get(key, 0), then.get(key, 0)) for key in sizes}
 
 
 def solve_subset(problem: QP, solver: Solver, tol: float, max_iter: int) -> NDArray[np.float64]:
