@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from qpsvm.clock import Clock, Expired
+from qpsvm.clock import Clock, Expired, completing
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, MethodMismatchError
 from qpsvm.forms import HINGE, QP, Form
@@ -41,6 +41,10 @@ MANY = 5000, 50_000
 
 MOST, SOFT = 0.5, 0.3
 """That share, and the mean ridge relative to the diagonal, from which Newton steps on the support pay."""
+
+
+QUICK_SEARCH_POINTS = 10_000
+"""Points up to which the search for copies is completed at any rate: it takes milliseconds."""
 
 
 def check_problem(problem: Any) -> None:
@@ -134,8 +138,9 @@ def find(
 
 def _merging(form: Form | None, memory_limit: int, asked: bool, clock: Clock) -> Merging | None:
     """Return how copies are merged; None where they are not, or where a limit is met."""
+    quick = form is None or form.m <= QUICK_SEARCH_POINTS
     try:
-        with clock.abandoning():
+        with completing() if quick else clock.abandoning():
             return merging(form, memory_limit, asked=asked)
     except Expired:
         return None

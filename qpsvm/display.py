@@ -33,6 +33,9 @@ def shown(verbose: bool | str, callback: Callback | None, title: str) -> Iterato
         raise InputError(f'verbose must be True, False or "table"; got {verbose!r}')
 
 
+ESTIMATE_MARK = "~"
+"""Stands before a gap that is not proved."""
+
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]"
 
 
@@ -58,11 +61,13 @@ class _Bar:
             done = math.log(self._first / max(gap, 0.5 * progress.tol))
             share = done / math.log(self._first / (0.5 * progress.tol))
             self._bar.n = max(self._bar.n, round(100 * min(max(share, 0.0), 1.0)))
-        self._bar.set_postfix_str(f"gap {gap:.1e}, iteration {progress.iteration:,}")
+        about = ESTIMATE_MARK if progress.estimated else ""
+        self._bar.set_postfix_str(f"gap {about}{gap:.1e}, iteration {progress.iteration:,}")
 
 
 def _row(progress: Progress) -> None:
     p = progress
+    gap = f"{ESTIMATE_MARK if p.estimated else ''}{p.relative_gap:.2g}"
     sys.stdout.write(
-        f"{p.iteration:>10} {p.time:>9.3f} {p.upper:>15.8g} {p.lower:>15.8g} {p.relative_gap:>9.2g}\n"
+        f"{p.iteration:>10} {p.time:>9.3f} {p.upper:>15.8g} {p.lower:>15.8g} {gap:>9}\n"
     )

@@ -86,13 +86,12 @@ class QP(Form):
         """Lend a store of columns, and say whether G is positive semidefinite."""
         kernel = self.gram.kernel
         with (kernel.narrow() if narrow else kernel).hold(memory_limit) as store:
-            with completing():  # without an answer no lower bound could be believed
-                judged = self.judged()
-            yield replace(judged, store=store)
+            yield replace(self.judged(), store=store)
 
     def judged(self) -> Self:
         """Return the problem knowing whether G is positive semidefinite, and how nearly it is."""
-        defect = psd_defect(self.gram.kernel)
+        with completing():  # without an answer no lower bound could be believed
+            defect = psd_defect(self.gram.kernel)
         if defect == np.inf:
             return replace(self, convex=False)
         scale = self.gram.scale if isinstance(self.gram, SignedGram) else 1.0

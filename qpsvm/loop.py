@@ -113,7 +113,8 @@ def run(
 def merged(first: dict[str, int], then: dict[str, int]) -> dict[str, int]:
     """Return the counts of two runs: sums, and of the memory, which one returns first, the larger."""
     total = {key: first.get(key, 0) + then.get(key, 0) for key in first | then}
-    return total | {"bytes": max(first.get("bytes", 0), then.get("bytes", 0))}
+    sizes = {"bytes", *(key for key in total if key == "matrix_bytes")}
+    return total | {key: max(first.get(key, 0), then.get(key, 0)) for key in sizes}
 
 
 def solve_subset(problem: QP, solver: Solver, tol: float, max_iter: int) -> NDArray[np.float64]:

@@ -247,7 +247,8 @@ class Result(Generic[Model]):
         The method that was used.
     counters : dict
         Numbers of steps by kind; ``"columns"``: kernel columns computed; ``"bytes"``: memory of
-        the columns held; ``"merged"``: points that are copies of others, where these were merged.
+        the columns held; ``"matrix_bytes"``: of a method's own matrices; ``"merged"``: points that
+        are copies of others, where these were merged.
     original : Certificate or None
         The answer's certificate in the problem on the kernel itself, where the solve was on a
         `LowRank` Gram and was asked for it (``original=True``, or ``polish``).

@@ -31,9 +31,9 @@ FLOOR_BYTES = 8 * BLOCK_ENTRIES
 def shared(memory_limit: int, wanted: int) -> tuple[int, int]:
     """Return the bytes for matrices of which so many are wanted, and those that are left for columns.
 
-    Half of the limit at most is for the matrices, beside the floor.
+    Beside the floor, half of a limit that is larger than it is for the matrices.
     """
-    own = min(wanted, FLOOR_BYTES + memory_limit // 2)
+    own = min(wanted, FLOOR_BYTES + (memory_limit // 2 if memory_limit > FLOOR_BYTES else 0))
     return own, memory_limit - max(own - FLOOR_BYTES, 0)
 
 

@@ -70,7 +70,7 @@ class CoreState:
     def counters(self) -> dict[str, int]:
         """Size of the core, SMO steps, bytes of the core's matrix."""
         n_bytes = 0 if self.block is None else self.block.nbytes
-        return {"core": len(self.core), "pair": self.n_pairs, "bytes": n_bytes}
+        return {"core": len(self.core), "pair": self.n_pairs, "matrix_bytes": n_bytes}
 
 
 class OnCore(Solver):

@@ -223,7 +223,7 @@ class MinNormPointState:
     def counters(self) -> dict[str, int]:
         """Steps by kind, and the bytes of the block's matrices."""
         steps = dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
-        return steps | {"bytes": self.block.Q.nbytes + self.block.R.nbytes}
+        return steps | {"matrix_bytes": self.block.Q.nbytes + self.block.R.nbytes}
 
     def progresses(self, value: float, violation: float) -> bool:
         """Note the value and the largest violation; return False once both stand still."""
