@@ -103,9 +103,8 @@ class QP(Form):
 
     def wide(self) -> QP:
         """Return the problem with columns in float64; itself where they are."""
-        kernel = self.gram.kernel.wide()
-        same = kernel is self.gram.kernel
-        return self if same else replace(self, gram=replace(self.gram, kernel=kernel))
+        gram = replace(self.gram, kernel=self.gram.kernel.wide())
+        return self if gram.kernel is self.gram.kernel else replace(self, gram=gram)
 
     @property
     def counters(self) -> dict[str, int]:
