@@ -1,4 +1,4 @@
-"""The command ``qpsvm``: a demo on real data, and the table of methods."""
+"""The command ``qpsvm``: a demo on real data, the table of methods, and compilation ahead of use."""
 
 from __future__ import annotations
 
@@ -65,6 +65,19 @@ def _parser() -> argparse.ArgumentParser:
 
     methods = commands.add_parser("methods", help="list the methods and what each one promises")
     methods.set_defaults(run=_methods)
+
+    compile_ = commands.add_parser(
+        "compile",
+        help="compile everything now, so that no solve has to",
+        description="Compile every method for this processor, into the cache of this user "
+        "(NUMBA_CACHE_DIR, where it is set), or into the installed package for all users: for "
+        "images and CI. What is ready already takes a second.",
+    )
+    compile_.add_argument("--into-package", action="store_true",
+                          help="keep the code in the package, for all users")  # fmt: skip
+    compile_.add_argument("--jobs", metavar="N", type=int, default=None,
+                          help="processes (default: one for each processor)")  # fmt: skip
+    compile_.set_defaults(run=_compile)
     return parser
 
 
@@ -99,6 +112,30 @@ def _methods(arguments: argparse.Namespace) -> int:
         print(f"{'':<{width}}promises  gap {method.gap:.0e} within {_budget(method.budget)}")
         print(f"{'':<{width}}source    {method.source}")
     return 0
+
+
+def _compile(arguments: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from qpsvm.errors import check_number
+    from qpsvm.precompile import GROUPS, compile_groups, compile_into_package
+    from qpsvm.resources import processors
+
+    n_processes = processors() if arguments.jobs is None else arguments.jobs
+    check_number("--jobs", n_processes, low=1, integer=True)
+    with tqdm(total=len(GROUPS), desc="compiling", unit="group", disable=None) as bar:
+
+        def report(name: str) -> None:
+            bar.set_postfix_str(name)
+            bar.update()
+
+        if arguments.into_package:
+            failures = compile_into_package(["native"], GROUPS, report, n_processes)
+        else:
+            failures = compile_groups(GROUPS, report, n_processes)
+    for failure in failures:
+        print(f"qpsvm: {failure}", file=sys.stderr)
+    return 1 if failures else 0
 
 
 def _examples() -> dict[str, list[Any]]:

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 
 import qpsvm
 from qpsvm.formulations import Formulation
+from qpsvm.resources import processors
 
 log = logging.getLogger("qpsvm")
 
@@ -225,8 +226,11 @@ def compile_into_package(
     from qpsvm.code_cache import LEVELS, PACKAGE
 
     failures, package = [], PACKAGE / "machine_code"
-    shutil.rmtree(package, ignore_errors=True)
-    package.mkdir()
+    try:
+        shutil.rmtree(package, ignore_errors=True)
+        package.mkdir(exist_ok=True)
+    except OSError as problem:
+        return [f"no code can be kept in the package: {problem}"]
     for level in levels:
         with tempfile.TemporaryDirectory() as folder:
             environment = {"NUMBA_CACHE_DIR": folder, "QPSVM_MACHINE_CODE": folder}
@@ -246,9 +250,8 @@ def main() -> int:
     parser.add_argument("--levels", nargs="+", default=["native"])
     parser.add_argument("--groups", nargs="+", default=list(AUTOMATIC), choices=list(GROUPS))
     arguments = parser.parse_args()
-    report = log.info
-    failures = compile_into_package(arguments.levels, arguments.groups, report, os.cpu_count() or 1)
-    sys.stderr.writelines(failures)
+    failures = compile_into_package(arguments.levels, arguments.groups, log.info, processors())
+    print(*failures, sep="\n", file=sys.stderr)
     return 1 if failures else 0
 
 

@@ -189,3 +189,38 @@ except CompilationStopped:
 
 def test_compilation_stops_when_it_is_asked_to_and_can_be_done_again(installation):
     assert installation.run(STOP)[0] == "stopped 3.0"
+
+
+def test_what_qpsvm_compile_makes_ready_is_not_compiled_again(installation):
+    """One of its groups stands for all, which take a minute."""
+    installation.run("""
+from qpsvm.precompile import compile_groups
+ready = []
+assert compile_groups(["smoothing"], ready.append, 1) == []
+assert ready == ["smoothing"]
+""")
+    again = RUN.split("from qpsvm.caller")[0] + (
+        "from qpsvm.precompile import compile_group\ncompile_group('smoothing')\nprint(compiled)\n"
+    )
+    assert installation.run(again)[0] == "[]"
+
+
+def test_a_group_that_fails_is_reported(installation):
+    said, _ = installation.run("""
+from qpsvm.precompile import compile_groups
+print(compile_groups(["no such group"], lambda name: None, 1))
+""")
+    assert said.startswith('["no such group: Traceback') and "KeyError" in said
+
+
+def test_an_installation_carries_the_code_of_the_automatic_choice(installation):
+    """What the build hook runs fills the folder in the package; a solve then compiles nothing."""
+    installation.run("""
+from qpsvm import precompile
+assert precompile.compile_into_package(["native"], ["smoothing"], lambda name: None, 1) == []
+""")
+    assert list((installation.package / "machine_code").rglob("*.nbc"))
+    again = RUN.split("from qpsvm.caller")[0] + (
+        "from qpsvm.precompile import compile_group\ncompile_group('smoothing')\nprint(compiled)\n"
+    )
+    assert installation.run(again)[0] == "[]"
