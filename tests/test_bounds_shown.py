@@ -173,3 +173,23 @@ def test_a_method_with_a_gap_theorem_returns_the_least_gap():
     result = solve(LeastSquares(A, b, simplex(10)), "fw", tol=1e-12, max_iter=50)
     assert result.selection == "least gap" and result.least_gap is None
     assert result.certificate.gap <= result.history.gap.min() * (1 + 1e-6)
+
+
+def test_a_gap_that_rounded_columns_pretend_is_not_believed():
+    """The first running gap below the goal is 7e-6, and the point's certified gap 1.3e-3."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6000, 20))
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(6000) > 0, 1.0, -1.0)
+    goal, asked = 1e-5, []
+
+    def callback(progress):
+        if progress.relative_gap >= goal:
+            return False
+        asked.append(progress.certificate.relative_gap)
+        return asked[-1] < goal
+
+    problem = HingeDual(RBF(X, gamma=0.02), y, C=1e3)
+    result = solve(problem, tol=1e-10, callback=callback, max_iter=200)
+    assert result.status is Status.CALLBACK_STOP and asked[-1] == min(asked)
+    assert result.certificate.relative_gap <= asked[-1] * (1 + 1e-9)
+    assert result.certificate.lower <= -186878.50 and result.certificate.upper >= -186878.61
