@@ -210,7 +210,7 @@ def test_a_group_that_fails_is_reported(installation):
 from qpsvm.precompile import compile_groups
 print(compile_groups(["no such group"], lambda name: None, 1))
 """)
-    assert said.startswith('["no such group: Traceback') and "KeyError" in said
+    assert "no such group: Traceback" in said and "KeyError" in said
 
 
 def test_an_installation_carries_the_code_of_the_automatic_choice(installation):
