@@ -41,3 +41,39 @@ class ColdStart:
 
     def timeraw_first_machine_uncached(self, m):
         return FIRST_MACHINE, f"{EMPTY_CACHE}; {BEFORE.format(m)}"
+
+
+BEFORE_PROBLEM = """
+import numpy, qpsvm
+rng = numpy.random.default_rng(0)
+X = rng.standard_normal(({}, 10))
+y = numpy.where(X[:, 0] + 0.3 * rng.standard_normal(len(X)) > 0, 1.0, -1.0)
+"""
+PROBLEMS = {
+    "hinge-rbf": "qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X, 0.1), y))",
+    "hinge-linear": "qpsvm.solve(qpsvm.HingeDual(qpsvm.Linear(X), y))",
+    "one-class": "qpsvm.solve(qpsvm.OneClassDual(qpsvm.RBF(X, 0.1)))",
+    "ball": "qpsvm.solve(qpsvm.MEBDual(qpsvm.Linear(X)))",
+    "ball-rbf-mfw": "qpsvm.solve(qpsvm.MEBDual(qpsvm.RBF(X, 0.1)), 'mfw')",
+    "distance": "qpsvm.solve(qpsvm.PolytopeDistanceDual(qpsvm.Linear(X + 3 * y[:, None]), y))",
+}
+NOTHING_CARRIED = EMPTY_CACHE + "; os.environ['QPSVM_MACHINE_CODE'] = os.environ['NUMBA_CACHE_DIR']"
+
+
+class FirstSolve:
+    """Seconds in a fresh process with an empty cache; imports count, the interpreter's own start does not.
+
+    ``installed``: with the code that the installation carries. ``compiled``: without it.
+    """
+
+    number = 1
+    timeout = 300
+
+    params = (list(PROBLEMS), [300, 3000])
+    param_names = ["problem", "points"]
+
+    def timeraw_first_solve_installed(self, problem, m):
+        return BEFORE_PROBLEM.format(m) + PROBLEMS[problem], EMPTY_CACHE
+
+    def timeraw_first_solve_compiled(self, problem, m):
+        return BEFORE_PROBLEM.format(m) + PROBLEMS[problem], NOTHING_CARRIED
