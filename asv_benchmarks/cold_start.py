@@ -61,7 +61,7 @@ NOTHING_CARRIED = EMPTY_CACHE + "; os.environ['QPSVM_MACHINE_CODE'] = os.environ
 
 
 class FirstSolve:
-    """Seconds in a fresh process with an empty cache; imports count, the interpreter's own start does not.
+    """Seconds in a fresh process with an empty cache; imports count, the start of Python does not.
 
     ``installed``: with the code that the installation carries. ``compiled``: without it.
     """
