@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 
@@ -81,3 +82,42 @@ def test_callers_arrays_are_neither_written_nor_returned(name):
         assert not np.shares_memory(array, result.dual)
     np.testing.assert_array_equal(start.x, kept)
     assert not np.shares_memory(start.x, result.x)
+
+
+ANYWHERE = {
+    "svdd": lambda X, y: qpsvm.SVDDDual(qpsvm.RBF(X, 0.5), C=0.3),
+    "ball": lambda X, y: qpsvm.MEBDual(qpsvm.Linear(X)),
+    "hinge": lambda X, y: qpsvm.HingeDual(qpsvm.RBF(X, 0.5), y),
+    "linear hinge": lambda X, y: qpsvm.HingeDual(qpsvm.Linear(X), y),
+    "least squares": lambda X, y: qpsvm.LSSVMPrimal(qpsvm.RBF(X, 0.5), y),
+}
+
+
+def placed(array, offset):
+    """Return a copy whose first entry lies so many bytes behind a line of the cache."""
+    memory = np.empty(array.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + offset
+    out = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    out[:] = array
+    return out
+
+
+@pytest.mark.parametrize("m", [8, 60])
+@pytest.mark.parametrize("declare", ANYWHERE.values(), ids=ANYWHERE)
+def test_the_same_answer_wherever_the_points_lie_and_in_any_thread(declare, m, rng):
+    """To roundoff, as the docs say: libraries may sum in another order where an array lies elsewhere."""
+    X, y = rng.standard_normal((m, 3)), np.where(np.arange(m) % 2, 1.0, -1.0)
+
+    def answer(offset):
+        result = qpsvm.solve(declare(placed(X, offset), y), tol=1e-9)
+        return result.certificate.upper, result.certificate.lower
+
+    def close(pair):
+        np.testing.assert_allclose(pair, here, rtol=1e-8)
+
+    here = answer(0)
+    for offset in range(8, 64, 8):
+        close(answer(offset))
+    with ThreadPoolExecutor(2) as pool:  # while another solve runs
+        for pair in pool.map(answer, (0, 8, 0, 24)):
+            close(pair)
