@@ -101,7 +101,12 @@ def test_without_a_folder_that_can_be_written_code_stays_in_memory_and_the_log_s
     installation,
 ):
     nowhere = os.devnull + "/cache"
-    places = {"NUMBA_CACHE_DIR": "", "HOME": nowhere, "XDG_CACHE_HOME": nowhere, "LOCALAPPDATA": nowhere}
+    places = {
+        "NUMBA_CACHE_DIR": "",
+        "HOME": nowhere,
+        "XDG_CACHE_HOME": nowhere,
+        "LOCALAPPDATA": nowhere,
+    }
     said, logged = installation.run(**places)
     assert said == "3.0 ['scaled', 'factor']"
     assert logged.count("logged: ") == 1 and "compiled code stays in memory" in logged
