@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
+import pickle
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import reference
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -17,12 +23,52 @@ MAX_WORKERS = 8
 
 
 def pytest_xdist_auto_num_workers(config):
-    """Return the number of processes for -n auto; 0, none beside this one, for tests that are named."""
+    """Return the number of processes for -n auto; 0, none beside this one, for tests that are named.
+
+    The processes share the threads, unless the environment says how many each of them has: two
+    BLAS libraries that keep all processors waiting cost a third more processor time.
+    """
     from qpsvm.resources import processors
 
     if any("::" in argument for argument in config.args):
         return 0
-    return min(processors(), MAX_WORKERS)
+    n_workers = min(processors(), MAX_WORKERS)
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(name, str(max(1, processors() // n_workers)))
+    return n_workers
+
+
+def pytest_configure_node(node):
+    """Give each process of pytest-xdist the folder in which they share the reference's answers."""
+    if not hasattr(node.config, "answers"):
+        node.config.answers = tempfile.TemporaryDirectory(prefix="qpsvm-answers-")
+        node.config.add_cleanup(node.config.answers.cleanup)
+    node.workerinput["answers"] = node.config.answers.name
+
+
+def pytest_configure(config):
+    """Let the processes of pytest-xdist ask the reference once for each instance."""
+    if hasattr(config, "workerinput"):
+        reference.answer = shared(reference.answer, Path(config.workerinput["answers"]))
+
+
+def shared(answer, folder):
+    """Return the function of an instance that keeps what it returns in a folder, for all processes."""
+
+    @functools.wraps(answer)
+    def look_up(instance):
+        path = folder / hashlib.sha256(instance.name.encode()).hexdigest()
+        if path.exists():
+            return pickle.loads(path.read_bytes())
+        found = answer(instance)
+        part = path.with_suffix(f".{os.getpid()}")
+        part.write_bytes(pickle.dumps(found))
+        part.replace(path)  # others see all of it or nothing
+        return found
+
+    kept = functools.cache(look_up)
+    kept.__wrapped__ = answer.__wrapped__
+    return kept
 
 
 @pytest.fixture
