@@ -12,7 +12,6 @@ precision, so that repeated steps on one face are iterative refinement.
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 
 from reference.textbook import REAL, Array, StandardForm
 
@@ -74,7 +73,7 @@ class Face:
         self.rows = rows[np.abs(rows).any(axis=1)]
         basis = np.linalg.qr(self.rows.T, mode="complete")[0][:, len(self.rows) :]
         hessian = basis.T @ qp.Q[np.ix_(free, free)].astype(float) @ basis
-        eigenvalues, vectors = scipy.linalg.eigh((hessian + hessian.T) / 2)
+        eigenvalues, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
         largest = max(eigenvalues.max(initial=0), 1e-3 * float(np.abs(qp.Q).max()))
         self.curved = eigenvalues > FLAT * largest
         self.eigenvalues, self.basis = eigenvalues, basis @ vectors

@@ -90,7 +90,7 @@ def test_values_are_those_of_scikit_learn(kernel, storage, dtype, rtol):
 @pytest.mark.parametrize("density", [0.0, 0.04, 0.6])  # empty rows, tiles, blocks made dense
 def test_sparse_products_are_exact_on_integers(n, density, dtype, rng):
     """Small integers have no rounding: whatever the order of the sums, all entries are equal."""
-    B = sp.random(1500, 90, density, format="csr", dtype=dtype, rng=rng)
+    B = sp.random(1500, 90, density, format="csr", dtype=dtype, random_state=rng)
     B.data[:] = rng.integers(-9, 10, B.nnz)
     A = rng.integers(-9, 10, (n, 90)).astype(dtype)
     got = sparse_products(A, B)
@@ -102,7 +102,7 @@ def test_sparse_products_are_exact_on_integers(n, density, dtype, rng):
 
 def test_many_columns_of_sparse_points_are_those_of_dense_ones(rng):
     """Large blocks go another way than small ones."""
-    points = sp.random(3000, 50, 0.1, format="csr", rng=rng)
+    points = sp.random(3000, 50, 0.1, format="csr", random_state=rng)
     columns = np.arange(0, 3000, 50)
     dense, sparse = (RBF(p, gamma=0.3).block(columns) for p in (points.toarray(), points))
     np.testing.assert_allclose(sparse, dense, rtol=0, atol=1e-13)

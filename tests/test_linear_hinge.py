@@ -140,7 +140,7 @@ def test_a_start_at_the_answer_stays_there():
 def wide_points(m=300, d=900):
     """Return CSR points with more columns than rows, and labels of which one in ten is positive."""
     rng = np.random.default_rng(37)
-    points = sp.random_array((m, d), density=0.03, format="csr", rng=rng)
+    points = sp.random(m, d, density=0.03, format="csr", random_state=rng)
     return points, np.where(np.arange(m) % 10, -1.0, 1.0)
 
 

@@ -19,7 +19,7 @@ def dense(m):
 
 
 def sparse(m):
-    return sp.random(m, 2000, 0.01, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    return sp.random(m, 2000, 0.01, format="csr", dtype=np.float32, random_state=0)
 
 
 @pytest.mark.parametrize("make", [dense, sparse])
