@@ -77,9 +77,9 @@ def run(
         own: dict[str, int] = {}
         with completing():
             if state is not None:
-                own = state.counters
                 try:
                     status, certified = _iterate(problem, solver, state, limits, trace)
+                    own = state.counters
                 except CompilationStopped:  # amid an iteration: points seen before it count
                     status, state = trace.limit() or Status.TIME_LIMIT, None
             stopped, certifying = time.perf_counter(), trace.certify_time
@@ -146,6 +146,7 @@ def _iterate(
         if bounds.gap == np.inf and solver.confirms and problem.refuted(state.x, state.product):
             certified = certified or trace.certify(state.x, None)
             if _refuted(problem, certified):
+                trace.record(bounds, certified)
                 return Status.INFEASIBLE, certified
         trace.consider(bounds, state.x)
         near = trace.near(bounds, solver.sure)

@@ -128,7 +128,7 @@ def test_set_up_keeps_to_the_time_limit(problem, method):
     assert result.status is Status.TIME_LIMIT and np.isfinite(result.certificate.gap)
     assert took < 8.0
     if method in ("face-newton", "auto"):  # theirs alone takes longer
-        assert result.n_iter == 0 and result.certificate.relative_gap == 1.0
+        assert result.n_iter == 0 and result.certificate.relative_gap > 0.99
 
 
 def test_the_clock_starts_with_the_call(late, monkeypatch):
