@@ -218,3 +218,33 @@ def test_a_path_has_a_time_limit_of_its_own(late):
     assert [result.status for result in path] == [Status.TIME_LIMIT] and path.values == [1.0]
     each = solve_path(problem, "C", [1.0, 2.0, 4.0], "smo", time_limit_each=0.0)
     assert [result.status for result in each] == [Status.TIME_LIMIT] * 3
+
+
+COMPILING = """
+import threading, _thread
+import numpy as np, qpsvm
+X = np.random.default_rng(0).standard_normal((300, 5))
+problem = qpsvm.HingeDual(qpsvm.RBF(X, 0.1), np.where(X[:, 0] > 0.0, 1.0, -1.0))
+{}
+from qpsvm.solvers.pairs import pair_steps
+print(result.status.name, result.certificate.gap < np.inf, len(pair_steps.signatures))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "status"),
+    [
+        ("result = qpsvm.solve(problem, time_limit=0.05)", "TIME_LIMIT"),
+        (
+            "import qpsvm.solvers.pairs\n"
+            "threading.Timer(0.2, _thread.interrupt_main).start()\n"
+            "result = qpsvm.solve(problem)",
+            "INTERRUPTED",
+        ),
+    ],
+    ids=["time limit", "interrupt"],
+)
+def test_compilation_ends_at_a_limit(call, status, fresh_process, tmp_path):
+    """To compile the steps of pairs takes seconds; they are left, and the start is certified."""
+    said = fresh_process(COMPILING.format(call), cache=tmp_path)
+    assert said.split() == [status, "True", "0"]
