@@ -49,7 +49,8 @@ def claims(certificate, value):
     assert c.roundoff <= c.gap
     assert abs(Fraction(c.upper) - value) <= Fraction(c.roundoff)
     assert Fraction(c.lower) <= value
-    assert value - Fraction(c.lower) <= Fraction(c.gap)
+    last_bit = Fraction(np.spacing(abs(c.lower)))  # lower is rounded down
+    assert min(value, Fraction(c.upper)) - Fraction(c.lower) <= Fraction(c.gap) + last_bit
 
 
 # How bounds are put together.

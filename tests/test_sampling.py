@@ -35,16 +35,18 @@ DECLARED = {
     "distance": lambda: PolytopeDistanceDual(RBF(X, 0.1), Y, chi=10.0),
     "matrix": lambda: MEBDual(Precomputed(RBF(X, 0.1).block(np.arange(len(X))))),
 }
+WITHOUT_TIES = {name: declare for name, declare in DECLARED.items() if name != "linear ball"}
+"""After a line search between two far points their gradients are equal: rounding would choose."""
 ON_SAMPLES = ("fw", "mfw", "cvm", "fcfw")
 every_problem = pytest.mark.parametrize("declare", DECLARED.values(), ids=DECLARED)
 every_method = pytest.mark.parametrize("method", ON_SAMPLES)
 
 
-def advanced(problem, method, chunks, seed=0, memory_limit=1 << 28, **options):
-    """Return the state after so many steps, made in chunks."""
+def advanced(problem, method, chunks, seed=0, memory_limit=1 << 28, exact=False, **options):
+    """Return the state after so many steps, made in chunks; with `exact` on columns in float64."""
     form = problem.as_qp()
     solver = METHODS[method].maker(form)(sampling=59, **options)
-    with form.lend(memory_limit, narrow=solver.narrow(form)) as qp:
+    with form.lend(memory_limit, narrow=not exact and solver.narrow(form)) as qp:
         state = solver.init(qp, None, np.random.default_rng(seed))
         for left in chunks:
             while left > 0:
@@ -87,10 +89,10 @@ def paper_steps(problem, takes_away, n_steps, seed=0):
     return x
 
 
-@every_problem
+@pytest.mark.parametrize("declare", WITHOUT_TIES.values(), ids=WITHOUT_TIES)
 @pytest.mark.parametrize("method", ["fw", "mfw"])
 def test_the_steps_are_those_of_the_paper(declare, method):
-    with_state = advanced(declare(), method, [30])
+    with_state = advanced(declare(), method, [30], exact=True)  # in float32 near points may tie
     plain = paper_steps(declare(), method == "mfw", 30)
     np.testing.assert_allclose(with_state.x, plain, rtol=0, atol=1e-5)
 
