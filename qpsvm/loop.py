@@ -152,6 +152,7 @@ def _iterate(
         near = trace.near(bounds, solver.sure)
         idle = not solver.scheduled and trace.idle()
         looks_done = near or idle or stop not in (Stop.BUDGET, Stop.NEWS)
+        looks_done |= solver.confirms and trace.imprecise(bounds)
         confirmed = problem.convex or not near
         if looks_done and confirmed and (solver.confirms or stop is Stop.NUMERICAL):
             # it looks done, or nothing moves: look afresh

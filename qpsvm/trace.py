@@ -17,6 +17,10 @@ from qpsvm.result import Certificate, History, Progress, Status, passed_test
 
 IDLE_CHECKS = 20  # checks without progress after which the products are computed afresh
 
+DIGITS_LOST = 1e-6
+"""Share of the value at the last fresh products below which they are computed again: their rounding
+errors are those of the larger value."""
+
 REFUTED = 2.0
 """Certified over running gap of the best point from which the current one is certified too."""
 
@@ -80,6 +84,7 @@ class Trace:
     strikes: int = 0
     best_gap: float = np.inf
     proved: Certified | None = None  # the certified point of least gap
+    fresh_value: float = 0.0  # size of the value when products were last computed afresh
     lowest: tuple[float, NDArray[np.float64]] | None = None  # least running value, its point
     by_value: bool = False  # whether the point of least value is returned at a limit
     rows: list[Row] = field(default_factory=list)
@@ -106,6 +111,7 @@ class Trace:
         """Keep the point if its running gap, or value, is the least; note progress."""
         if bounds.gap < self.best_gap or self.best_gap == np.inf:
             self.best[:], self.best_gap = x, bounds.gap
+        self.fresh_value = self.fresh_value or abs(bounds.upper)
         if self.by_value and (self.lowest is None or bounds.upper < self.lowest[0]):
             self.lowest = bounds.upper, x.copy()
         self._seen, moved = self._progress(self._seen, bounds.upper, bounds.lower, bounds.gap)
@@ -129,6 +135,10 @@ class Trace:
         """Return whether a number of checks passed without progress."""
         return self._quiet > 0 and self._quiet % IDLE_CHECKS == 0
 
+    def imprecise(self, bounds: Bounds) -> bool:
+        """Return whether the value is so much smaller than at the last fresh products that errors count."""
+        return abs(bounds.upper) < DIGITS_LOST * self.fresh_value < np.inf
+
     def near(self, bounds: Bounds, share: float) -> bool:
         """Return whether the running gap is below this share of the tolerance."""
         tol, floor = share * self.limits.tol, share * bounds.floor
@@ -141,6 +151,7 @@ class Trace:
         before = time.perf_counter()
         certified = self.certifier(self.problem, x, self.limits.tol, held=held)
         gap = certified.certificate.gap
+        self.fresh_value = abs(certified.certificate.upper)
         if np.isfinite(running) and np.isfinite(gap):
             self.best_gap += max(gap - running, 0.0)
         if gap <= SAME_GAP * self.best_gap:

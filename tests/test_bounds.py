@@ -207,9 +207,9 @@ def test_a_thin_strip_is_found_to_separate(seed):
 
 def test_undecided_is_said():
     X, y = narrow_strip(5)
-    machine = solve(L2SVMDual(RBF(X, 0.05), y, C=INF), "smo", max_iter=50)
-    hulls = solve(PolytopeDistanceDual(RBF(X, 0.05), y), "smo", max_iter=50)
-    margin = solve(HingeDual(RBF(X, 0.05), y, C=INF), "smo", max_iter=50)
+    machine = solve(L2SVMDual(RBF(X, 0.05), y, C=INF), "smo", max_iter=5)
+    hulls = solve(PolytopeDistanceDual(RBF(X, 0.05), y), "smo", max_iter=5)
+    margin = solve(HingeDual(RBF(X, 0.05), y, C=INF), "smo", max_iter=5)
     for result in (machine, hulls, margin):
         assert result.status is Status.MAX_ITER and "Undecided" in str(result)
     assert machine.model.separable is None and margin.model.separable is None

@@ -40,14 +40,12 @@ class Case:
 
         Excepted are the instances on which first-order methods crawl. Where the value is small
         beside the diagonal, a method that declares no small gap is excepted, since its error is
-        1/k in units of the diagonal; and so is a gap that is below the rounding of the products. An
-        optimum of zero is met where the value is zero at the precision of the data, which the inexact
-        corrections of `fcfw` reach on some processors and not on others.
+        1/k in units of the diagonal; and so is a gap that is below the rounding of the products.
         """
         if METHODS[self.method].form is MarginProblem:
             return True
         if "crawl" in self.instance.tags or "zero-optimum" in self.instance.tags:
-            return "crawl" not in self.instance.tags and self.method != "fcfw"
+            return "crawl" not in self.instance.tags
         gram = self.problem.as_qp().gram
         value, scale = reference.answer(self.instance).value, np.max(gram.diag() + gram.ridge)
         least = 1e-4 if self.tol > 1e-6 else 8 * independent.EPS / self.tol

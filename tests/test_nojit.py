@@ -15,7 +15,7 @@ SMALL = (
     "l2_svm/both-labels-on-one-point",
     "polytope_distance/boxes-corner-to-corner",
     "polytope_distance/two-points-chi",
-    "polytope_distance/parallel-lines",
+    "polytope_distance/boxes-overlapping",
     "hinge/two-points-hard-margin",
     "hinge/all-zero",
     "hinge_primal/two-points",
