@@ -136,7 +136,7 @@ class Trace:
         return self._quiet > 0 and self._quiet % IDLE_CHECKS == 0
 
     def imprecise(self, bounds: Bounds) -> bool:
-        """Return whether the value is so much smaller than at the last fresh products that errors count."""
+        """Return whether the value is so much smaller than at fresh products that their errors count."""
         return abs(bounds.upper) < DIGITS_LOST * self.fresh_value < np.inf
 
     def near(self, bounds: Bounds, share: float) -> bool:
