@@ -30,17 +30,18 @@ from numba import config
 
 log = logging.getLogger("qpsvm")
 
-PACKAGE = Path(__file__).parent
+PACKAGE_FOLDER = Path(__file__).parent
 
 KEPT_STATES = 4
 """Folders of other states of the sources, the most recently used, that stay when a new one is made."""
 
-AVX2 = frozenset("avx2 bmi bmi2 f16c fma lzcnt movbe popcnt sse4.2 cx16".split())
-AVX512 = AVX2 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
-LEVELS = {
-    "icelake-server": AVX512 | frozenset("avx512vnni avx512vbmi avx512vbmi2 avx512bitalg".split()),
-    "x86-64-v4": AVX512,
-    "x86-64-v3": AVX2,
+AVX2_FEATURES = frozenset("avx2 bmi bmi2 f16c fma lzcnt movbe popcnt sse4.2 cx16".split())
+AVX512_FEATURES = AVX2_FEATURES | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
+FEATURES_OF_LEVEL = {
+    "icelake-server": AVX512_FEATURES
+    | frozenset("avx512vnni avx512vbmi avx512vbmi2 avx512bitalg".split()),
+    "x86-64-v4": AVX512_FEATURES,
+    "x86-64-v3": AVX2_FEATURES,
     "x86-64-v2": frozenset("cx16 popcnt sse3 ssse3 sse4.1 sse4.2".split()),
 }
 """Processors that a wheel carries code for, the best first, and the features that they need."""
@@ -60,8 +61,8 @@ def processor_features() -> frozenset[str]:
     if config.CPU_FEATURES is not None:  # type: ignore[attr-defined]
         named = config.CPU_FEATURES.split(",")  # type: ignore[attr-defined]
         return frozenset(name[1:] for name in named if name.startswith("+"))
-    if config.CPU_NAME in LEVELS:  # type: ignore[attr-defined]
-        return LEVELS[config.CPU_NAME]  # type: ignore[attr-defined]
+    if config.CPU_NAME in FEATURES_OF_LEVEL:  # type: ignore[attr-defined]
+        return FEATURES_OF_LEVEL[config.CPU_NAME]  # type: ignore[attr-defined]
     return frozenset(name for name, has in binding.get_host_cpu_features().items() if has)
 
 
@@ -74,12 +75,12 @@ def selected() -> Target:
     features = processor_features()
     name = config.CPU_NAME or binding.get_host_cpu_name()  # type: ignore[attr-defined]
     digest = hashlib.sha256(",".join(sorted(features)).encode()).hexdigest()[:8]
-    own = name if name in LEVELS else f"{name}-{digest}"
+    own = name if name in FEATURES_OF_LEVEL else f"{name}-{digest}"
     native = Target(name, features, (own,))
     roots = [root for root in (user_folder(), carried_folder()) if root is not None]
     if config.CPU_NAME is not None or any((root / own).is_dir() for root in roots):  # type: ignore[attr-defined]
         return native
-    for level, needed in LEVELS.items():
+    for level, needed in FEATURES_OF_LEVEL.items():
         if needed <= features and (carried_folder() / level).is_dir():
             return Target(level, needed, (f"{level}-on-{own}", level))
     return native
@@ -91,7 +92,7 @@ def carried_folder() -> Path:
     ``QPSVM_MACHINE_CODE`` names another one.
     """
     root = os.environ.get("QPSVM_MACHINE_CODE")
-    return (Path(root) if root else PACKAGE / "machine_code") / source_key()
+    return (Path(root) if root else PACKAGE_FOLDER / "machine_code") / source_key()
 
 
 @cache
@@ -134,9 +135,9 @@ def source_key() -> str:
     versions = numba.__version__, llvmlite.__version__, np.__version__.split(".")[0]
     platform = sys.implementation.cache_tag, sys.platform, binding.get_process_triple()
     digest.update(repr((*versions, *platform, config.OPT)).encode())  # type: ignore[attr-defined]
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(PACKAGE_FOLDER.rglob("*.py")):
         content = path.read_bytes()
-        digest.update(f"{path.relative_to(PACKAGE).as_posix()}\0{len(content)}\0".encode())
+        digest.update(f"{path.relative_to(PACKAGE_FOLDER).as_posix()}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:16]
 

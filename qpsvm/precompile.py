@@ -214,7 +214,7 @@ def compile_into_package(
     Parameters
     ----------
     levels : iterable of str
-        ``"native"`` for the processor of this machine, or a key of `qpsvm.code_cache.LEVELS`.
+        ``"native"`` for the processor of this machine, or a key of `qpsvm.code_cache.FEATURES_OF_LEVEL`.
     names, report, n_processes
         As in `compile_groups`.
 
@@ -223,9 +223,9 @@ def compile_into_package(
     list of str
         What failed. Code that was there before is removed.
     """
-    from qpsvm.code_cache import LEVELS, PACKAGE
+    from qpsvm.code_cache import FEATURES_OF_LEVEL, PACKAGE_FOLDER
 
-    failures, package = [], PACKAGE / "machine_code"
+    failures, package = [], PACKAGE_FOLDER / "machine_code"
     try:
         shutil.rmtree(package, ignore_errors=True)
         package.mkdir(exist_ok=True)
@@ -235,7 +235,7 @@ def compile_into_package(
         with tempfile.TemporaryDirectory() as folder:
             environment = {"NUMBA_CACHE_DIR": folder, "QPSVM_MACHINE_CODE": folder}
             if level != "native":
-                features = ",".join(f"+{name}" for name in sorted(LEVELS[level]))
+                features = ",".join(f"+{name}" for name in sorted(FEATURES_OF_LEVEL[level]))
                 environment |= {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": features}
             failures += compile_groups(names, report, n_processes, environment)
             for code in Path(folder).glob("qpsvm-*"):

@@ -160,7 +160,7 @@ def test_code_that_the_package_carries_is_used(installation, tmp_path):
 SELECT = """
 from llvmlite import binding
 from qpsvm import code_cache
-has = code_cache.AVX512 | {"avx512vnni"}
+has = code_cache.AVX512_FEATURES | {"avx512vnni"}
 binding.get_host_cpu_features = lambda: {name: True for name in has}
 target = code_cache.selected()
 print(target.name, "avx512vnni" in target.features)

@@ -19,16 +19,16 @@ from qpsvm.code_cache import selected
 from qpsvm.compiled import njit
 from qpsvm.gram.exponential import C32, C64, LEAST32, LEAST64, ROUND32, ROUND64
 
-FEATURES = selected().features
+TARGET_FEATURES = selected().features
 """Instruction sets that the vectors are written for."""
 
-WIDE = "avx512f" in FEATURES
+WIDE = "avx512f" in TARGET_FEATURES
 """Whether vectors have 512 bits, and there is an instruction that scales them by powers of two."""
 
-BYTES = WIDE and "avx512vnni" in FEATURES
+BYTES = WIDE and "avx512vnni" in TARGET_FEATURES
 """Whether there is an instruction for products of bytes."""
 
-EXPANDS = WIDE and "avx512vbmi2" in FEATURES
+EXPANDS = WIDE and "avx512vbmi2" in TARGET_FEATURES
 """Whether there is an instruction that puts numbers, even of 16 bits, to marked places of a vector."""
 
 LANES = 16 if WIDE else 8
