@@ -221,7 +221,8 @@ def test_a_path_has_a_time_limit_of_its_own(late):
 
 
 COMPILING = """
-import threading, _thread
+import signal, threading, _thread
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 import numpy as np, qpsvm
 X = np.random.default_rng(0).standard_normal((300, 5))
 problem = qpsvm.HingeDual(qpsvm.RBF(X, 0.1), np.where(X[:, 0] > 0.0, 1.0, -1.0))
