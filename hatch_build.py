@@ -16,7 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class MachineCodeHook(BuildHookInterface):
-    """Runs ``qpsvm compile`` on the sources that are being built."""
+    """Runs `qpsvm.precompile` on the sources that are being built."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Fill qpsvm/machine_code, which the wheel takes along."""

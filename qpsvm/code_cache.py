@@ -149,15 +149,10 @@ class CodeCache:
     disk the code stays in memory.
     """
 
-    functions: list[CodeCache] = []  # noqa: RUF012 (all of them, in the order of definition)
-
-    def __init__(self, dispatcher: Any) -> None:
-        function = dispatcher.py_func
-        self.dispatcher = dispatcher
+    def __init__(self, function: Any) -> None:
         self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>.", "")
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         self._identity = function.__code__.co_firstlineno, [repr(cell) for cell in cells]
-        self.functions.append(self)
 
     @property
     def cache_path(self) -> str | None:

@@ -52,7 +52,7 @@ def njit(*, cache: bool = False, **flags: Any) -> Callable[[Any], Any]:
         dispatcher = numba.njit(**flags)(function)
         if cache and not config.DISABLE_JIT:  # type: ignore[attr-defined]
             if hasattr(dispatcher, "_cache") and hasattr(CompileResult, "_rebuild"):
-                dispatcher._cache = CodeCache(dispatcher)
+                dispatcher._cache = CodeCache(function)
             else:
                 log.info("numba %s has no place for a cache of code", numba.__version__)
         return dispatcher

@@ -1,4 +1,4 @@
-"""What `qpsvm compile` does: small problems that between them use every compiled function.
+"""What `qpsvm compile` does: small problems that between them use most compiled functions.
 
 A function is compiled when it is first called, for the types of its arguments. So the problems here run
 through every method, kernel and kind of points. They are split into groups, which processes of their own
@@ -67,7 +67,7 @@ def automatic(*kinds: Callable[[Any, Any], Formulation]) -> Iterator[Task]:
 
 
 def every_method(*names: str) -> Iterator[Task]:
-    """Yield problems of every formulation, for the methods named, or for all others."""
+    """Yield problems of every formulation for the methods named that fit them."""
     from qpsvm.solvers import METHODS
 
     for problem in _one_of_each():
