@@ -164,12 +164,11 @@ class PointFeatures(Features):
 
 
 @dataclass(frozen=True, eq=False)
-class GramFeatures(Features):
-    """The points of a Gram, seen through K alone."""
+class ExpansionFeatures(Features):
+    """The points of a Gram; w is known by one coefficient a point."""
 
     gram: Gram
     K: NDArray[np.float64] | None = None
-    adjoint = 0
 
     @property
     def m(self) -> int:  # type: ignore[override]
@@ -185,6 +184,13 @@ class GramFeatures(Features):
     def work(self) -> int:  # type: ignore[override]
         """Entries of K."""
         return self.gram.m**2
+
+
+@dataclass(frozen=True, eq=False)
+class GramFeatures(ExpansionFeatures):
+    """The points of a Gram, seen through K alone."""
+
+    adjoint = 0
 
     @property
     def error(self) -> float:  # type: ignore[override]
@@ -224,30 +230,12 @@ class GramFeatures(Features):
 
 
 @dataclass(frozen=True, eq=False)
-class CoefficientFeatures(Features):
+class CoefficientFeatures(ExpansionFeatures):
     """The rows of a symmetric K as points: w holds the coefficients c, the values are Kc.
 
     Unlike in `GramFeatures` the inner product of coefficients is c'c: that of the l1 norm of c. K need
     not be positive semidefinite.
     """
-
-    gram: Gram
-    K: NDArray[np.float64] | None = None
-
-    @property
-    def m(self) -> int:  # type: ignore[override]
-        """Number of points."""
-        return self.gram.m
-
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        """One coefficient a point."""
-        return self.gram.m
-
-    @property
-    def work(self) -> int:  # type: ignore[override]
-        """Entries of K."""
-        return self.gram.m**2
 
     @cached_property
     def error(self) -> float:  # type: ignore[override]
