@@ -28,6 +28,8 @@ import numpy as np
 from llvmlite import binding
 from numba import config
 
+from qpsvm.intrinsics import HAS_INTRINSICS
+
 log = logging.getLogger("qpsvm")
 
 PACKAGE_FOLDER = Path(__file__).parent
@@ -134,7 +136,8 @@ def source_key() -> str:
     digest = hashlib.sha256()
     versions = numba.__version__, llvmlite.__version__, np.__version__.split(".")[0]
     platform = sys.implementation.cache_tag, sys.platform, binding.get_process_triple()
-    digest.update(repr((*versions, *platform, config.OPT)).encode())  # type: ignore[attr-defined]
+    chosen = config.OPT, HAS_INTRINSICS  # type: ignore[attr-defined]
+    digest.update(repr((*versions, *platform, *chosen)).encode())
     for path in sorted(PACKAGE_FOLDER.rglob("*.py")):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(PACKAGE_FOLDER).as_posix()}\0{len(content)}\0".encode())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -32,14 +32,27 @@ def _no_collection() -> Iterator[None]:
 
 with _no_collection():
     import numba
-    from numba.core.registry import cpu_target
+    from numba import types
 
-    if not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
-        cpu_target.target_context.refresh()
+    from qpsvm.intrinsics import IS_COMPILED, cgutils, with_plain_twin
 
-from numba.core import cgutils, config, event, types  # noqa: E402
-from numba.core.compiler import CompileResult  # noqa: E402
-from numba.extending import intrinsic  # noqa: E402
+    if IS_COMPILED:
+        with suppress(ImportError, AttributeError):  # a private name, to load all of numba here
+            from numba.core.registry import cpu_target
+
+            cpu_target.target_context.refresh()
+
+event: Any
+Listener: Any
+CompileResult: Any
+try:
+    from numba.core import event
+    from numba.core.compiler import CompileResult
+
+    Listener = event.Listener
+except (ImportError, AttributeError):  # private names
+    event = CompileResult = None
+    Listener = object
 
 from qpsvm.clock import poll_compilation  # noqa: E402
 from qpsvm.code_cache import CodeCache  # noqa: E402
@@ -50,7 +63,7 @@ def njit(*, cache: bool = False, **flags: Any) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         dispatcher = numba.njit(**flags)(function)
-        if cache and not config.DISABLE_JIT:  # type: ignore[attr-defined]
+        if cache and IS_COMPILED:
             if hasattr(dispatcher, "_cache") and hasattr(CompileResult, "_rebuild"):
                 dispatcher._cache = CodeCache(function)
             else:
@@ -60,7 +73,7 @@ def njit(*, cache: bool = False, **flags: Any) -> Callable[[Any], Any]:
     return decorate
 
 
-class _Poll(event.Listener):
+class _Poll(Listener):
     """Asks the clock of a call, between the passes of numba's compiler, whether to stop."""
 
     def on_start(self, event: Any) -> None:
@@ -70,7 +83,7 @@ class _Poll(event.Listener):
         pass
 
 
-class _Collection(event.Listener):
+class _Collection(Listener):
     """Keeps the garbage collector off while functions are compiled."""
 
     def __init__(self) -> None:
@@ -88,28 +101,33 @@ class _Collection(event.Listener):
             gc.enable()
 
 
-event.register("numba:run_pass", _Poll())
-event.register("numba:compile", _Collection())
+if event is not None:
+    event.register("numba:run_pass", _Poll())
+    event.register("numba:compile", _Collection())
 
 
-def _reader(source: Any, target: Any) -> Any:
-    """Return a function that reads the bits of a number as those of another type."""
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]
-        kinds = {t: getattr(np, t.name) for t in (source, target)}
-        return lambda x: kinds[source](x).view(kinds[target])
-
-    @intrinsic
-    def read(context, x):  # type: ignore[no-untyped-def]
-        def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            return builder.bitcast(arguments[0], context.get_value_type(target))
-
-        return target(source), emit
-
-    return read
+@numba.njit
+def bits32(x: Any) -> Any:
+    """Return the bits of a number in float32, as an integer."""
+    return np.float32(x).view(np.int32)
 
 
-bits32, from32 = _reader(types.float32, types.int32), _reader(types.int32, types.float32)
-bits64, from64 = _reader(types.float64, types.int64), _reader(types.int64, types.float64)
+@numba.njit
+def from32(bits: Any) -> Any:
+    """Return the number in float32 that has these bits."""
+    return np.int32(bits).view(np.float32)
+
+
+@numba.njit
+def bits64(x: Any) -> Any:
+    """Return the bits of a number in float64, as an integer."""
+    return np.float64(x).view(np.int64)
+
+
+@numba.njit
+def from64(bits: Any) -> Any:
+    """Return the number in float64 that has these bits."""
+    return np.int64(bits).view(np.float64)
 
 
 def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -126,7 +144,6 @@ def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return value
 
 
-@intrinsic
 def _bare(context, arrays):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return _uncounted(context, builder, arrays, arguments[0])
@@ -134,7 +151,11 @@ def _bare(context, arrays):  # type: ignore[no-untyped-def]
     return arrays(arrays), emit
 
 
-bare: Any = (lambda arrays: arrays) if config.DISABLE_JIT else _bare  # type: ignore[attr-defined]
+def _plain_bare(arrays: Any) -> Any:
+    return arrays
+
+
+bare: Any = with_plain_twin(_bare, _plain_bare)
 """``bare(arrays)`` returns an array, or a tuple of arrays and other things, whose slices are not counted.
 
 Compiled code counts references to an array, two locked instructions for each slice, which is a sixth

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
-    {"errors", "clock"},
+    {"errors", "clock", "intrinsics"},
     {"resources", "result"},
     {"threads", "code_cache"},
     {"compiled"},

@@ -65,11 +65,11 @@ def test_a_core_is_compacted_in_place(kind, n, rng):
 
 
 @pytest.mark.parametrize(
-    "change", ["lanes.EXPANDS = False", "lanes.LANES = 8; lanes.EXPANDS = False"]
+    "change", ["shape.EXPANDS = False", "shape.LANES = 8; shape.EXPANDS = False"]
 )
 def test_compaction_on_lesser_processors(change, fresh_process, tmp_path):
     code = (
-        f"import qpsvm.gram.lanes as lanes; {change}\n"
+        f"import qpsvm.gram.vector_shape as shape; {change}\n"
         "import numpy as np; import tests.test_columns as t; rng = np.random.default_rng(1)\n"
         "t.test_a_core_is_compacted_in_place(np.uint16, 150, rng)\n"
         "t.test_a_core_is_compacted_in_place(np.float64, 31, rng)\n"

@@ -52,8 +52,8 @@ def test_distances_are_exact(rng, d, dtype):
 def test_values_on_lesser_processors(lanes, fresh_process):
     """Without products of bytes, and without vectors of 512 bits."""
     code = (
-        "import qpsvm.gram.lanes as lanes\n"
-        f"lanes.BYTES, lanes.WIDE, lanes.LANES = False, lanes.WIDE and {lanes} == 16, {lanes}\n"
+        "import qpsvm.gram.vector_shape as shape\n"
+        f"shape.BYTES, shape.WIDE, shape.LANES = False, shape.WIDE and {lanes} == 16, {lanes}\n"
         "import numpy as np; import tests.test_grid as t\n"
         "for kind in ('grid', 'grid in float64', 'float32', 'float64'):\n"
         "    t.values_are_right(np.random.default_rng(1), kind)\n"

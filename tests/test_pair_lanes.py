@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm.gram.lanes import LANES
+from qpsvm.gram.vector_shape import LANES
 from qpsvm.solvers import pair_lanes
 from qpsvm.solvers.extremes import vectorized
 from qpsvm.solvers.pair_lanes import follow, note, partner
@@ -102,7 +102,7 @@ CHECKS = (
 
 
 def test_on_processors_with_shorter_vectors(fresh_process, tmp_path):
-    code = "import qpsvm.gram.lanes as lanes; lanes.LANES, lanes.WIDE = 8, False\n" + CHECKS
+    code = "import qpsvm.gram.vector_shape as shape; shape.LANES, shape.WIDE = 8, False\n" + CHECKS
     assert fresh_process(code, cache=tmp_path).strip() == "right"
 
 

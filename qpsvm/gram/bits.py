@@ -15,12 +15,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.core import config, types
-from numba.extending import intrinsic
+from numba import types
 from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
 from qpsvm.gram.units import WORDS, Bits
+from qpsvm.intrinsics import with_plain_twin
 
 TILE = 256  # points whose words are turned at a time
 
@@ -35,7 +35,6 @@ def common_products(
     return out
 
 
-@intrinsic
 def _ctpop(context, word):  # type: ignore[no-untyped-def]
     """Count the bits of a word of 32 bits: an instruction of the processor, or a few of them."""
 
@@ -45,13 +44,16 @@ def _ctpop(context, word):  # type: ignore[no-untyped-def]
     return types.int32(types.uint32), emit
 
 
-def _plain_count(word: Any) -> int:
-    return int(word).bit_count()
+def _plain_count(word: Any) -> Any:
+    count = 0
+    while word:
+        word &= word - np.uint32(1)
+        count += 1
+    return count
 
 
-_count: Any = _ctpop
-if config.DISABLE_JIT:  # type: ignore[attr-defined]
-    _count = _plain_count
+count_bits: Any = with_plain_twin(_ctpop, _plain_count)
+"""``count_bits(word)`` returns how many bits of a word of 32 bits are set."""
 
 
 @njit(cache=True, nogil=True)
@@ -77,11 +79,11 @@ def _four(own: Any, tile: Any, w: int, weight: Any, row: Any, more: bool) -> Non
     first, second, third, fourth = tile[w], tile[w + 1], tile[w + 2], tile[w + 3]
     if more:
         for j in range(len(row)):
-            pair = np.int32(_count(a & first[j]) + _count(b & second[j]))
-            other = np.int32(_count(c & third[j]) + _count(d & fourth[j]))
+            pair = np.int32(count_bits(a & first[j]) + count_bits(b & second[j]))
+            other = np.int32(count_bits(c & third[j]) + count_bits(d & fourth[j]))
             row[j] += weight * np.float32(np.int32(pair + other))
     else:
         for j in range(len(row)):
-            pair = np.int32(_count(a & first[j]) + _count(b & second[j]))
-            other = np.int32(_count(c & third[j]) + _count(d & fourth[j]))
+            pair = np.int32(count_bits(a & first[j]) + count_bits(b & second[j]))
+            other = np.int32(count_bits(c & third[j]) + count_bits(d & fourth[j]))
             row[j] = weight * np.float32(np.int32(pair + other))

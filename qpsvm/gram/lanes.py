@@ -12,33 +12,20 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, config, types
-from numba.extending import intrinsic
+from numba import types
 
-from qpsvm.code_cache import selected
 from qpsvm.compiled import njit
-from qpsvm.gram.exponential import C32, C64, LEAST32, LEAST64, ROUND32, ROUND64
-
-TARGET_FEATURES = selected().features
-"""Instruction sets that the vectors are written for."""
-
-WIDE = "avx512f" in TARGET_FEATURES
-"""Whether vectors have 512 bits, and there is an instruction that scales them by powers of two."""
-
-BYTES = WIDE and "avx512vnni" in TARGET_FEATURES
-"""Whether there is an instruction for products of bytes."""
-
-EXPANDS = WIDE and "avx512vbmi2" in TARGET_FEATURES
-"""Whether there is an instruction that puts numbers, even of 16 bits, to marked places of a vector."""
-
-LANES = 16 if WIDE else 8
-"""Numbers of 32 bits in a vector."""
-
-TILE = 64
-"""Points of a tile, whose shape is (d, TILE)."""
-
-GROUP = 8
-"""Rows that are multiplied at a time."""
+from qpsvm.gram import plain_lanes
+from qpsvm.gram.exponential import (
+    C32,
+    C64,
+    LEAST32,
+    LEAST64,
+    ROUND32,
+    ROUND64,
+)
+from qpsvm.gram.vector_shape import BYTES, GROUP, LANES, TILE, WIDE
+from qpsvm.intrinsics import cgutils, with_plain_twin
 
 
 def _lanes(kind: Any) -> int:
@@ -59,7 +46,6 @@ def place_lanes(builder: Any, array: Any, start: Any, lanes: int) -> tuple[Any, 
     return builder.bitcast(entry, vector.as_pointer()), vector
 
 
-@intrinsic
 def _values(context, few, i, tile, first, a, norm, factor, K):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         few, tile, a, norm, K = (
@@ -227,26 +213,6 @@ def _scaled(builder: Any, p: Any, n: Any) -> Any:
     return builder.shuffle_vector(*parts, both)
 
 
-def _plain_values(
-    few: Any, i: int, tile: Any, first: int, a: Any, norm: Any, factor: Any, K: Any
-) -> None:
-    at = slice(first, first + LANES * 4 // few.itemsize)
-    own, points = few[i : i + GROUP], tile[: few.shape[1], at]
-    if few.dtype == np.int32:
-        signed = np.ascontiguousarray(own).view(np.int8).astype(np.int64)
-        products = signed @ np.ascontiguousarray(points.T).view(np.uint8).T
-        t = factor * (a[i : i + GROUP, None] + norm[at] - 2 * products).astype(K.dtype)
-    else:
-        if few.dtype == np.uint32:
-            common = (own[:, :, None] & points).astype(object)
-            products = np.vectorize(int.bit_count)(common).sum(axis=1)
-        else:
-            products = own @ points
-        t = (a[i : i + GROUP, None] + norm[at]) + factor * products.astype(K.dtype)
-    K[:, at] = np.exp2(np.clip(t, LEAST32 if K.itemsize == 4 else LEAST64, 0.0))
-
-
-@intrinsic
 def _turn_square(context, points, rows, k, tile, j):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         points, rows, tile = (
@@ -276,13 +242,6 @@ def _turn_square(context, points, rows, k, tile, j):  # type: ignore[no-untyped-
     return types.void(points, rows, types.intp, tile, types.intp), emit
 
 
-def _plain_turn_square(points: Any, rows: Any, k: int, tile: Any, j: int) -> None:
-    lanes = LANES * 4 // points.itemsize
-    part = points[rows[j : j + lanes], k : k + lanes]
-    tile[k : k + part.shape[1], j : j + lanes] = part.T
-
-
-@intrinsic
 def _expand(context, row, gaps, j, spare, k, out):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         row, gaps, spare, out = (
@@ -307,15 +266,6 @@ def _expand(context, row, gaps, j, spare, k, out):  # type: ignore[no-untyped-de
     return types.intp(row, gaps, types.intp, spare, types.intp, out), emit
 
 
-def _plain_expand(row: Any, gaps: Any, j: int, spare: Any, k: int, out: Any) -> int:
-    at = slice(j, j + LANES * 4 // row.itemsize)
-    end = k + int(np.count_nonzero(gaps[at]))
-    out[at] = row[at]
-    out[at][gaps[at]] = spare[k:end]
-    return end
-
-
-@intrinsic
 def _fetch(context, block, i, j):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         block = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -329,33 +279,24 @@ def _fetch(context, block, i, j):  # type: ignore[no-untyped-def]
     return types.void(block, types.intp, types.intp), emit
 
 
-def _plain_fetch(block: Any, i: int, j: int) -> None:
-    pass
-
-
-values: Any = _values
+values: Any = with_plain_twin(_values, plain_lanes.values)
 """``values(few, i, tile, first, a, norm, factor, K)`` writes kernel values of GROUP rows of `few`, from i
 on, with a vector of points of the tile, from `first` on, to the same places of K, shape (GROUP,
 TILE): 2^((a_i + norm_j) + factor p) for the inner product p, whose d terms are added one after the
 other; of words without a sign p is how many bits they have in common. Words with a sign are four bytes
 each, those of `few` with a sign and the others without; values are 2^(factor (a_i + norm_j - 2 p))."""
 
-turn_square: Any = _turn_square
+turn_square: Any = with_plain_twin(_turn_square, plain_lanes.turn_square)
 """``turn_square(points, rows, k, tile, j)`` writes as many numbers of as many points as a vector has,
 from number k and the point rows_j on, to the tile from (k, j) on. They are read as one vector a row."""
 
-expand: Any = _expand
+expand: Any = with_plain_twin(_expand, plain_lanes.expand)
 """``expand(row, gaps, j, spare, k, out)`` copies a vector of numbers, from number j on, from `row` to
 `out`, with those of `spare` from k on in place of gaps; it returns the k that follows."""
 
-fetch: Any = _fetch
+fetch: Any = with_plain_twin(_fetch, plain_lanes.fetch)
 """``fetch(block, i, j)`` asks for the line of the cache with entry (i, j): processors foresee what is
 read along a row, but not the row after it."""
-
-if config.DISABLE_JIT:  # type: ignore[attr-defined]
-    values, turn_square = _plain_values, _plain_turn_square
-    expand, fetch = _plain_expand, _plain_fetch
-
 
 LINE = 64
 """Bytes of a line of the cache, that no vector should cross."""

@@ -21,9 +21,10 @@ from qpsvm.compiled import njit
 from qpsvm.gram.columns import UNIT
 from qpsvm.gram.gaussian import LOG2E, summing, vectorised
 from qpsvm.gram.grid import Grid
-from qpsvm.gram.lanes import GROUP, LANES, TILE, aligned, turn, values
+from qpsvm.gram.lanes import aligned, turn, values
 from qpsvm.gram.passes import read_only
 from qpsvm.gram.units import Bits
+from qpsvm.gram.vector_shape import GROUP, LANES, TILE
 from qpsvm.threads import apart, spread
 
 SUM_ERROR = (GROUP + 4) * 2.0**-24

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.compiled import bare
-from qpsvm.gram.lanes import LANES
+from qpsvm.gram.vector_shape import LANES
 from qpsvm.solvers.extremes import vectorized
 from qpsvm.solvers.pair_lanes import follow, note, partner
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, config, types
-from numba.extending import intrinsic
+from numba import types
 
-from qpsvm.gram.lanes import LANES, WIDE, place_lanes, spread_lanes
+from qpsvm.gram.lanes import place_lanes, spread_lanes
+from qpsvm.gram.vector_shape import LANES, WIDE
+from qpsvm.intrinsics import cgutils, with_plain_twin
 
 INT, SINGLE = ir.IntType(32), ir.FloatType()
 VALUES, PLACES = ir.VectorType(SINGLE, LANES), ir.VectorType(INT, LANES)
@@ -104,7 +105,6 @@ def _quotient(builder: Any, a: Any, b: Any) -> Any:
     return builder.fmul(a, builder.call(function, [b, b, mask(-1)]))
 
 
-@intrinsic
 def _partner(context, row, side, own, rest, e, low, about):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         row, side, own, rest, e = (
@@ -154,7 +154,6 @@ def _noting(context: Any, builder: Any, arrays: Any, follow: Any) -> Any:
     return context.make_tuple(builder, types.UniTuple(types.intp, 2), places)
 
 
-@intrinsic
 def _note(context, e, stay, rest):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         e, stay, rest = (
@@ -167,7 +166,6 @@ def _note(context, e, stay, rest):  # type: ignore[no-untyped-def]
     return types.UniTuple(types.intp, 2)(e, stay, rest), emit
 
 
-@intrinsic
 def _follow(context, near, far, side, by, e, stay, rest):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         near, far, side, e, stay, rest = (
@@ -195,42 +193,51 @@ def _follow(context, near, far, side, by, e, stay, rest):  # type: ignore[no-unt
     return types.UniTuple(types.intp, 2)(near, far, side, by, e, stay, rest), emit
 
 
-def _plain_partner(row: Any, side: Any, own: Any, rest: Any, e: Any, low: Any, about: Any) -> int:
-    own_i, factor, shift, tiny = about
-    n = len(e)
-    bend = np.maximum(own_i + own - factor * side * (row[:n] + shift), tiny)
-    gain = np.where(rest == 0, np.maximum(e - low, 0.0) ** 2 / bend, 0.0)
-    return int(np.argmax(gain)) if np.any(gain > 0.0) else -1
+def _plain_partner(row: Any, side: Any, own: Any, rest: Any, e: Any, low: Any, about: Any) -> Any:
+    own_i, factor, shift, least = about
+    best, most = -1, 0.0
+    for k in range(len(e)):
+        apart = e[k] - low
+        if rest[k] == 0 and apart > 0.0:
+            bend = max(own_i + own[k] - factor * side[k] * (row[k] + shift), least)
+            gain = float(apart) ** 2 / float(bend)
+            if gain > most:
+                best, most = k, gain
+    return best
 
 
-def _plain_note(e: Any, stay: Any, rest: Any) -> tuple[int, int]:
-    up, down = (stay == 0) & ~np.isnan(e), (rest == 0) & ~np.isnan(e)
-    low, high = np.argmin(np.where(up, e, np.inf)), np.argmax(np.where(down, e, -np.inf))
-    return int(low) if up.any() else -1, int(high) if down.any() else -1
+def _plain_note(e: Any, stay: Any, rest: Any) -> Any:
+    low, high, least, greatest = -1, -1, np.inf, -np.inf
+    for k in range(len(e)):
+        if stay[k] == 0 and e[k] < least:
+            low, least = k, e[k]
+        if rest[k] == 0 and e[k] > greatest:
+            high, greatest = k, e[k]
+    return low, high
 
 
-def _plain_follow(
-    near: Any, far: Any, side: Any, by: Any, e: Any, stay: Any, rest: Any
-) -> tuple[int, int]:
+def _plain_follow(near: Any, far: Any, side: Any, by: Any, e: Any, stay: Any, rest: Any) -> Any:
     weight, turn, shift = by
-    n = len(e)
-    e += side * (weight * (near[:n] + turn * far[:n].astype(side.dtype) + shift))
-    return _plain_note(e, stay, rest)
+    low, high, least, greatest = -1, -1, np.inf, -np.inf
+    for k in range(len(e)):
+        e[k] += side[k] * (weight * (near[k] + turn * side.dtype.type(far[k]) + shift))
+        if stay[k] == 0 and e[k] < least:
+            low, least = k, e[k]
+        if rest[k] == 0 and e[k] > greatest:
+            high, greatest = k, e[k]
+    return low, high
 
 
-partner: Any = _partner
+partner: Any = with_plain_twin(_partner, _plain_partner)
 """``partner(row, side, own, rest, e, low, about)`` returns the coordinate with which a pair decreases the
 value most, where `rest` is 0, or -1: by (e_k - low)^2 / curvature, but for a factor, to 14 bits. `about`
 has own_i, a factor, the shift and the least curvature: own_i + own_k - factor side_k (row_k + shift)."""
 
-note: Any = _note
+note: Any = with_plain_twin(_note, _plain_note)
 """``note(e, stay, rest)`` returns where e is least among what does not stay, and greatest among what does
 not rest; -1 for none."""
 
-follow: Any = _follow
+follow: Any = with_plain_twin(_follow, _plain_follow)
 """``follow(near, far, side, by, e, stay, rest)`` adds side (weight (near + turn far + shift)) to e, where
 `by` is weight, turn and shift, and returns what `note` does then. Of entries with one sign the difference
 is taken first."""
-
-if config.DISABLE_JIT:  # type: ignore[attr-defined]
-    partner, note, follow = _plain_partner, _plain_note, _plain_follow

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
 from qpsvm.gram.columns import Columns, ColumnStore
-from qpsvm.gram.lanes import EXPANDS, LANES, LINE, expand, fetch, turn_square
+from qpsvm.gram.lanes import LINE, expand, fetch, turn_square
+from qpsvm.gram.vector_shape import EXPANDS, LANES
 from qpsvm.threads import spread
 
 CHUNK = 4096

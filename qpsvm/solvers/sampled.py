@@ -115,7 +115,7 @@ class SampledState:
             core=np.empty(0, np.int64),
             weight=np.empty(0),
             gradient=np.empty(0),
-            signed=np.empty(0),
+            signed=np.empty(0, store.gram.dtype),
             ridge=np.empty(0),
             vertex=np.zeros(domain.n_groups, np.int64),
             high=np.zeros(domain.n_groups, np.int64),

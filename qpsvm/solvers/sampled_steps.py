@@ -44,7 +44,7 @@ class Work(NamedTuple):
     core: NDArray[np.int64]  # (room,), the points
     weight: NDArray[np.float64]  # (room,), x on the core, possibly 0
     gradient: NDArray[np.float64]  # (room,), f = (G + D)x + c on the core
-    signed: NDArray[np.float64]  # (room,), scratch: weights by sign
+    signed: NDArray[np.floating]  # (room,), scratch: weights by sign, in the precision of `rows`
     ridge: NDArray[np.float64]  # (room,), D on the core
     vertex: NDArray[np.int64]  # (n_groups,), positions in the core that the step is about
     high: NDArray[np.int64]  # (n_groups,), where the gradient is greatest on the support
@@ -88,7 +88,7 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
             xf += weight[a] * f
             xc += weight[a] * linear[i]
             signed[a] = weight[a] * sign[i]
-            total += signed[a]
+            total += weight[a] * sign[i]
             if vertex[g] < 0 or f < gradient[vertex[g]]:
                 vertex[g] = a
             if weight[a] > 0.0 and (high[g] < 0 or f > gradient[high[g]]):
@@ -112,10 +112,10 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
                     r = row[i]
                     if r < 0:
                         return step, MISSING
-                    product = shift * total
+                    product = rows.dtype.type(0.0)
                     for a in range(n):
                         product += rows[r, a] * signed[a]
-                    f, g = scale * sign[i] * product + linear[i], group[i]
+                    f, g = scale * sign[i] * (product + shift * total) + linear[i], group[i]
                     if f < least[g]:
                         least[g], best[g] = f, i
                 now[DRAWN] += 1
@@ -191,12 +191,12 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
                 gradient[a] += t * sign[core[a]] * (rows[r, a] + shift)
             gradient[vertex[g]] += gain * ridge[vertex[g]]
             w = weight[vertex[g]]
-            emptied = whole and w < 1.0 and w / (1.0 - w) <= longest
-            signed[g] = 0.0 if emptied else max(keep * w + gain, 0.0)
+            if whole and w < 1.0 and w / (1.0 - w) <= longest:
+                weight[vertex[g]] = 0.0  # exactly, and gain < 0 below leaves it so
         for a in range(n):
             weight[a] *= keep
         for g in range(n_groups):
-            weight[vertex[g]] = signed[g]
+            weight[vertex[g]] = max(weight[vertex[g]] + gain, 0.0)
         now[WITHIN] = 0
         now[ATTEMPT] = 0
     return n_steps, BUDGET_CODE

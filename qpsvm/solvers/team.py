@@ -13,11 +13,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import types
 from numpy.typing import NDArray
 
+from qpsvm.intrinsics import HAS_INTRINSICS, cgutils, with_plain_twin
 from qpsvm.solvers.steps import TILE, compiled, inlined
 from qpsvm.threads import spread
 
@@ -47,7 +46,7 @@ class Team(NamedTuple):
 def team(m: int, alone: bool = False) -> Team:
     """Return the team for passes over m points."""
     n_tiles = -(-m // TILE)
-    shared = not alone and m >= SHARED and not config.DISABLE_JIT  # type: ignore[attr-defined]
+    shared = not alone and m >= SHARED and HAS_INTRINSICS  # which the atomic operations are
     taken = np.zeros(-(-n_tiles // PIECE), np.int64)
     return Team(np.zeros(32, np.int64), taken, np.zeros(4, np.int64), np.zeros(4), n_tiles, shared)
 
@@ -83,7 +82,6 @@ def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return cgutils.gep_inbounds(builder, array.data, arguments[1])
 
 
-@intrinsic
 def _load_entry(context, array, at):  # type: ignore[no-untyped-def]
     """Read an entry, and see all that was written before it was."""
 
@@ -95,7 +93,6 @@ def _load_entry(context, array, at):  # type: ignore[no-untyped-def]
     return types.int64(array, types.intp), emit
 
 
-@intrinsic
 def _store_entry(context, array, at, value):  # type: ignore[no-untyped-def]
     """Write an entry, after all that was written before."""
 
@@ -107,7 +104,6 @@ def _store_entry(context, array, at, value):  # type: ignore[no-untyped-def]
     return types.void(array, types.intp, types.int64), emit
 
 
-@intrinsic
 def _add_entry(context, array, at, value):  # type: ignore[no-untyped-def]
     """Add to an entry; return what it was."""
 
@@ -118,7 +114,6 @@ def _add_entry(context, array, at, value):  # type: ignore[no-untyped-def]
     return types.int64(array, types.intp, types.int64), emit
 
 
-@intrinsic
 def _swap_entry(context, array, at, old, new):  # type: ignore[no-untyped-def]
     """Write `new` where the entry is `old`; return whether it was."""
 
@@ -130,10 +125,31 @@ def _swap_entry(context, array, at, old, new):  # type: ignore[no-untyped-def]
     return types.boolean(array, types.intp, types.int64, types.int64), emit
 
 
-_load: Any = _load_entry
-_store: Any = _store_entry
-_add: Any = _add_entry
-_swap: Any = _swap_entry
+def _plain_load(array: Any, at: Any) -> Any:
+    return array[at]
+
+
+def _plain_store(array: Any, at: Any, value: Any) -> None:
+    array[at] = value
+
+
+def _plain_add(array: Any, at: Any, value: Any) -> Any:
+    array[at] += value
+    return array[at] - value
+
+
+def _plain_swap(array: Any, at: Any, old: Any, new: Any) -> Any:
+    is_old = array[at] == old
+    if is_old:
+        array[at] = new
+    return is_old
+
+
+# The plain twins are not atomic: one thread makes all passes then.
+_load: Any = with_plain_twin(_load_entry, _plain_load)
+_store: Any = with_plain_twin(_store_entry, _plain_store)
+_add: Any = with_plain_twin(_add_entry, _plain_add)
+_swap: Any = with_plain_twin(_swap_entry, _plain_swap)
 
 
 @compiled
