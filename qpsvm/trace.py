@@ -109,7 +109,7 @@ class Trace:
 
     def consider(self, bounds: Bounds, x: NDArray[np.float64]) -> None:
         """Keep the point if its running gap, or value, is the least; note progress."""
-        if bounds.gap < self.best_gap or self.best_gap == np.inf:
+        if bounds.gap < self.best_gap or self.best_gap == bounds.gap == np.inf:
             self.best[:], self.best_gap = x, bounds.gap
         self.fresh_value = self.fresh_value or abs(bounds.upper)
         if self.by_value and (self.lowest is None or bounds.upper < self.lowest[0]):
@@ -120,7 +120,10 @@ class Trace:
     def record(self, running: Bounds, certified: Certified | None) -> None:
         """Note a check: what was certified, or else the running bounds as estimates."""
         bounds = running if certified is None else bounds_of(certified)
-        row = self.n_iter, self.elapsed(), bounds.upper, bounds.lower, bounds.gap
+        upper, lower, gap = bounds.upper, bounds.lower, bounds.gap
+        if not np.isfinite(upper) or not np.isfinite(gap):  # where sums overflow nothing is known
+            upper, lower, gap = (np.inf if np.isnan(upper) else upper), -np.inf, np.inf
+        row = self.n_iter, self.elapsed(), upper, lower, gap
         self.rows.append(Row(*row, estimated=certified is None))
 
     def _progress(

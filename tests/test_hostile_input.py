@@ -254,6 +254,8 @@ def test_penalties_whose_squares_overflow(declare, C):
     bounds = result.certificate
     assert not np.isnan([bounds.upper, bounds.lower, bounds.gap, bounds.roundoff]).any()
     assert bounds.lower <= bounds.upper
+    history = result.history
+    assert not np.isnan([history.upper, history.lower, history.gap]).any()
 
 
 @pytest.mark.parametrize("m", [7, 20, 64])
