@@ -8,7 +8,7 @@ import numpy as np
 
 import problems
 import qpsvm
-from qpsvm.solvers import METHODS
+from qpsvm.solvers.methods import METHODS
 
 NAMES = [
     "l2_svm/breast-cancer-rbf",

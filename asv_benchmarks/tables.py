@@ -30,7 +30,7 @@ from asv_benchmarks import (
 )
 from asv_benchmarks.common import MANY, NAMES, SELECTION, compile_steps, distinct_methods
 from asv_benchmarks.pages import RUNS, head, row, section
-from qpsvm.solvers import METHODS
+from qpsvm.solvers.methods import METHODS
 
 TIME_LIMIT = 60.0
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from problems.instance import Data, Instance
-from problems.kernels import LINEAR, dense_gram
+from problems.kernels import LINEAR, Data, dense_gram
 
 
-def declare(instance: Instance, gram: str = "demand") -> Any:
+def declare(family: str, data: Data, gram: str = "demand") -> Any:
     """Build the formulation of an instance.
 
     Parameters
     ----------
-    instance : Instance
-        The instance to declare.
+    family : str
+        One of `problems.instance.FAMILIES`.
+    data : dict
+        As `Instance.data` returns it.
     gram : {"demand", "dense"}
         Whether the kernel matrix is handed over as a qpsvm Gram on the points, with columns
         computed on demand, or as a dense array. Data that come as K are always dense.
@@ -28,24 +29,23 @@ def declare(instance: Instance, gram: str = "demand") -> Any:
 
     if gram not in ("demand", "dense"):
         raise ValueError(f'gram={gram!r}; allowed are "demand" and "dense"')
-    data = instance.data()
-    if instance.family == "hinge_primal":
+    if family == "hinge_primal":
         return qpsvm.HingePrimal(data["X"], data["y"], C=data["C"], bias=data["bias"])
-    if instance.family in ("lp_svm", "ls_svm"):
+    if family in ("lp_svm", "ls_svm"):
         linear = data["kernel"] == LINEAR
         X = data["X"] if linear else _gram_on_demand(data)
-        machine = qpsvm.LPSVMPrimal if instance.family == "lp_svm" else qpsvm.LSSVMPrimal
+        machine = qpsvm.LPSVMPrimal if family == "lp_svm" else qpsvm.LSSVMPrimal
         return machine(X, data["y"], C=data["C"], bias=data["bias"])
     K = dense_gram(data) if gram == "dense" or "K" in data else _gram_on_demand(data)
-    if instance.family == "meb":
+    if family == "meb":
         return qpsvm.MEBDual(K)
-    if instance.family == "l2_svm":
+    if family == "l2_svm":
         return qpsvm.L2SVMDual(K, data["y"], C=data["C"])
-    if instance.family == "polytope_distance":
+    if family == "polytope_distance":
         return qpsvm.PolytopeDistanceDual(K, data["y"], chi=data["chi"])
-    if instance.family == "one_class":
+    if family == "one_class":
         return qpsvm.OneClassDual(K, data["nu"], sample_weight=data.get("sample_weight"))
-    if instance.family == "svdd":
+    if family == "svdd":
         return qpsvm.SVDDDual(K, C=data["C"])
     return qpsvm.HingeDual(K, data["y"], C=data["C"], bias=data["bias"])
 

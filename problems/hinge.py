@@ -26,8 +26,8 @@ from problems.clouds import (
     two_clouds,
     weights,
 )
-from problems.instance import Data, Instance, instance
-from problems.kernels import LINEAR, PRECOMPUTED, Kernel, laplacian, poly, rbf
+from problems.instance import Instance, instance
+from problems.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.real import breast_cancer, digits
 
 

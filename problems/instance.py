@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-Data = dict[str, Any]
+from problems.declare import declare
+from problems.kernels import Data
 
 FAMILIES = (
     "l2_svm", "meb", "polytope_distance", "hinge", "hinge_primal", "lp_svm", "ls_svm", "one_class",
@@ -56,9 +57,7 @@ class Instance:
 
     def declare(self, gram: str = "demand") -> Any:
         """Build the qpsvm formulation; see `problems.declare.declare`."""
-        from problems.declare import declare
-
-        return declare(self, gram)
+        return declare(self.family, self.data(), gram)
 
     def __str__(self) -> str:
         return self.name

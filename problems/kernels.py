@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from problems.instance import Data
+Data = dict[str, Any]
 
 Kernel = tuple[str, dict[str, Any]]
 

@@ -20,8 +20,8 @@ from problems.clouds import (
     two_clouds,
     weights,
 )
-from problems.instance import Data, instance
-from problems.kernels import LINEAR, PRECOMPUTED, Kernel, laplacian, poly, rbf
+from problems.instance import instance
+from problems.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.real import breast_cancer, digits
 
 

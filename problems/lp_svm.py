@@ -18,8 +18,8 @@ from problems.clouds import (
     two_clouds,
     weights,
 )
-from problems.instance import Data, instance
-from problems.kernels import LINEAR, Kernel, rbf, sigmoid
+from problems.instance import instance
+from problems.kernels import LINEAR, Data, Kernel, rbf, sigmoid
 from problems.real import breast_cancer
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.sparse
 
 from problems.clouds import cloud
-from problems.instance import Data, instance
-from problems.kernels import LINEAR, PRECOMPUTED, Kernel, laplacian, poly, rbf
+from problems.instance import instance
+from problems.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.real import breast_cancer, digits
 
 

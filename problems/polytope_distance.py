@@ -14,8 +14,8 @@ from itertools import product
 import numpy as np
 
 from problems.clouds import cloud, labels, moved, separable_clouds, two_clouds
-from problems.instance import Data, instance
-from problems.kernels import LINEAR, PRECOMPUTED, Kernel, laplacian, poly, rbf
+from problems.instance import instance
+from problems.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.real import breast_cancer, digits
 
 

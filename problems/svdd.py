@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from problems.clouds import cloud, sparse_clouds, weights
-from problems.instance import Data, instance
-from problems.kernels import LINEAR, PRECOMPUTED, Kernel, laplacian, poly, rbf
+from problems.instance import instance
+from problems.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.real import breast_cancer, digits
 
 

@@ -15,9 +15,9 @@ from qpsvm.choice import check_problem, find
 from qpsvm.clock import Clock, call_clock
 from qpsvm.errors import InputError, Interrupted, check_choice, check_number
 from qpsvm.formulations import Formulation
+from qpsvm.parallel import single
 from qpsvm.resources import memory_bytes
 from qpsvm.result import Candidate, Model, Progress, Result, Status
-from qpsvm.threads import single
 
 
 def solve(

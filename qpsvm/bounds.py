@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.gram import Gram
+from qpsvm.result import Certificate
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -76,6 +77,17 @@ def difference_below(a: float, b: float) -> float:
     part = rounded - a
     error = (a - (rounded - part)) - (b + part)  # a - b is rounded + error (Knuth's two-sum)
     return float(np.nextafter(rounded, -np.inf)) if error < 0.0 else rounded
+
+
+class Certified(NamedTuple):
+    """A feasible point of the canonical form with its proof."""
+
+    x: NDArray[np.float64]
+    product: Any  # its products with the data, fresh: G x of a QP
+    multipliers: NDArray[np.float64]  # of the equality constraints
+    certificate: Certificate
+    held: Held | None = None  # products of which some were left as a method maintains them
+    primal: PrimalPoint | None = None  # the primal point that the bounds are of
 
 
 class Form(ABC):

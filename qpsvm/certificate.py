@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import PrimalPoint, difference_below
+from qpsvm.bounds import Certified, PrimalPoint, difference_below
 from qpsvm.forms import QP, Bounds, Form, Held
 from qpsvm.result import Certificate, passed_test
-
-
-class Certified(NamedTuple):
-    """A feasible point of the canonical form with its proof."""
-
-    x: NDArray[np.float64]
-    product: Any  # its products with the data, fresh: G x of a QP
-    multipliers: NDArray[np.float64]  # of the equality constraints
-    certificate: Certificate
-    held: Held | None = None  # products of which some were left as a method maintains them
-    primal: PrimalPoint | None = None  # the primal point that the bounds are of
-
 
 MOST = 0.9
 """Share of the points of weight zero from which all are looked at."""

@@ -58,7 +58,7 @@ def check_problem(problem: Any) -> None:
 def methods(problem: Formulation) -> list[str]:
     """Return the names of the methods that fit a problem, in the order of METHODS."""
     check_problem(problem)
-    from qpsvm.solvers import METHODS
+    from qpsvm.solvers.methods import METHODS
 
     forms = problem.forms()
     return [name for name, entry in METHODS.items() if any(map(entry.fits, forms))]
@@ -100,7 +100,7 @@ def find(
     MethodMismatchError
         If the method does not fit the problem; the message names those that do.
     """
-    from qpsvm.solvers import METHODS
+    from qpsvm.solvers.methods import METHODS
 
     clock = clock or Clock()
     found, name, reason = None, method, ""
@@ -151,7 +151,7 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
 
     The first line that holds, and whose method fits, is taken.
     """
-    from qpsvm.solvers import METHODS
+    from qpsvm.solvers.methods import METHODS
 
     if not isinstance(qp, QP):
         return "homotopy-nesvm", "there is no QP"
@@ -196,7 +196,7 @@ def _mostly_support(qp: QP, clock: Clock) -> bool:
     With fewer, or a ridge that leaves more to precondition, pairs in blocks of columns are faster.
     Columns that are held anyway are for methods that read them.
     """
-    from qpsvm.solvers import METHODS
+    from qpsvm.solvers.methods import METHODS
 
     if not MANY[0] <= qp.m <= MANY[1] or not METHODS["face-newton"].fits(qp):
         return False

@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from qpsvm.demo import run
+    from qpsvm.demo.run import run
     from qpsvm.errors import check_number
 
     check_number("--time-limit", arguments.time_limit, low=0.0, open_low=True)
@@ -98,7 +98,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 def _methods(arguments: argparse.Namespace) -> int:
     from qpsvm.choice import methods
-    from qpsvm.solvers import METHODS
+    from qpsvm.solvers.methods import METHODS
 
     fitting = {
         name: {method for problem in problems for method in methods(problem)}

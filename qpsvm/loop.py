@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm import threads
-from qpsvm.certificate import Certified, certify
+from qpsvm.bounds import Certified
+from qpsvm.certificate import certify
 from qpsvm.clock import Clock, CompilationStopped, Expired, active, completing
 from qpsvm.forms import QP, Form
+from qpsvm.parallel import single
 from qpsvm.result import History, Status
+from qpsvm.solvers import subproblem
 from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Solver, Stop
 from qpsvm.solvers.starts import feasible_start
 from qpsvm.trace import Choice, Limits, Trace, bounds_of
@@ -58,7 +60,7 @@ def run(
     is met while the method is set up, the starting point is certified and returned.
     """
     begun, state = time.perf_counter(), None
-    with threads.single(*solver.on_one_thread(problem)):
+    with single(*solver.on_one_thread(problem)):
         solver = solver.aim(limits.tol)
         try:
             quick = problem.m <= QUICK_SETUP_POINTS
@@ -117,12 +119,17 @@ def merged(first: dict[str, int], then: dict[str, int]) -> dict[str, int]:
     return total | {key: max(first.get(key, 0), then.get(key, 0)) for key in sizes}
 
 
-def solve_subset(problem: QP, solver: Solver, tol: float, max_iter: int) -> NDArray[np.float64]:
+def _solve_subproblem(
+    problem: QP, solver: Solver, tol: float, max_iter: int
+) -> NDArray[np.float64]:
     """Return the answer of a small problem that a solver poses to itself, within the same limits."""
     limits = Limits(tol, max_iter, clock=active() or Clock())
     with problem.gram.kernel.hold(1 << 40) as store:
         outcome = run(replace(problem, store=store), solver, None, limits, seed=0)
     return outcome.certified.x
+
+
+subproblem.register(_solve_subproblem)
 
 
 def _iterate(

@@ -22,13 +22,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.certificate import Certified
+from qpsvm.bounds import Certified
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
 from qpsvm.forms import EPS, HINGE, QP, Form
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import slices
 from qpsvm.gram.cached import Cached
-from qpsvm.gram.points import PointGram, Points
+from qpsvm.gram.point_gram import PointGram
+from qpsvm.gram.points import Points
 from qpsvm.gram.units import Bits
 from qpsvm.models import Expansion
 from qpsvm.result import Progress

@@ -16,9 +16,10 @@ from qpsvm.errors import InputError, check_number, check_points
 from qpsvm.gram import Gram
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.kept import FeatureMap, LinearMap, MatrixColumns
-from qpsvm.gram.linear import Linear, transposed_times
+from qpsvm.gram.linear import Linear
 from qpsvm.gram.lowrank import LowRank
-from qpsvm.gram.points import PointGram
+from qpsvm.gram.point_gram import PointGram
+from qpsvm.gram.products import transposed_times
 from qpsvm.gram.translation import level_at
 
 Vector = NDArray[np.float64]

@@ -68,7 +68,7 @@ def automatic(*kinds: Callable[[Any, Any], Formulation]) -> Iterator[Task]:
 
 def every_method(*names: str) -> Iterator[Task]:
     """Yield problems of every formulation for the methods named that fit them."""
-    from qpsvm.solvers import METHODS
+    from qpsvm.solvers.methods import METHODS
 
     for problem in _one_of_each():
         for name in qpsvm.methods(problem):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from qpsvm.bounds import EPS, PrimalPoint
 from qpsvm.domains import CappedSimplex
-from qpsvm.gram.linear import times, transposed_times
+from qpsvm.gram.products import times, transposed_times
 from qpsvm.gram.translation import bias_of, level_at, square_distances
 
 Vector = NDArray[np.float64]

@@ -16,7 +16,8 @@ from qpsvm.forms import QP, Form
 from qpsvm.gram import SignedGram
 from qpsvm.loop import Outcome, run
 from qpsvm.result import Status
-from qpsvm.solvers import METHODS, Solver
+from qpsvm.solvers.base import Solver
+from qpsvm.solvers.methods import METHODS
 from qpsvm.trace import Limits
 
 SECOND = {

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.certificate import Certified
+from qpsvm.bounds import Certified
 from qpsvm.clock import Clock
 from qpsvm.forms import Bounds, Form, Held
 from qpsvm.result import Certificate, History, Progress, Status, passed_test

@@ -28,7 +28,7 @@ from qpsvm import (
 )
 from qpsvm.bounds import enclose
 from qpsvm.domains import CappedSimplex, PenaltyBox, simplex
-from qpsvm.solvers import METHODS
+from qpsvm.solvers.methods import METHODS
 
 INF = np.inf
 

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import qpsvm
-from qpsvm import cli, data, demo, formulations, threads
-from qpsvm.demo_data import Sample
-from qpsvm.solvers import METHODS
+from qpsvm import cli, data, formulations, threads
+from qpsvm.demo import run as demo
+from qpsvm.demo.data import Sample
+from qpsvm.solvers.methods import METHODS
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))
@@ -246,10 +247,10 @@ def test_thread_limit_holds_inside_the_block_only():
 
 def test_tasks_side_by_side_are_all_done_and_leave_blas_as_it_was():
     before, done = threads.describe(), []
-    threads.spread(done.append, list(range(20)))
+    parallel.spread(done.append, list(range(20)))
     assert sorted(done) == list(range(20))
-    with threads.single():
-        threads.spread(done.append, [1])
+    with parallel.single():
+        parallel.spread(done.append, [1])
         assert all("1 threads" in v for k, v in threads.describe().items() if k != "numba")
     assert threads.describe() == before
 
@@ -257,5 +258,5 @@ def test_tasks_side_by_side_are_all_done_and_leave_blas_as_it_was():
         raise ValueError(f"piece {piece}")
 
     with pytest.raises(ValueError, match="piece"):
-        threads.spread(fail, [1, 2, 3])
+        parallel.spread(fail, [1, 2, 3])
     assert threads.describe() == before

@@ -23,7 +23,7 @@ from qpsvm import (
     solve_path,
 )
 from qpsvm.clock import Clock, Expired, active, completing, poll
-from qpsvm.threads import spread
+from qpsvm.parallel import spread
 from tests.test_limits import sigint  # noqa: F401 (a fixture)
 
 PATIENT = 60.0  # seconds that no test here comes near, whatever else the machine does

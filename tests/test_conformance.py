@@ -14,7 +14,7 @@ import reference
 from problems import PRIMAL, Instance
 from qpsvm import Status
 from qpsvm.margin import MarginProblem
-from qpsvm.solvers import METHODS
+from qpsvm.solvers.methods import METHODS
 from tests import independent
 from tests.cases import cases
 

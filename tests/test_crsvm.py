@@ -13,9 +13,11 @@ import reference
 from problems import INSTANCES, select
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, HingePrimal, InputError, Linear, MethodMismatchError, Status
-from qpsvm.solvers import METHODS, Stop, crsvm, normal_equations, normal_matrix
+from qpsvm.solvers import crsvm, normal_equations, normal_matrix
+from qpsvm.solvers.base import Stop
 from qpsvm.solvers.crossover import crossover
 from qpsvm.solvers.interior import cold
+from qpsvm.solvers.methods import METHODS
 from qpsvm.solvers.normal_equations import NormalEquations
 
 # Section 5.1 of Jung, O'Leary and Tits: two constraint choices, three ways to size the set.

@@ -22,7 +22,7 @@ from qpsvm import (
     Status,
     solve,
 )
-from qpsvm.solvers import METHODS
+from qpsvm.solvers.methods import METHODS
 
 INF = np.inf
 OVERLAPPING = two_clouds(60, 3, seed=7)

@@ -16,9 +16,10 @@ from problems.instance import Instance
 from qpsvm import InputError, LeastSquares, MethodMismatchError, QuadraticProgram, Status
 from qpsvm.domains import Birkhoff, KSubset, L1Ball, hypercube, simplex
 from qpsvm.gram.quadratic import Residual
-from qpsvm.solvers import METHODS, Stop
+from qpsvm.solvers.base import Stop
 from qpsvm.solvers.corrective import FullyCorrective
 from qpsvm.solvers.frank_wolfe import FrankWolfe
+from qpsvm.solvers.methods import METHODS
 from qpsvm.solvers.vertex import ActiveSet, VertexFrankWolfe, VertexState
 from reference import general as reference
 

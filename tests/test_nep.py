@@ -10,7 +10,7 @@ from problems import general
 from qpsvm import LeastSquares, Status
 from qpsvm.domains import Box, hypercube
 from qpsvm.gram.quadratic import Residual
-from qpsvm.solvers import METHODS
+from qpsvm.solvers.methods import METHODS
 
 # --- the theorems ---------------------------------------------------------------------------------
 

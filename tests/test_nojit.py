@@ -6,7 +6,7 @@ import json
 
 import qpsvm
 from problems import INSTANCES
-from qpsvm.solvers import METHODS
+from qpsvm.solvers.methods import METHODS
 
 SMALL = (
     "meb/two-points",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from qpsvm.compiled import vectorized
 from qpsvm.gram.vector_shape import LANES
 from qpsvm.solvers import pair_lanes
-from qpsvm.solvers.extremes import vectorized
 from qpsvm.solvers.pair_lanes import follow, note, partner
 
 LENGTHS = (LANES, LANES + 1, 3 * LANES - 1, 200)

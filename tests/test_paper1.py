@@ -26,7 +26,7 @@ from qpsvm import (
     Status,
     solve,
 )
-from qpsvm.solvers import METHODS
+from qpsvm.solvers.methods import METHODS
 
 X, Y = two_clouds(60, 3, seed=31)
 C = 10.0

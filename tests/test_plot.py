@@ -7,7 +7,7 @@ import pytest
 
 import qpsvm
 from qpsvm import demo, plot
-from qpsvm.demo_picture import draw
+from qpsvm.demo.picture import draw
 
 matplotlib = pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure  # noqa: E402

@@ -22,7 +22,7 @@ from qpsvm import (
 )
 from qpsvm.loop import Limits
 from qpsvm.relay import PATIENCE, Leg, lent, relay
-from qpsvm.solvers import METHODS
+from qpsvm.solvers.methods import METHODS
 
 
 def low_rank_kernel(m=120, seed=0):

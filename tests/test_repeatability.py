@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 import qpsvm
 from problems import INSTANCES
-from qpsvm.solvers import METHODS, Stop
+from qpsvm.solvers.base import Stop
+from qpsvm.solvers.methods import METHODS
 from tests.cases import QUICK, cases
 
 every_case = pytest.mark.parametrize("case", cases())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import qpsvm
-from qpsvm import resources, threads
+from qpsvm import parallel, resources
 from qpsvm.api import default_memory_limit
 
 GIB = 1 << 30
@@ -115,17 +115,17 @@ def test_the_default_of_memory_limit_is_a_quarter_of_the_container(system):
 def test_no_more_threads_than_processors(system, monkeypatch):
     """A container of two processors on a machine of sixteen: BLAS offers sixteen threads."""
     pool = SimpleNamespace(num_threads=16, filepath="numpy", set_num_threads=lambda n: None)
-    monkeypatch.setattr(threads, "_pools", lambda: [pool])
+    monkeypatch.setattr(parallel, "_pools", lambda: [pool])
     begun = []
-    monkeypatch.setattr(threads, "_Helper", SimpleNamespace(at_hand=lambda: helper))
-    helper = SimpleNamespace(begin=lambda work: begun.append(work) or threads.threading.Lock())
+    monkeypatch.setattr(parallel, "_Helper", SimpleNamespace(at_hand=lambda: helper))
+    helper = SimpleNamespace(begin=lambda work: begun.append(work) or parallel.threading.Lock())
     system({
         "proc/self/mountinfo": V2_MOUNTS,
         "proc/self/cgroup": "0::/\n",
         "sys/fs/cgroup/cpu.max": "200000 100000\n",
     })  # fmt: skip
     done = []
-    threads.spread(done.append, list(range(9)))
+    parallel.spread(done.append, list(range(9)))
     assert len(begun) == 1 and done == list(range(9))
 
 

@@ -22,8 +22,10 @@ from qpsvm import (
     solve,
 )
 from qpsvm.gram.base import BLOCK_ENTRIES
-from qpsvm.solvers import METHODS, Stop, sampling
+from qpsvm.solvers import sampling
+from qpsvm.solvers.base import Stop
 from qpsvm.solvers.frank_wolfe import FrankWolfe
+from qpsvm.solvers.methods import METHODS
 from qpsvm.solvers.sampling import Draws
 
 X, Y = two_clouds(1500, 4, seed=61, distance=3.0)

@@ -20,11 +20,12 @@ from qpsvm import (
     solve,
 )
 from qpsvm.domains.simplex import water_level
-from qpsvm.solvers import METHODS, extremes
+from qpsvm.solvers import extremes
+from qpsvm.solvers.methods import METHODS
 from qpsvm.solvers.pairs import read
 from qpsvm.solvers.prefetch import FEWEST, Prefetch, least_unheld
 from qpsvm.solvers.smo import SMO
-from qpsvm.solvers.steps import TILE
+from qpsvm.solvers.team import TILE
 
 
 @pytest.mark.parametrize("size", [1, 7, 1024])

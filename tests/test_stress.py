@@ -6,7 +6,7 @@ import pytest
 
 import problems
 import qpsvm
-from qpsvm.solvers import METHODS
+from qpsvm.solvers.methods import METHODS
 from tests import independent
 
 STRESS = problems.select(tag="stress")

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from qpsvm import RBF, threads
+from qpsvm import RBF, parallel, threads
 from qpsvm.gram import rbf, single
 
 
@@ -22,8 +22,8 @@ def two(monkeypatch):
         def set_num_threads(self, n):
             pass
 
-    monkeypatch.setattr(threads, "_pools", lambda: [Pool()])
-    monkeypatch.setattr(threads, "processors", lambda: 2)
+    monkeypatch.setattr(parallel, "_pools", lambda: [Pool()])
+    monkeypatch.setattr(parallel, "processors", lambda: 2)
 
 
 def test_every_piece_once(two):
@@ -34,7 +34,7 @@ def test_every_piece_once(two):
             gate.wait()  # passed by two threads only
         done.append(piece)
 
-    threads.spread(task, list(range(50)))
+    parallel.spread(task, list(range(50)))
     assert sorted(done) == list(range(50))
 
 
@@ -46,7 +46,7 @@ def test_helpers_are_used_again(two):
             found.append(threading.current_thread())
             gate.wait()
 
-        threads.spread(task, [0, 1])
+        parallel.spread(task, [0, 1])
         return set(found) - {threading.current_thread()}
 
     first = names()
@@ -64,7 +64,7 @@ def test_a_failure_of_a_helper_is_raised(two):
 
     for _ in range(2):  # the helper goes on
         with pytest.raises(ValueError, match="no"):
-            threads.spread(task, [0, 1])
+            parallel.spread(task, [0, 1])
 
 
 def test_callers_side_by_side(two):
@@ -72,7 +72,7 @@ def test_callers_side_by_side(two):
 
     def caller(k):
         for _ in range(20):
-            threads.spread(lambda piece: sums[k].__setitem__(piece, piece), list(range(100)))
+            parallel.spread(lambda piece: sums[k].__setitem__(piece, piece), list(range(100)))
 
     callers = [threading.Thread(target=caller, args=(k,)) for k in range(4)]
     for one in callers:
@@ -85,18 +85,18 @@ def test_callers_side_by_side(two):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_has_helpers_of_its_own(two):
-    threads.spread(lambda piece: None, [0, 1])
+    parallel.spread(lambda piece: None, [0, 1])
     child = os.fork()
     if child == 0:
         done = []
-        threads.spread(done.append, [0, 1, 2])
+        parallel.spread(done.append, [0, 1, 2])
         os._exit(0 if sorted(done) == [0, 1, 2] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 9])
 def test_apart(n):
-    starts = threads.apart(10 * n, 10)
+    starts = parallel.apart(10 * n, 10)
     assert sorted(starts) == list(range(0, 10 * n, 10))
     half = 10 * (-(-n // 2))
     assert all((a < half) != (b < half) for a, b in zip(starts[::2], starts[1::2], strict=False))

@@ -41,7 +41,7 @@ def smallest_problems() -> dict[str, Any]:
 def methods_rows() -> list[list[Any]]:
     """Return the cells of the table of methods, the first row being the head."""
     import qpsvm
-    from qpsvm.solvers import METHODS
+    from qpsvm.solvers.methods import METHODS
 
     fits = {name: qpsvm.methods(problem) for name, problem in smallest_problems().items()}
     rows: list[list[Any]] = [["Method", "What it is", "Fits", "Reaches", "Source"]]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.certificate import Certified
+from qpsvm.bounds import Certified
 from qpsvm.errors import (
     InputError,
     check_choice,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import centering_noise
-from qpsvm.certificate import Certified
+from qpsvm.bounds import Certified, centering_noise
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, check_choice, check_labels, check_penalty
 from qpsvm.forms import QP

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.certificate import Certified
+from qpsvm.bounds import Certified
 from qpsvm.domains import simplex
 from qpsvm.errors import check_labels, check_penalty
 from qpsvm.forms import QP

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qpsvm.bounds import centering_noise
-from qpsvm.certificate import Certified
+from qpsvm.bounds import Certified, centering_noise
 from qpsvm.domains import simplex
 from qpsvm.forms import QP
 from qpsvm.formulations.base import Formulation, Recovery

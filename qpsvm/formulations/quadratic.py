@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 from numpy.typing import NDArray
 
-from qpsvm.certificate import Certified
+from qpsvm.bounds import Certified
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
 from qpsvm.errors import InputError, check_number, check_points, check_vector
 from qpsvm.forms import QP

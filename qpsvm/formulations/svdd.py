@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import centering_noise
-from qpsvm.certificate import Certified
+from qpsvm.bounds import Certified, centering_noise
 from qpsvm.domains import CappedSimplex
 from qpsvm.domains.capped_simplex import ROUNDING
 from qpsvm.errors import InputError, check_penalty

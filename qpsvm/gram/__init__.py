@@ -9,11 +9,14 @@ import scipy.sparse as sp
 from qpsvm.errors import InputError, as_array
 from qpsvm.gram.base import Gram
 from qpsvm.gram.cached import Cached
-from qpsvm.gram.kernels import CustomKernel, Laplacian, Polynomial, Sigmoid
+from qpsvm.gram.custom import CustomKernel
+from qpsvm.gram.laplacian import Laplacian
 from qpsvm.gram.linear import Linear
 from qpsvm.gram.lowrank import LowRank
+from qpsvm.gram.polynomial import Polynomial
 from qpsvm.gram.precomputed import Precomputed
 from qpsvm.gram.rbf import RBF
+from qpsvm.gram.sigmoid import Sigmoid
 from qpsvm.gram.signed import SignedGram
 
 __all__ = [

@@ -15,12 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from qpsvm.compiled import njit
+from qpsvm.compiled import count_bits, njit
 from qpsvm.gram.units import WORDS, Bits
-from qpsvm.intrinsics import with_plain_twin
 
 TILE = 256  # points whose words are turned at a time
 
@@ -33,27 +31,6 @@ def common_products(
         out = np.empty((A.shape[0], B.shape[0]), B.dtype)
     _common(A.words, B.words, out.dtype.type(B.weight), out)
     return out
-
-
-def _ctpop(context, word):  # type: ignore[no-untyped-def]
-    """Count the bits of a word of 32 bits: an instruction of the processor, or a few of them."""
-
-    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.ctpop(arguments[0])
-
-    return types.int32(types.uint32), emit
-
-
-def _plain_count(word: Any) -> Any:
-    count = 0
-    while word:
-        word &= word - np.uint32(1)
-        count += 1
-    return count
-
-
-count_bits: Any = with_plain_twin(_ctpop, _plain_count)
-"""``count_bits(word)`` returns how many bits of a word of 32 bits are set."""
 
 
 @njit(cache=True, nogil=True)

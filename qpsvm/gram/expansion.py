@@ -16,13 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.errors import InputError, check_points
-from qpsvm.gram.base import Gram
-from qpsvm.gram.cached import Cached
-from qpsvm.gram.linear import Linear, times, transposed_times
-from qpsvm.gram.points import FUSED, PointGram, Points
-from qpsvm.gram.rbf import RBF
-from qpsvm.threads import spread
+from qpsvm.gram.fresh import PART, gaussian_expansion, prepared
+from qpsvm.gram.points import Points
+from qpsvm.parallel import spread
 
 STRIP = 512
 """New points of a block."""
@@ -33,47 +29,14 @@ DENSIFIED = 2048
 Vector = NDArray[np.float64]
 
 
-def combination(gram: Gram, indices: NDArray[np.int64], coef: Vector, points: Any) -> Vector:
-    """Return sum_j coef_j k(x, x_j), j in `indices`, for each row x of `points`, shape (n,).
-
-    Parameters
-    ----------
-    gram : Gram
-    indices : ndarray of int, shape (k,)
-    coef : ndarray, shape (k,)
-    points : array_like or sparse matrix, shape (n, d)
-        New points; for a precomputed K the matrix of their kernel values, shape (n, m).
-
-    Raises
-    ------
-    InputError
-        If `points` is malformed or has another number of features than the points of `gram`.
-    """
-    gram = gram.gram if isinstance(gram, Cached) else gram
-    if not isinstance(gram, PointGram):
-        return gram.combine(points, indices, coef)
-    new = check_points("points", points)
-    n = new.shape[0]
-    if new.shape[1] != gram.X.shape[1]:
-        raise InputError(
-            f"points must have {gram.X.shape[1]} features, as the training points have; "
-            f"got shape {new.shape}"
-        )
-    if isinstance(gram, Linear):
-        return times(new, transposed_times(gram.X[indices], coef))
-    if isinstance(gram, RBF) and n * len(indices) >= FUSED:
-        return _gaussian(gram, indices, coef, new)
-    return Gram.combine(gram, new, indices, coef)
-
-
-def _gaussian(gram: RBF, indices: NDArray[np.int64], coef: Vector, new: Points) -> Vector:
+def gaussian_combination(
+    gram: Any, indices: NDArray[np.int64], coef: Vector, new: Points
+) -> Vector:
     """Return the values for a Gaussian kernel, strip by strip.
 
     Where the points of the Gram are multiplied as multiples of a unit, so are strips of new points
     that allow it.
     """
-    from qpsvm.gram.fresh import PART, gaussian_expansion, prepared
-
     unit, dense = gram._unit, new.shape[1] <= DENSIFIED or not sp.issparse(new)
     mean = gram._mean if dense else 0.0  # moved by it, both sides lose fewer digits
 

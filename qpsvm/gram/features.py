@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import BLOCK_ENTRIES, Gram, slices
-from qpsvm.gram.linear import times, transposed_times
 from qpsvm.gram.points import Points
+from qpsvm.gram.products import times, transposed_times
 from qpsvm.gram.quadratic import EPS, largest, largest_by_lanczos
 
 Vector = NDArray[np.float64]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from qpsvm.gram.gaussian import gaussian_sums
 from qpsvm.gram.points import DENSIFIED, Points, products, squared_norms
 from qpsvm.gram.tiles import add_both
-from qpsvm.threads import scratch, spread
+from qpsvm.parallel import scratch, spread
 
 PART = 512  # support points of a block
 FEW = 2048  # support points below which it has half as many, for threads to share out

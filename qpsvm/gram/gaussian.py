@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
 from qpsvm.gram.exponential import exp2_32, exp2_64
-from qpsvm.threads import spread
+from qpsvm.parallel import spread
 
 CHUNK = 1024
 FEW = 16  # rows summed up before they are added to the sums of a block, and these to those of all

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.threads import spread
+from qpsvm.parallel import spread
 
 MOST = 255
 """Greatest coordinate."""

@@ -10,10 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.points import FUSED, PointGram, Points, products, squared_norms
-
-SHORT_ROW = 512
-"""Features below which BLAS reads dense float64 rows more slowly than a compiled loop."""
+from qpsvm.gram.point_gram import PointGram
+from qpsvm.gram.points import Points, products, squared_norms
+from qpsvm.gram.products import FUSED, is_compiled_pass, times, transposed_times
 
 FAR = 4.0
 """Squared distance of the mean from zero, in variances, from which points are moved to it."""
@@ -39,7 +38,7 @@ class Linear(PointGram):
     @cached_property
     def _norms(self) -> NDArray[np.float64]:
         X = self.X
-        if isinstance(X, np.ndarray) and _compiled_pass(X):
+        if isinstance(X, np.ndarray) and is_compiled_pass(X):
             from qpsvm.gram.passes import row_squares
 
             norms = row_squares(X)
@@ -62,6 +61,11 @@ class Linear(PointGram):
         """Return X (X'x): a pass over the points of the support and a pass over all points."""
         X = self.X if rows is None else self.X[rows]
         return times(X, transposed_times(self.X, x))
+
+    def _combine(
+        self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return times(new, transposed_times(self.X[columns], coef))
 
     def factor(self) -> Points:
         """Return X itself."""
@@ -89,40 +93,3 @@ class Linear(PointGram):
     def centered(self) -> Linear:
         """Return the Gram of X minus `origin`, in float64: the differences are exact there."""
         return self if self.origin is None else Linear(self.X - self.origin)
-
-
-def _compiled_pass(X: NDArray[np.floating]) -> bool:
-    """Return whether a pass over X is faster by a compiled loop than by BLAS."""
-    short = X.dtype == np.float32 or X.shape[1] < SHORT_ROW
-    return short and X.size >= FUSED and X.flags.c_contiguous
-
-
-def times(X: Points, v: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return X v with float64 sums whatever the precision of X."""
-    if isinstance(X, np.ndarray) and _compiled_pass(X):
-        from qpsvm.gram.passes import row_products
-
-        return row_products(X, v)
-    if X.dtype == np.float64:
-        return np.asarray(X @ v)
-    size = max(1, (1 << 22) // X.shape[1])
-    parts = [X[i : i + size].astype(np.float64) @ v for i in range(0, X.shape[0], size)]
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def transposed_times(X: Points, v: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return X'v with float64 sums whatever the precision of X; rows of weight 0 are not read."""
-    if sp.issparse(X) and X.nnz >= FUSED:
-        from qpsvm.gram.passes import csr_combination
-
-        return csr_combination(X, v)
-    some = np.flatnonzero(v != 0)  # several times faster than of the floats themselves
-    if 4 * len(some) < len(v):
-        X, v = X[some], v[some]
-    if X.dtype == np.float64:
-        return np.asarray(X.T @ v)
-    size = max(1, (1 << 22) // X.shape[1])
-    total = np.zeros(X.shape[1])
-    for i in range(0, X.shape[0], size):
-        total += X[i : i + size].astype(np.float64).T @ v[i : i + size]
-    return total

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.gram.base import BLOCK_ENTRIES, Gram
 from qpsvm.gram.kept import LandmarkMap
-from qpsvm.gram.points import PointGram
+from qpsvm.gram.point_gram import PointGram
 
 Matrix = NDArray[np.float64]
 

@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.compiled import njit
+from qpsvm.compiled import summing
+
 
 # Sums may be reordered: the same machine code still gives the same bits.
-summing = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
-
-
 def row_products(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X v for C-ordered X of shape (m, d)."""
     out = np.empty(len(X))

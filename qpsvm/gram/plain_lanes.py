@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from qpsvm.gram.bits import count_bits
+from qpsvm.compiled import count_bits
 from qpsvm.gram.vector_shape import GROUP, LANES
 
 

@@ -14,7 +14,8 @@ from qpsvm.errors import InputError, check_choice, check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.columns import ColumnStore
 from qpsvm.gram.kept import MatrixColumns
-from qpsvm.gram.points import LARGEST_VALUE, largest_entry
+from qpsvm.gram.point_gram import LARGEST_VALUE
+from qpsvm.gram.points import largest_entry
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,17 +15,9 @@ from qpsvm.gram.base import Gram
 from qpsvm.gram.bounds import RelativeError, column_error, exponent_error
 from qpsvm.gram.columns import UNIT
 from qpsvm.gram.grid import Grid, near_grid, suits
-from qpsvm.gram.points import (
-    DENSIFIED,
-    FUSED,
-    PointGram,
-    Points,
-    mean_point,
-    moved,
-    products,
-    settle_gamma,
-    squared_norms,
-)
+from qpsvm.gram.point_gram import PointGram, settle_gamma
+from qpsvm.gram.points import DENSIFIED, Points, mean_point, moved, products, squared_norms
+from qpsvm.gram.products import FUSED
 from qpsvm.gram.units import Bits, Unit, norms_of, unit_of
 
 DENSE_ENTRIES = 1 << 26
@@ -292,6 +284,15 @@ class RBF(PointGram):
         return gaussian_product(
             lambda indices: self._moved(indices, np.float64), self.m, self._rate, x, rows
         )
+
+    def _combine(
+        self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        if new.shape[0] * len(columns) < FUSED:
+            return super()._combine(new, columns, coef)
+        from qpsvm.gram.expansion import gaussian_combination  # which is compiled
+
+        return gaussian_combination(self, columns, coef, new)
 
     @property
     def coordinates(self) -> Points:

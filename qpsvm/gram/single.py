@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qpsvm.gram.exponential import exp2_32
 from qpsvm.gram.gaussian import LOG2E, summing, vectorised
 from qpsvm.gram.passes import read_only
-from qpsvm.threads import apart, spread
+from qpsvm.parallel import apart, spread
 
 PIECE = 1 << 17
 """Points that a thread works on before it takes others."""

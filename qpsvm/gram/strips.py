@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from qpsvm.compiled import njit
 from qpsvm.gram.base import Gram
-from qpsvm.threads import spread
+from qpsvm.parallel import spread
 
 STRIP = 512
 """Rows of a strip."""

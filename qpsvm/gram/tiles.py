@@ -25,7 +25,7 @@ from qpsvm.gram.lanes import aligned, turn, values
 from qpsvm.gram.passes import read_only
 from qpsvm.gram.units import Bits
 from qpsvm.gram.vector_shape import GROUP, LANES, TILE
-from qpsvm.threads import apart, spread
+from qpsvm.parallel import apart, spread
 
 SUM_ERROR = (GROUP + 4) * 2.0**-24
 """Of a sum in float32 relative to that of the weights' sizes: of a group, whose weights are rounded."""

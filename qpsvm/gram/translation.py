@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import slices
-from qpsvm.gram.linear import times
+from qpsvm.gram.products import times
 
 Vector = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.grid import MOST, Grid, gridded, pieces, room, suits
-from qpsvm.threads import spread
+from qpsvm.parallel import spread
 
 EXACT = 2.0**24
 """Greatest squared norm of integer points whose sums of products float32 represents exactly."""

@@ -25,9 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from qpsvm.compiled import njit
+from qpsvm.compiled import compiled, njit
 from qpsvm.solvers.block import DEPENDENT, EPS, FACE, MEMBERS, Block
-from qpsvm.solvers.steps import compiled
 
 MAJOR, MINOR = 0, 1  # entries of the step counts: a member enters; a member leaves
 OPTIMAL, UNFINISHED, NONCONVEX, CUT = 0, 1, 2, 3  # why `descend` came back

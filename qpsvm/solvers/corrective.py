@@ -33,12 +33,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from qpsvm.compiled import compiled
 from qpsvm.domains import Domain
 from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
 from qpsvm.gram.quadratic import EPS
 from qpsvm.solvers.base import Reply, Stop
-from qpsvm.solvers.steps import compiled
 from qpsvm.solvers.vertex import ActiveSet, GeneralSolver, gradient, quadratic, starting_point
 
 Vector = NDArray[np.float64]

@@ -10,16 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from qpsvm.compiled import bits32, bits64, njit
+from qpsvm.compiled import bits32, bits64, vectorized
 
 GREATEST = np.int64(np.iinfo(np.int64).max)
 GLANCE = 64  # values that are looked at before it is asked whether one of them was it
-
-
-def vectorized(function: Any) -> Any:
-    """Compile for the disk cache, free of the interpreter lock; no NaN may decide anything."""
-    flags = {"contract", "nnan", "nsz"}
-    return njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
 
 
 @vectorized

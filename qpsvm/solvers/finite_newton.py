@@ -29,10 +29,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.compiled import summing
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.forms import QP
 from qpsvm.gram import SignedGram
-from qpsvm.gram.passes import summing
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.normal_equations import DENSE, NormalEquations
 from qpsvm.solvers.proximal import SMALL_MATRIX, conjugate

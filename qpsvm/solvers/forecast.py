@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from qpsvm.forms import QP
 from qpsvm.gram import Gram, SignedGram
-from qpsvm.threads import spread
+from qpsvm.parallel import spread
 
 PIECE = 2048
 """Points whose rows of F are multiplied at a time."""

@@ -37,7 +37,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.compiled import bare
+from qpsvm.compiled import bare, compiled
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
 from qpsvm.forms import QP
@@ -57,7 +57,7 @@ from qpsvm.solvers.rules import (
 )
 from qpsvm.solvers.sampling import SAMPLED_PERIOD, Draws, OnSamples
 from qpsvm.solvers.starts import random_ball, two_points
-from qpsvm.solvers.steps import MISSING, TILE, compiled, entry, form, held, own, touch
+from qpsvm.solvers.steps import MISSING, entry, form, held, own, touch
 from qpsvm.solvers.support import (
     FrankWolfeState,
     Support,
@@ -66,7 +66,7 @@ from qpsvm.solvers.support import (
     slopes,
     weight_of,
 )
-from qpsvm.solvers.team import Team, offer, together, wait
+from qpsvm.solvers.team import TILE, Team, offer, together, wait
 from qpsvm.solvers.tiles import Move, Points, assist, follow, least
 
 

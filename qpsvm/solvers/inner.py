@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.compiled import bare
+from qpsvm.compiled import bare, vectorized
 from qpsvm.gram.vector_shape import LANES
-from qpsvm.solvers.extremes import vectorized
 from qpsvm.solvers.pair_lanes import follow, note, partner
 
 SHARPER = 0.7

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.clock import Expired, poll
+from qpsvm.compiled import compiled
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.forms import EPS, QP
@@ -46,7 +47,6 @@ from qpsvm.solvers.block import (
     keep_face,
 )
 from qpsvm.solvers.passes import accumulate
-from qpsvm.solvers.steps import compiled
 
 log = logging.getLogger("qpsvm")
 

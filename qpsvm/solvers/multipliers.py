@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import compiled
 from qpsvm.solvers.normal_equations import NormalEquations
-from qpsvm.solvers.steps import compiled
 
 Vector = NDArray[np.float64]
 

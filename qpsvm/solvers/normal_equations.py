@@ -16,8 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.linear import times
-from qpsvm.gram.passes import read_only, row_combination, row_products_at, summing
+from qpsvm.compiled import summing
+from qpsvm.gram.passes import read_only, row_combination, row_products_at
+from qpsvm.gram.products import times
+from qpsvm.parallel import spread
 from qpsvm.solvers.normal_matrix import (
     Dense,
     Dual,
@@ -29,7 +31,6 @@ from qpsvm.solvers.normal_matrix import (
     assemble,
 )
 from qpsvm.solvers.rows import Rows, add, dot, in_order, rows_of
-from qpsvm.threads import spread
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
 from scipy.sparse.linalg import splu
 
-from qpsvm.gram.passes import read_only, summing
+from qpsvm.compiled import summing
+from qpsvm.gram.passes import read_only
+from qpsvm.parallel import spread
 from qpsvm.solvers.rows import Rows, add, add_outer_products, in_order
-from qpsvm.threads import spread
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

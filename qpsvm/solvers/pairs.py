@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.compiled import bare, bits64, from64
+from qpsvm.compiled import bare, bits64, from64, inlined, vectorized
 from qpsvm.gram.columns import Columns
-from qpsvm.solvers.extremes import GREATEST, first_of, greatest32, vectorized
-from qpsvm.solvers.steps import MISSING, TILE, held, inlined, touch
-from qpsvm.solvers.team import Team, done, join, offer, offered, over, take, team, wait
+from qpsvm.solvers.extremes import GREATEST, first_of, greatest32
+from qpsvm.solvers.steps import MISSING, held, touch
+from qpsvm.solvers.team import TILE, Team, done, join, offer, offered, over, take, team, wait
 from qpsvm.solvers.tiles import add_least, add_least_signed
 
 

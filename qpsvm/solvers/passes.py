@@ -12,7 +12,7 @@ from qpsvm.compiled import njit
 from qpsvm.gram.columns import Columns, ColumnStore
 from qpsvm.gram.lanes import LINE, expand, fetch, turn_square
 from qpsvm.gram.vector_shape import EXPANDS, LANES
-from qpsvm.threads import spread
+from qpsvm.parallel import spread
 
 CHUNK = 4096
 KEPT = 1 << 23, 1 << 26

@@ -28,7 +28,7 @@ from qpsvm.domains import Domain, PenaltyBox
 from qpsvm.errors import check_number
 from qpsvm.forms import QP
 from qpsvm.gram.base import slices
-from qpsvm.gram.linear import times, transposed_times
+from qpsvm.gram.products import times, transposed_times
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
 from qpsvm.solvers.rows import Rows, add, dot, in_order, rows_of
 

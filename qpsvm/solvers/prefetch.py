@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import compiled
 from qpsvm.forms import QP
 from qpsvm.gram.columns import ColumnStore
-from qpsvm.solvers.steps import compiled
 
 FEWEST, MOST = 16, 256
 """Columns that come along, if any do: BLAS takes as long for two as for sixteen of them."""

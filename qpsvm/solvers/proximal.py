@@ -20,15 +20,15 @@ highly efficient semismooth Newton augmented Lagrangian method", 2018, for the u
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
-from qpsvm.gram.passes import summing
+from qpsvm.compiled import summing
+from qpsvm.solvers.dcd_state import FIRST, GROW, LARGEST, Stage, State
 from qpsvm.solvers.rows import (
     Rows,
     add,
@@ -41,14 +41,8 @@ from qpsvm.solvers.rows import (
     products,
 )
 
-if TYPE_CHECKING:
-    from qpsvm.solvers.dcd import State
-
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-
-FIRST, GROW, LARGEST = 4.0, 6.0, 1e4
-"""s in units of C: at the first stage, its factor from stage to stage, and its largest value."""
 
 INEXACT = 0.1
 """Share of the proximal step that the gradient of a stage may leave."""
@@ -68,22 +62,6 @@ and to what residual."""
 
 MOST_STEPS = 30
 """Newton steps between two looks at the gap; a stage that needs more goes on with a smaller s."""
-
-
-@dataclass
-class Stage:
-    """Where the stages have come to."""
-
-    w: Vector  # variables of the smooth problem, with the bias below
-    b: float
-    center: Vector  # c
-    factor: float = FIRST  # s / C
-    open: bool = False  # the stage goes on
-
-    @classmethod
-    def at(cls, state: State) -> Stage:
-        """Begin at w = X'Y a."""
-        return cls(state.w.copy(), state.b, state.a.copy())
 
 
 def cost(state: State) -> float:

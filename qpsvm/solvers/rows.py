@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.compiled import njit
-from qpsvm.gram.linear import times
-from qpsvm.gram.passes import read_only, summing
+from qpsvm.compiled import njit, summing
+from qpsvm.gram.passes import read_only
+from qpsvm.gram.products import times
 
 Vector = NDArray[np.float64]
 

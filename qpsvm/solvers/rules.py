@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from qpsvm.solvers.steps import compiled
+from qpsvm.compiled import compiled
 
 TOWARD, AWAY, PAIR, TRIANGLE, DROP = 0, 1, 2, 3, 4
 STEP_KINDS = ("toward", "away", "pair", "triangle", "drop")

@@ -20,16 +20,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.compiled import vectorized
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
 from qpsvm.forms import QP
 from qpsvm.gram.columns import Columns
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.extremes import greatest_key, vectorized
+from qpsvm.solvers.extremes import greatest_key
 from qpsvm.solvers.pairs import BITS, GROWS, SHRINKS, Reading, assist_pairs, pair_steps, read
 from qpsvm.solvers.prefetch import Prefetch, least_unheld
 from qpsvm.solvers.starts import for_pairs
-from qpsvm.solvers.steps import MISSING, TILE, held, touch
-from qpsvm.solvers.team import Team, team, together
+from qpsvm.solvers.steps import MISSING, held, touch
+from qpsvm.solvers.team import TILE, Team, team, together
 
 WHOLE = 2000
 """Points up to which the first missing column brings all of them, in one block of milliseconds."""

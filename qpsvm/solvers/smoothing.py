@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qpsvm.compiled import njit
-from qpsvm.gram.passes import summing
+from qpsvm.compiled import njit, summing
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

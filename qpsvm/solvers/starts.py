@@ -9,6 +9,7 @@ from qpsvm.domains import CappedSimplex, SimplexProduct
 from qpsvm.forms import HINGE, QP, Form
 from qpsvm.margin import MarginProblem
 from qpsvm.solvers.base import Solver
+from qpsvm.solvers.subproblem import solve_subproblem
 
 
 def two_points(problem: QP) -> NDArray[np.float64]:
@@ -85,13 +86,11 @@ def random_ball(
 
     Frandi et al., section 3, with 20 points in section 5.2.2.
     """
-    from qpsvm.loop import solve_subset  # a problem within the problem: the one loop runs it
-
     domain = problem.domain
     assert isinstance(domain, SimplexProduct)
     share = max(1, size // domain.n_groups)
     drawn = [rng.choice(of, min(share, len(of)), replace=False) for of in domain.members]
     rows = np.sort(np.concatenate(drawn))
     x = np.zeros(problem.m)
-    x[rows] = solve_subset(problem.take(rows), solver, tol=1e-3, max_iter=10_000)
+    x[rows] = solve_subproblem(problem.take(rows), solver, 1e-3, 10_000)
     return x

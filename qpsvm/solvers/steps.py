@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from qpsvm.compiled import njit
+from qpsvm.compiled import compiled, inlined
 from qpsvm.gram.columns import Columns
 
 MISSING = 4
 """Beside the values of Stop: columns have to be filled before the step can be made."""
-
-TILE = 1024
-"""Points that are updated and then searched: between the two they stay in the nearest cache."""
-
-
-def compiled(function: Any) -> Any:
-    """Compile for the disk cache, free of the interpreter lock, with numpy's division rules."""
-    return njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function)
-
-
-def inlined(function: Any) -> Any:
-    """Put a few lines where they are called: compiled alone they would take a tenth of a second each."""
-    return njit(nogil=True, error_model="numpy", fastmath={"contract"}, inline="always")(function)
 
 
 @inlined

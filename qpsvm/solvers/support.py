@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.compiled import njit
+from qpsvm.compiled import compiled, njit, vectorized
 from qpsvm.domains import SimplexProduct
 from qpsvm.forms import QP
-from qpsvm.solvers.extremes import extreme_key_of, first_of, vectorized
+from qpsvm.solvers.extremes import extreme_key_of, first_of
 from qpsvm.solvers.prefetch import Prefetch, least_unheld
 from qpsvm.solvers.rules import STEP_KINDS
-from qpsvm.solvers.steps import TILE, compiled
-from qpsvm.solvers.team import Team, team
+from qpsvm.solvers.team import TILE, Team, team
 from qpsvm.solvers.tiles import Move, Points, move, search
 
 

@@ -16,9 +16,12 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
+from qpsvm.compiled import compiled, inlined
 from qpsvm.intrinsics import HAS_INTRINSICS, cgutils, with_plain_twin
-from qpsvm.solvers.steps import TILE, compiled, inlined
-from qpsvm.threads import spread
+from qpsvm.parallel import spread
+
+TILE = 1024
+"""Points that are updated and then searched: between the two they stay in the nearest cache."""
 
 SHARED = 200_000
 """Points from which passes are shared."""

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.compiled import bits64
+from qpsvm.compiled import bits64, vectorized
 from qpsvm.gram.columns import Columns
-from qpsvm.solvers.extremes import GREATEST, extreme_key_of, first_of, vectorized
-from qpsvm.solvers.steps import TILE
-from qpsvm.solvers.team import Team, done, join, offered, over, take
+from qpsvm.solvers.extremes import GREATEST, extreme_key_of, first_of
+from qpsvm.solvers.team import TILE, Team, done, join, offered, over, take
 
 
 class Points(NamedTuple):

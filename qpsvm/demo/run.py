@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from qpsvm.api import solve
 from qpsvm.choice import methods
-from qpsvm.demo_data import Labels, Points, Sample, breast_cancer, digits, sample
+from qpsvm.demo.data import Labels, Points, Sample, breast_cancer, digits, sample
 from qpsvm.formulations import HingeDual, L2SVMDual, MEBDual, PolytopeDistanceDual
 from qpsvm.gram import RBF, Linear
 from qpsvm.result import Result, Status
@@ -183,7 +183,7 @@ def solve_compiled(task: Task, method: str, tol: float, time_limit: float) -> tu
 
 def _solve_all(tasks: list[Task], bar: Any, time_limit: float, compare: bool) -> Iterator[str]:
     """Solve the tasks in order; yield the lines of the table as they are ready."""
-    from qpsvm.solvers import METHODS
+    from qpsvm.solvers.methods import METHODS
 
     shown = None
     for task in tasks:
@@ -293,7 +293,7 @@ def _draw(tasks: list[Task], output: str | Path) -> tuple[bool, str]:
     try:
         from matplotlib.figure import Figure
 
-        from qpsvm.demo_picture import draw
+        from qpsvm.demo.picture import draw
     except ImportError:
         return True, 'No picture: matplotlib is missing (pip install "qpsvm[plot]" adds it).'
     figure = Figure(figsize=(15.0, 9.6), layout="constrained")

@@ -9,7 +9,7 @@ import numpy as np
 
 from qpsvm import plot
 from qpsvm.api import solve
-from qpsvm.demo_data import breast_cancer, digits, principal_plane
+from qpsvm.demo.data import breast_cancer, digits, principal_plane
 from qpsvm.formulations import HingeDual, MEBDual, PolytopeDistanceDual
 from qpsvm.gram import RBF, Linear
 
@@ -49,7 +49,7 @@ def draw(figure: Any, tasks: Sequence[Any]) -> None:
 
 def _draw_gaps(figure: Any, axes: Any, tasks: Sequence[Any]) -> None:
     """Draw a panel for each task under one legend; methods of equal settings are drawn once."""
-    from qpsvm.solvers import METHODS
+    from qpsvm.solvers.methods import METHODS
 
     solvers: list[Any] = []
     styles = {}
