@@ -12,7 +12,7 @@ import numpy as np
 
 from asv_benchmarks.gallery import FOLDER
 from qpsvm import HingeDual, Linear
-from qpsvm.solvers.crsvm import ConstraintReduced
+from qpsvm.solvers.interior_point.crsvm import ConstraintReduced
 
 SHAPE = np.array([[2.6, -1.4], [-1.4, 3.4]])
 """The ellipse x'Sx = 1 between the classes."""

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 import qpsvm
 from asv_benchmarks import linear_svm, real_data
 from qpsvm import HingeDual, HingePrimal, Linear
-from qpsvm.certificate import certify
+from qpsvm.driver.certificate import certify
 
 TOL = 1e-3
 LIMIT = 5.0  # seconds of a run of ours

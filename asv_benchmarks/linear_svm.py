@@ -19,8 +19,8 @@ import scipy.sparse as sp
 import qpsvm
 from asv_benchmarks import real_data
 from qpsvm import HingePrimal
-from qpsvm.certificate import certify
 from qpsvm.data import VARIABLE
+from qpsvm.driver.certificate import certify
 
 C, LIMIT, RUNS = 1.0, 30.0, 3
 TOLERANCES = (1e-3, 1e-6, 1e-8)

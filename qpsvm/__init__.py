@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qpsvm import domains
 from qpsvm.api import solve
-from qpsvm.choice import methods
+from qpsvm.driver.selection import methods
 from qpsvm.errors import InputError, Interrupted, MethodMismatchError
 from qpsvm.formulations import (
     HingeDual,

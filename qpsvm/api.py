@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from qpsvm import original as exact
-from qpsvm.choice import check_problem, find
 from qpsvm.clock import Clock, call_clock
+from qpsvm.driver import polish as exact
+from qpsvm.driver.selection import check_problem, find
 from qpsvm.errors import InputError, Interrupted, check_choice, check_number
 from qpsvm.formulations import Formulation
-from qpsvm.parallel import single
+from qpsvm.numerics.parallel import single
 from qpsvm.resources import memory_bytes
 from qpsvm.result import Candidate, Model, Progress, Result, Status
 
@@ -155,9 +155,9 @@ def _solved(
     options: dict[str, Any],
 ) -> Result:
     """Solve once, within the limits of a clock."""
-    from qpsvm.display import shown
-    from qpsvm.relay import Leg, lent, relay
-    from qpsvm.trace import Limits
+    from qpsvm.driver.display import shown
+    from qpsvm.driver.fallback import Leg, lent, relay
+    from qpsvm.driver.trace import Limits
 
     begun = time.perf_counter()
     true = exact.original(problem) if original else None

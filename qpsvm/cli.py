@@ -97,7 +97,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _methods(arguments: argparse.Namespace) -> int:
-    from qpsvm.choice import methods
+    from qpsvm.driver.selection import methods
     from qpsvm.solvers.methods import METHODS
 
     fitting = {

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError, check_number, check_points
 from qpsvm.gram import Gram
 from qpsvm.gram.cached import Cached
-from qpsvm.gram.kept import FeatureMap, LinearMap, MatrixColumns
-from qpsvm.gram.linear import Linear
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.kernels.linear import Linear
 from qpsvm.gram.lowrank import LowRank
-from qpsvm.gram.point_gram import PointGram
-from qpsvm.gram.products import transposed_times
+from qpsvm.gram.model_features import FeatureMap, LinearMap, MatrixColumns
 from qpsvm.gram.translation import level_at
+from qpsvm.numerics.products import transposed_times
 
 Vector = NDArray[np.float64]
 Kept = FeatureMap | MatrixColumns | PointGram

@@ -8,8 +8,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from qpsvm.api import default_memory_limit, solve
-from qpsvm.choice import check_problem
 from qpsvm.clock import Clock, call_clock
+from qpsvm.driver.selection import check_problem
 from qpsvm.errors import InputError, Interrupted, check_choice, check_number
 from qpsvm.formulations import Formulation
 from qpsvm.gram import Cached, Gram

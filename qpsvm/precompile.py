@@ -214,7 +214,8 @@ def compile_into_package(
     Parameters
     ----------
     levels : iterable of str
-        ``"native"`` for the processor of this machine, or a key of `qpsvm.code_cache.FEATURES_OF_LEVEL`.
+        ``"native"`` for the processor of this machine, or a key of
+        `qpsvm.numerics.code_cache.FEATURES_OF_LEVEL`.
     names, report, n_processes
         As in `compile_groups`.
 
@@ -223,7 +224,7 @@ def compile_into_package(
     list of str
         What failed. Code that was there before is removed.
     """
-    from qpsvm.code_cache import FEATURES_OF_LEVEL, PACKAGE_FOLDER
+    from qpsvm.numerics.code_cache import FEATURES_OF_LEVEL, PACKAGE_FOLDER
 
     failures, package = [], PACKAGE_FOLDER / "machine_code"
     try:

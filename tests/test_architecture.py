@@ -151,7 +151,7 @@ print([name for name in sys.modules if name.startswith("qpsvm.solvers.")])
     switches, loaded = fresh_process(code).splitlines()
     assert switches == "True False"
     families = "frank_wolfe decomposition crsvm mnp face_newton dcd nesvm".split()
-    assert "qpsvm.solvers.smo" in loaded
+    assert "qpsvm.solvers.smo.smo" in loaded
     assert not any(f"'qpsvm.solvers.{family}'" in loaded for family in families)
 
 

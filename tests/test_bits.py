@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from qpsvm import RBF, HingeDual, Laplacian, Linear, Polynomial, Sigmoid, solve
-from qpsvm.gram import units
-from qpsvm.gram.points import products, squared_norms
-from qpsvm.gram.units import Bits, pack, unit_of
+from qpsvm.gram.storage import integer as units
+from qpsvm.gram.storage.integer import Bits, pack, unit_of
+from qpsvm.gram.storage.points import products, squared_norms
 
 M = 1100
 KERNELS = {
@@ -149,7 +149,7 @@ def test_binary_problem(rng):
 
 
 def test_exponential():
-    from qpsvm.gram.gaussian import gaussian_sums, gaussian_sweep
+    from qpsvm.gram.engine.sweep import gaussian_sums, gaussian_sweep
 
     distance = np.concatenate([[0.0, 1e-300, 1e-17], np.logspace(-16, 2.8, 3000), [750.0, 1e9]])
     for dtype, rtol, least in ((np.float64, 2e-16, 1e-300), (np.float32, 1.2e-7, 1e-36)):

@@ -26,7 +26,7 @@ from qpsvm import (
     Status,
     solve,
 )
-from qpsvm.bounds import enclose
+from qpsvm.canonical.base import enclose
 from qpsvm.domains import CappedSimplex, PenaltyBox, simplex
 from qpsvm.solvers.methods import METHODS
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, LeastSquares, Status, solve
-from qpsvm.certificate import certify
+from qpsvm.canonical.qp import Bounds
 from qpsvm.clock import Clock
 from qpsvm.domains import simplex
-from qpsvm.forms import Bounds
-from qpsvm.trace import Limits, Trace
+from qpsvm.driver.certificate import certify
+from qpsvm.driver.trace import Limits, Trace
 
 
 def rounded_problem(m=300, C=1e3):

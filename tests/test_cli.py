@@ -15,6 +15,7 @@ import pytest
 import qpsvm
 from qpsvm import cli, data, formulations, threads
 from qpsvm.demo import run as demo
+from qpsvm.numerics import parallel
 from qpsvm.demo.data import Sample
 from qpsvm.solvers.methods import METHODS
 

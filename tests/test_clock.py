@@ -8,8 +8,8 @@ import time
 import numpy as np
 import pytest
 
-import qpsvm.choice
-import qpsvm.loop
+import qpsvm.driver.loop
+import qpsvm.driver.selection
 from qpsvm import (
     RBF,
     HingeDual,
@@ -23,7 +23,7 @@ from qpsvm import (
     solve_path,
 )
 from qpsvm.clock import Clock, Expired, active, completing, poll
-from qpsvm.parallel import spread
+from qpsvm.numerics.parallel import spread
 from tests.test_limits import sigint  # noqa: F401 (a fixture)
 
 PATIENT = 60.0  # seconds that no test here comes near, whatever else the machine does
@@ -96,7 +96,7 @@ def test_wherever_the_time_ends_the_answer_is_whole(method, n, late, monkeypatch
     problem = METHODS_THAT_GIVE_UP[method](*cloud(300))
     form = problem.as_qp() or problem.as_margin()
     optimum = solve(problem, tol=1e-8)
-    monkeypatch.setattr(qpsvm.loop, "QUICK_SETUP_POINTS", 0)
+    monkeypatch.setattr(qpsvm.driver.loop, "QUICK_SETUP_POINTS", 0)
     late(n)
     result = solve(problem, method, tol=1e-9, time_limit=1.0)
     c = result.certificate
@@ -136,7 +136,7 @@ def test_the_clock_starts_with_the_call(late, monkeypatch):
     X, y = cloud(1200)
     problem = HingeDual(RBF(np.repeat(X, 2, axis=0), 0.3), np.repeat(y, 2))
     assert solve(problem).counters["merged"] == 1200
-    monkeypatch.setattr(qpsvm.choice, "QUICK_SEARCH_POINTS", 0)
+    monkeypatch.setattr(qpsvm.driver.selection, "QUICK_SEARCH_POINTS", 0)
     late(0)
     result = solve(problem, time_limit=1.0)
     assert result.status is Status.TIME_LIMIT and result.n_iter == 0
@@ -227,7 +227,7 @@ import numpy as np, qpsvm
 X = np.random.default_rng(0).standard_normal((300, 5))
 problem = qpsvm.HingeDual(qpsvm.RBF(X, 0.1), np.where(X[:, 0] > 0.0, 1.0, -1.0))
 {}
-from qpsvm.solvers.pairs import pair_steps
+from qpsvm.solvers.smo.pair_steps import pair_steps
 print(result.status.name, result.certificate.gap < np.inf, len(pair_steps.signatures))
 """
 
@@ -237,7 +237,7 @@ print(result.status.name, result.certificate.gap < np.inf, len(pair_steps.signat
     [
         ("result = qpsvm.solve(problem, time_limit=0.05)", "TIME_LIMIT"),
         (
-            "import qpsvm.solvers.pairs\n"
+            "import qpsvm.solvers.smo.pair_steps\n"
             "threading.Timer(0.2, _thread.interrupt_main).start()\n"
             "result = qpsvm.solve(problem)",
             "INTERRUPTED",

@@ -13,7 +13,7 @@ import pytest
 import qpsvm
 
 CALLEE = """
-from qpsvm.compiled import njit
+from qpsvm.numerics.jit import njit
 
 @njit(cache=True)
 def factor(x):
@@ -21,7 +21,7 @@ def factor(x):
 """
 
 CALLER = """
-from qpsvm.compiled import njit
+from qpsvm.numerics.jit import njit
 from qpsvm.callee import factor
 
 @njit(cache=True)
@@ -170,7 +170,9 @@ print(target.name, "avx512vnni" in target.features)
 def test_a_level_of_instruction_sets_serves_where_the_processor_has_no_code(installation):
     said, _ = installation.run(SELECT)
     assert said.endswith("True")  # no code at all: the processor itself
-    key, _ = installation.run("from qpsvm.code_cache import source_key; print(source_key())")
+    key, _ = installation.run(
+        "from qpsvm.numerics.code_cache import source_key; print(source_key())"
+    )
     for level in ("x86-64-v2", "x86-64-v4", "icelake-server"):
         (installation.package / "machine_code" / key / level).mkdir(parents=True)
     assert installation.run(SELECT)[0] == "x86-64-v4 False"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF
-from qpsvm.solvers.passes import compact
+from qpsvm.solvers.working_set.gram_block import compact
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -69,7 +69,7 @@ def test_a_core_is_compacted_in_place(kind, n, rng):
 )
 def test_compaction_on_lesser_processors(change, fresh_process, tmp_path):
     code = (
-        f"import qpsvm.gram.vector_shape as shape; {change}\n"
+        f"import qpsvm.numerics.vector_shape as shape; {change}\n"
         "import numpy as np; import tests.test_columns as t; rng = np.random.default_rng(1)\n"
         "t.test_a_core_is_compacted_in_place(np.uint16, 150, rng)\n"
         "t.test_a_core_is_compacted_in_place(np.float64, 31, rng)\n"

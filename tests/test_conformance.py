@@ -13,7 +13,7 @@ import qpsvm
 import reference
 from problems import PRIMAL, Instance
 from qpsvm import Status
-from qpsvm.margin import MarginProblem
+from qpsvm.canonical.margin import MarginProblem
 from qpsvm.solvers.methods import METHODS
 from tests import independent
 from tests.cases import cases

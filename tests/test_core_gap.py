@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, L2SVMDual, OneClassDual, PolytopeDistanceDual, SVDDDual, solve
-from qpsvm.solvers import decomposition
-from qpsvm.solvers.core import CoreState, enter, extremes, solve_core
-from qpsvm.solvers.decomposition import PERIOD, Decomposition, _worst
-from qpsvm.solvers.smo import PairState
-from qpsvm.solvers.starts import for_pairs
+from qpsvm.solvers.shared.starting_points import for_pairs
+from qpsvm.solvers.smo.smo import PairState
+from qpsvm.solvers.working_set import decomposition
+from qpsvm.solvers.working_set.decomposition import PERIOD, Decomposition, _worst
+from qpsvm.solvers.working_set.working_set import CoreState, enter, extremes, solve_core
 
 KINDS = {
     "hinge": lambda K, y: HingeDual(K, y, 10.0),

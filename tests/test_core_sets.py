@@ -11,8 +11,8 @@ import problems
 import qpsvm
 from problems.clouds import cloud
 from qpsvm import RBF, Linear, MEBDual, Polynomial, PolytopeDistanceDual
-from qpsvm.solvers.core_set import CoreSet
 from qpsvm.solvers.methods import METHODS
+from qpsvm.solvers.working_set.core_set import CoreSet
 
 APART = [
     one

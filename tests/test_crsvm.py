@@ -13,12 +13,12 @@ import reference
 from problems import INSTANCES, select
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, HingePrimal, InputError, Linear, MethodMismatchError, Status
-from qpsvm.solvers import crsvm, normal_equations, normal_matrix
 from qpsvm.solvers.base import Stop
-from qpsvm.solvers.crossover import crossover
-from qpsvm.solvers.interior import cold
+from qpsvm.solvers.interior_point import crsvm, normal_equations, normal_matrix
+from qpsvm.solvers.interior_point.crossover import crossover
+from qpsvm.solvers.interior_point.iterate import cold
+from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 from qpsvm.solvers.methods import METHODS
-from qpsvm.solvers.normal_equations import NormalEquations
 
 # Section 5.1 of Jung, O'Leary and Tits: two constraint choices, three ways to size the set.
 VARIANTS = {

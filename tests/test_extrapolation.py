@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm.solvers.extrapolation import extrapolate
-from qpsvm.solvers.rows import rows_of
+from qpsvm.numerics.csr_rows import rows_of
+from qpsvm.solvers.coordinate_descent.anderson import extrapolate
 
 
 def swept(X, y, C, n_sweeps, lift=0.0):

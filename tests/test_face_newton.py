@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, Cached, L2SVMDual, Linear, MEBDual, Status, solve
-from qpsvm.choice import auto
-from qpsvm.gram.strips import STRIP, Strips
-from qpsvm.solvers.face_newton import FaceNewton
-from qpsvm.solvers.forecast import Forecast, share_of_support
+from qpsvm.driver.selection import auto
+from qpsvm.solvers.newton.face_newton import FaceNewton
+from qpsvm.solvers.newton.low_rank_model import Forecast, share_of_support
+from qpsvm.solvers.newton.lower_triangle import STRIP, Strips
 
 FACE = "face-newton"
 

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from qpsvm import RBF, L2SVMDual, Linear, LowRank, MEBDual, Status, methods, solve
-from qpsvm.solvers import finite_newton
-from qpsvm.solvers.finite_newton import Augmented
+from qpsvm.solvers.newton import finite_newton
+from qpsvm.solvers.newton.finite_newton import Augmented
 
 
 def noisy(m, d, seed=0, share=1.0):

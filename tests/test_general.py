@@ -15,12 +15,12 @@ from problems import general
 from problems.instance import Instance
 from qpsvm import InputError, LeastSquares, MethodMismatchError, QuadraticProgram, Status
 from qpsvm.domains import Birkhoff, KSubset, L1Ball, hypercube, simplex
-from qpsvm.gram.quadratic import Residual
+from qpsvm.gram.operator import Residual
 from qpsvm.solvers.base import Stop
-from qpsvm.solvers.corrective import FullyCorrective
-from qpsvm.solvers.frank_wolfe import FrankWolfe
+from qpsvm.solvers.frank_wolfe.fully_corrective import FullyCorrective
+from qpsvm.solvers.frank_wolfe.general import ActiveSet, VertexFrankWolfe, VertexState
+from qpsvm.solvers.frank_wolfe.simplex import FrankWolfe
 from qpsvm.solvers.methods import METHODS
-from qpsvm.solvers.vertex import ActiveSet, VertexFrankWolfe, VertexState
 from reference import general as reference
 
 CASES = [
@@ -209,7 +209,7 @@ def test_smoothness_is_an_upper_bound_whatever_way_it_is_found(rng, monkeypatch)
     b = np.ones(30)
     assert Residual(A, b).smoothness == pytest.approx(exact)
     assert Residual(A, b, 7.0).smoothness == 7.0
-    monkeypatch.setattr("qpsvm.gram.quadratic.EXACT", 5)
+    monkeypatch.setattr("qpsvm.gram.operator.EXACT", 5)
     assert exact <= Residual(A, b).smoothness <= 1.01 * exact
     qp = QuadraticProgram(A.T @ A, np.zeros(25), hypercube(25)).as_qp()
     assert exact <= qp.gram.smoothness <= 1.01 * exact

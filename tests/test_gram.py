@@ -28,9 +28,9 @@ from qpsvm import (
     solve,
 )
 from qpsvm.gram import SignedGram, psd
-from qpsvm.gram.columns import FEWEST_COLUMNS, ColumnStore
+from qpsvm.gram.column_store import FEWEST_COLUMNS, ColumnStore
 from qpsvm.gram.psd import is_psd
-from qpsvm.gram.sparse import sparse_products
+from qpsvm.numerics.sparse_products import sparse_products
 
 X = cloud(40, 6, seed=1)
 Y = np.where(np.arange(40) % 2, 1.0, -1.0)

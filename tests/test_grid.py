@@ -9,9 +9,12 @@ from numba import njit
 from scipy.spatial.distance import cdist
 
 from qpsvm import RBF, HingeDual, solve
-from qpsvm.gram import grid, lanes, rbf, tiles
-from qpsvm.gram.grid import MANY, Grid, gridded, near_grid
-from qpsvm.gram.units import unit_of
+from qpsvm.gram.engine import tiles
+from qpsvm.gram.kernels import rbf
+from qpsvm.gram.storage import byte_grid as grid
+from qpsvm.gram.storage.byte_grid import MANY, Grid, gridded, near_grid
+from qpsvm.gram.storage.integer import unit_of
+from qpsvm.numerics import simd as lanes
 
 M = MANY + 100
 
@@ -52,7 +55,7 @@ def test_distances_are_exact(rng, d, dtype):
 def test_values_on_lesser_processors(lanes, fresh_process):
     """Without products of bytes, and without vectors of 512 bits."""
     code = (
-        "import qpsvm.gram.vector_shape as shape\n"
+        "import qpsvm.numerics.vector_shape as shape\n"
         f"shape.BYTES, shape.WIDE, shape.LANES = False, shape.WIDE and {lanes} == 16, {lanes}\n"
         "import numpy as np; import tests.test_grid as t\n"
         "for kind in ('grid', 'grid in float64', 'float32', 'float64'):\n"

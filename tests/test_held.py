@@ -19,15 +19,15 @@ from qpsvm import (
     OneClassDual,
     PolytopeDistanceDual,
     SVDDDual,
-    certificate,
-    loop,
     solve,
 )
-from qpsvm.certificate import certify
-from qpsvm.forms import Held
-from qpsvm.gram import SignedGram, rbf
-from qpsvm.gram.points import mean_point
-from qpsvm.solvers.passes import accumulate
+from qpsvm.canonical.qp import Held
+from qpsvm.driver import certificate, loop
+from qpsvm.driver.certificate import certify
+from qpsvm.gram import SignedGram
+from qpsvm.gram.kernels import rbf
+from qpsvm.gram.storage.points import mean_point
+from qpsvm.solvers.working_set.gram_block import accumulate
 
 M, COLUMNS = 1100, 130  # enough for compiled sweeps
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm.gram.columns import Columns
-from qpsvm.solvers.inner import Core, solve_inner
-from qpsvm.solvers.pairs import pairs
+from qpsvm.gram.column_store import Columns
+from qpsvm.solvers.smo.pair_steps import pairs
+from qpsvm.solvers.working_set.inner_smo import Core, solve_inner
 
 
 def kernel(rng, n, kind, copies=False):

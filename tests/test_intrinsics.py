@@ -16,7 +16,7 @@ hidden = {name: getattr(numba.core, name) for name in ("cgutils", "event")}
 for name in hidden:
     delattr(numba.core, name)
     sys.modules["numba.core." + name] = None
-import qpsvm.compiled
+import qpsvm.numerics.jit
 
 for name, module in hidden.items():  # numba itself needs them
     setattr(numba.core, name, module)

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import qpsvm.loop
+import qpsvm.driver.loop
 from qpsvm import (
     RBF,
     Cached,
@@ -24,7 +24,7 @@ from qpsvm import (
     Status,
     solve,
 )
-from qpsvm.solvers.smo import SMO
+from qpsvm.solvers.smo.smo import SMO
 
 TIGHT = 1e-12  # not reached on the problem `hard` in minutes
 
@@ -165,8 +165,8 @@ def test_interrupt_within_the_closing_certificate(hard, sigint, monkeypatch):
         signal.raise_signal(signal.SIGINT)
         return honest(*arguments, **options)
 
-    honest, pressed = qpsvm.loop.certify, []
-    monkeypatch.setattr(qpsvm.loop, "certify", certify)
+    honest, pressed = qpsvm.driver.loop.certify, []
+    monkeypatch.setattr(qpsvm.driver.loop, "certify", certify)
     signal.signal(signal.SIGINT, lambda *_: pressed.append(True))  # would raise KeyboardInterrupt
     result = solve(hard, "smo", tol=TIGHT, max_iter=5)
     signal.signal(signal.SIGINT, sigint)

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 import qpsvm
 from problems.clouds import cloud, sparse_clouds, two_clouds, weights
 from qpsvm import HingePrimal, Status
-from qpsvm.choice import find
-from qpsvm.solvers import proximal
-from qpsvm.solvers.dcd import DualCoordinateDescent
-from qpsvm.solvers.rows import rows_of
+from qpsvm.driver.selection import find
+from qpsvm.numerics.csr_rows import rows_of
+from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
+from qpsvm.solvers.coordinate_descent.dcd import DualCoordinateDescent
 
 X, Y = two_clouds(400, 12, seed=31)
 C = weights(400, seed=32)

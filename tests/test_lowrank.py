@@ -23,8 +23,8 @@ from qpsvm import (
     Precomputed,
     Status,
 )
+from qpsvm.driver.polish import at_bounds
 from qpsvm.gram.lowrank import DRAWN, METHODS
-from qpsvm.original import at_bounds
 
 ALL = np.arange(300)
 every_method = pytest.mark.parametrize("method", METHODS)

@@ -11,7 +11,7 @@ import pytest
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, InputError, L2SVMDual, Status, solve
 from qpsvm.gram.base import BLOCK_ENTRIES
-from qpsvm.gram.units import unit_of
+from qpsvm.gram.storage.integer import unit_of
 from qpsvm.models import Expansion
 from qpsvm.solvers.base import FLOOR_BYTES
 

@@ -25,9 +25,9 @@ from qpsvm import (
     solve,
     solve_path,
 )
-from qpsvm.certificate import certify
-from qpsvm.gram.units import pack
-from qpsvm.merging import FEW, equal_points, merging
+from qpsvm.driver.certificate import certify
+from qpsvm.driver.presolve import FEW, equal_points, merging
+from qpsvm.gram.storage.integer import pack
 
 M = 240
 TOL = 1e-6
@@ -234,7 +234,7 @@ def test_points_that_only_look_equal_are_not():
 
 
 def test_points_of_more_features_than_a_piece_holds(monkeypatch):
-    monkeypatch.setattr("qpsvm.merging.PIECE", 4)
+    monkeypatch.setattr("qpsvm.driver.presolve.PIECE", 4)
     points = np.random.default_rng(0).standard_normal((6, 9))[[0, 1, 2, 1, 0, 5]]
     np.testing.assert_array_equal(equal_points(points, [], 1).label, [0, 1, 2, 1, 0, 3])
 

@@ -10,9 +10,9 @@ import pytest
 import qpsvm
 from problems.clouds import separable_clouds, two_clouds
 from qpsvm import RBF, L2SVMDual, Linear, MEBDual, PolytopeDistanceDual, Precomputed, Status
-from qpsvm.solvers import mnp
-from qpsvm.solvers.active_set import descend
-from qpsvm.solvers.block import FACE, MEMBERS, approach, empty_block, factor_face
+from qpsvm.solvers.min_norm_point import mnp
+from qpsvm.solvers.min_norm_point.face import FACE, MEMBERS, approach, empty_block, factor_face
+from qpsvm.solvers.min_norm_point.wolfe import descend
 
 
 def solve(problem, **options):

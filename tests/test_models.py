@@ -27,7 +27,8 @@ from qpsvm import (
     solve,
     threads,
 )
-from qpsvm.gram import expansion, fresh
+from qpsvm.gram.engine import exact_products as fresh
+from qpsvm.gram.engine import prediction as expansion
 from qpsvm.models import Expansion
 
 X, Y = two_clouds(80, 3, seed=21)

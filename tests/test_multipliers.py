@@ -9,8 +9,8 @@ import scipy.sparse as sp
 import qpsvm
 from problems.clouds import two_clouds
 from qpsvm import HingePrimal, Status
-from qpsvm.solvers import multipliers
-from qpsvm.solvers.normal_equations import NormalEquations
+from qpsvm.solvers.interior_point import augmented_lagrangian as multipliers
+from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 
 
 def solve(problem, **options):

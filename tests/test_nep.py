@@ -9,7 +9,7 @@ import qpsvm
 from problems import general
 from qpsvm import LeastSquares, Status
 from qpsvm.domains import Box, hypercube
-from qpsvm.gram.quadratic import Residual
+from qpsvm.gram.operator import Residual
 from qpsvm.solvers.methods import METHODS
 
 # --- the theorems ---------------------------------------------------------------------------------

@@ -25,10 +25,10 @@ from qpsvm import (
     methods,
     solve,
 )
-from qpsvm.gram.features import GramFeatures, PointFeatures
-from qpsvm.solvers.nesvm import NESVM, HomotopyNESVM
-from qpsvm.solvers.nesvm_paper import lipschitz
-from qpsvm.solvers.smoothing import divergence, smoothed
+from qpsvm.gram.feature_map import GramFeatures, PointFeatures
+from qpsvm.solvers.smoothing.nesvm import NESVM, HomotopyNESVM
+from qpsvm.solvers.smoothing.nesvm_as_printed import lipschitz
+from qpsvm.solvers.smoothing.smoothed_loss import divergence, smoothed
 
 X, Y = two_clouds(150, 6, seed=701)
 HINGE = [
@@ -227,7 +227,7 @@ def test_a_kernel_and_its_factor_walk_together(method, formulation, monkeypatch)
 
     Each point has one entry, so that |x_i|_inf is |x_i|, and both smooth alike.
     """
-    monkeypatch.setattr("qpsvm.gram.features.SHORT", 0)  # the curvature of both by Lanczos steps
+    monkeypatch.setattr("qpsvm.gram.feature_map.SHORT", 0)  # the curvature of both by Lanczos steps
     points = np.eye(6)[np.arange(150) % 6] * X[:, :1]
     K = Precomputed(points @ points.T)
     a = solve(formulation(points, Y, bias=False), method, tol=1e-9, max_iter=16)

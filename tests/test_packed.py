@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, solve
-from qpsvm.gram.columns import UNIT, ColumnStore
-from qpsvm.solvers import core as core_of
-from qpsvm.solvers.core import CoreState, enter, solve_core
-from qpsvm.solvers.inner import Core, solve_inner
-from qpsvm.solvers.passes import compact, extend, square
-from qpsvm.solvers.smo import PairState
-from qpsvm.solvers.starts import for_pairs
+from qpsvm.gram.column_store import UNIT, ColumnStore
+from qpsvm.solvers.shared.starting_points import for_pairs
+from qpsvm.solvers.smo.smo import PairState
+from qpsvm.solvers.working_set import working_set as core_of
+from qpsvm.solvers.working_set.gram_block import compact, extend, square
+from qpsvm.solvers.working_set.inner_smo import Core, solve_inner
+from qpsvm.solvers.working_set.working_set import CoreState, enter, solve_core
 
 
 def packed(K):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm.compiled import vectorized
-from qpsvm.gram.vector_shape import LANES
-from qpsvm.solvers import pair_lanes
-from qpsvm.solvers.pair_lanes import follow, note, partner
+from qpsvm.numerics.jit import vectorized
+from qpsvm.numerics.vector_shape import LANES
+from qpsvm.solvers.working_set import inner_smo_simd as pair_lanes
+from qpsvm.solvers.working_set.inner_smo_simd import follow, note, partner
 
 LENGTHS = (LANES, LANES + 1, 3 * LANES - 1, 200)
 KINDS = ((np.uint16, np.float32), (np.float32, np.float32), (np.float64, np.float64))
@@ -102,7 +102,9 @@ CHECKS = (
 
 
 def test_on_processors_with_shorter_vectors(fresh_process, tmp_path):
-    code = "import qpsvm.gram.vector_shape as shape; shape.LANES, shape.WIDE = 8, False\n" + CHECKS
+    code = (
+        "import qpsvm.numerics.vector_shape as shape; shape.LANES, shape.WIDE = 8, False\n" + CHECKS
+    )
     assert fresh_process(code, cache=tmp_path).strip() == "right"
 
 

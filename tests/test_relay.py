@@ -20,8 +20,8 @@ from qpsvm import (
     SVDDDual,
     solve,
 )
-from qpsvm.loop import Limits
-from qpsvm.relay import PATIENCE, Leg, lent, relay
+from qpsvm.driver.fallback import PATIENCE, Leg, lent, relay
+from qpsvm.driver.loop import Limits
 from qpsvm.solvers.methods import METHODS
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import qpsvm
-from qpsvm import parallel, resources
+from qpsvm import resources
 from qpsvm.api import default_memory_limit
+from qpsvm.numerics import parallel
 
 GIB = 1 << 30
 V1_MOUNTS = """\

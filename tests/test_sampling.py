@@ -22,11 +22,11 @@ from qpsvm import (
     solve,
 )
 from qpsvm.gram.base import BLOCK_ENTRIES
-from qpsvm.solvers import sampling
 from qpsvm.solvers.base import Stop
-from qpsvm.solvers.frank_wolfe import FrankWolfe
+from qpsvm.solvers.frank_wolfe.simplex import FrankWolfe
 from qpsvm.solvers.methods import METHODS
-from qpsvm.solvers.sampling import Draws
+from qpsvm.solvers.shared import sampling
+from qpsvm.solvers.shared.sampling import Draws
 
 X, Y = two_clouds(1500, 4, seed=61, distance=3.0)
 X32 = X.astype(np.float32)

@@ -20,12 +20,12 @@ from qpsvm import (
     solve,
 )
 from qpsvm.domains.simplex import water_level
-from qpsvm.solvers import extremes
+from qpsvm.numerics import argextremes as extremes
+from qpsvm.numerics.work_sharing import TILE
 from qpsvm.solvers.methods import METHODS
-from qpsvm.solvers.pairs import read
-from qpsvm.solvers.prefetch import FEWEST, Prefetch, least_unheld
-from qpsvm.solvers.smo import SMO
-from qpsvm.solvers.team import TILE
+from qpsvm.solvers.shared.prefetch import FEWEST, Prefetch, least_unheld
+from qpsvm.solvers.smo.pair_steps import read
+from qpsvm.solvers.smo.smo import SMO
 
 
 @pytest.mark.parametrize("size", [1, 7, 1024])

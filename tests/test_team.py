@@ -10,7 +10,7 @@ import pytest
 
 import qpsvm
 from qpsvm import RBF, L2SVMDual, MEBDual, PolytopeDistanceDual
-from qpsvm.solvers import team
+from qpsvm.numerics import work_sharing as team
 
 
 def share(monkeypatch, n):

@@ -8,8 +8,10 @@ import threading
 import numpy as np
 import pytest
 
-from qpsvm import RBF, parallel, threads
-from qpsvm.gram import rbf, single
+from qpsvm import RBF, threads
+from qpsvm.gram.engine import single_column as single
+from qpsvm.gram.kernels import rbf
+from qpsvm.numerics import parallel
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from qpsvm import threads
-from qpsvm.gram import tiles
-from qpsvm.gram.units import pack
+from qpsvm.gram.engine import tiles
+from qpsvm.gram.storage.integer import pack
 from tests.test_grid import grid_of
 
 GAMMA = 0.3

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.api import solve
-from qpsvm.choice import methods
 from qpsvm.demo.data import Labels, Points, Sample, breast_cancer, digits, sample
+from qpsvm.driver.selection import methods
 from qpsvm.formulations import HingeDual, L2SVMDual, MEBDual, PolytopeDistanceDual
 from qpsvm.gram import RBF, Linear
 from qpsvm.result import Result, Status

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from qpsvm.compiled import njit
+from qpsvm.numerics.jit import njit
 
 LANES = 8
 """Least values noted side by side: one that is read right after it was written is waited for."""

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Generic, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import Certified
+from qpsvm.canonical.base import Certified
+from qpsvm.canonical.margin import MarginProblem
+from qpsvm.canonical.qp import QP, Form
 from qpsvm.errors import (
     InputError,
     check_choice,
@@ -19,11 +21,9 @@ from qpsvm.errors import (
     check_points,
     check_vector,
 )
-from qpsvm.forms import QP, Form
 from qpsvm.gram import Gram, Linear
-from qpsvm.gram.features import Features, PointFeatures, features_of
+from qpsvm.gram.feature_map import Features, PointFeatures, features_of
 from qpsvm.gram.translation import bias_of, level_at
-from qpsvm.margin import MarginProblem
 from qpsvm.models import Expansion, Hyperplane, Normal, kept_map
 from qpsvm.result import Model, Result
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import Certified, centering_noise
+from qpsvm.canonical.base import Certified, centering_noise
+from qpsvm.canonical.margin import MarginProblem
+from qpsvm.canonical.primal_point import HingePoint
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, check_choice, check_labels, check_penalty
-from qpsvm.forms import QP
 from qpsvm.formulations.base import (
     Formulation,
     MarginFormulation,
@@ -19,11 +21,9 @@ from qpsvm.formulations.base import (
     WeightedFormulation,
 )
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
-from qpsvm.gram.features import features_of
+from qpsvm.gram.feature_map import features_of
 from qpsvm.gram.translation import level_at
-from qpsvm.margin import MarginProblem
 from qpsvm.models import Expansion, Hyperplane
-from qpsvm.primal import HingePoint
 from qpsvm.result import Result
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import Certified
+from qpsvm.canonical.base import Certified
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import simplex
 from qpsvm.errors import check_labels, check_penalty
-from qpsvm.forms import QP
 from qpsvm.formulations.base import Recovery, WeightedFormulation, separation
 from qpsvm.gram import Gram, SignedGram, as_gram
 from qpsvm.models import Expansion, Hyperplane

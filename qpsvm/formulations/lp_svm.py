@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.formulations.base import MarginFormulation
 from qpsvm.gram import Gram
-from qpsvm.gram.features import CoefficientFeatures, Features, features_of
+from qpsvm.gram.feature_map import CoefficientFeatures, Features, features_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from qpsvm.bounds import Certified, centering_noise
+from qpsvm.canonical.base import Certified, centering_noise
+from qpsvm.canonical.primal_point import BallPoint
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import simplex
-from qpsvm.forms import QP
 from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import SignedGram, as_gram
 from qpsvm.models import Ball, Expansion
-from qpsvm.primal import BallPoint
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import Certified
+from qpsvm.canonical.base import Certified
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import CappedSimplex, Domain, simplex
 from qpsvm.errors import InputError, check_number, check_vector
-from qpsvm.forms import QP
 from qpsvm.formulations.base import Recovery, WeightedFormulation
 from qpsvm.gram import Gram, SignedGram, as_gram
 from qpsvm.models import Expansion, OneClass

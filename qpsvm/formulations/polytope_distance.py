@@ -10,16 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.bounds import Certified, centering_noise
+from qpsvm.canonical.base import Certified, centering_noise
+from qpsvm.canonical.qp import EPS, QP
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
-from qpsvm.forms import EPS, QP
 from qpsvm.formulations.base import Formulation, Recovery, proven_margin, separation
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.base import BLOCK_ENTRIES
-from qpsvm.gram.products import transposed_times
 from qpsvm.gram.translation import bias_of
 from qpsvm.models import ClosestPoints, Expansion, Normal, kept_map
+from qpsvm.numerics.products import transposed_times
 from qpsvm.result import Result
 
 

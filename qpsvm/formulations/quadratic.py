@@ -10,13 +10,13 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 from numpy.typing import NDArray
 
-from qpsvm.bounds import Certified
+from qpsvm.canonical.base import Certified
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
 from qpsvm.errors import InputError, check_number, check_points, check_vector
-from qpsvm.forms import QP
 from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import SignedGram, as_gram
-from qpsvm.gram.quadratic import QuadraticGram, Residual, SparseGram
+from qpsvm.gram.operator import QuadraticGram, Residual, SparseGram
 
 
 @dataclass(frozen=True, eq=False)

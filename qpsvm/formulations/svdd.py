@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.bounds import Certified, centering_noise
+from qpsvm.canonical.base import Certified, centering_noise
+from qpsvm.canonical.primal_point import BallPoint
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import CappedSimplex
 from qpsvm.domains.capped_simplex import ROUNDING
 from qpsvm.errors import InputError, check_penalty
-from qpsvm.forms import QP
 from qpsvm.formulations.base import Recovery, WeightedFormulation
 from qpsvm.formulations.one_class import capped
 from qpsvm.gram import Gram, SignedGram, as_gram
 from qpsvm.models import Ball, Expansion
-from qpsvm.primal import BallPoint
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,14 +9,14 @@ import scipy.sparse as sp
 from qpsvm.errors import InputError, as_array
 from qpsvm.gram.base import Gram
 from qpsvm.gram.cached import Cached
-from qpsvm.gram.custom import CustomKernel
-from qpsvm.gram.laplacian import Laplacian
-from qpsvm.gram.linear import Linear
+from qpsvm.gram.kernels.custom import CustomKernel
+from qpsvm.gram.kernels.laplacian import Laplacian
+from qpsvm.gram.kernels.linear import Linear
+from qpsvm.gram.kernels.polynomial import Polynomial
+from qpsvm.gram.kernels.rbf import RBF
+from qpsvm.gram.kernels.sigmoid import Sigmoid
 from qpsvm.gram.lowrank import LowRank
-from qpsvm.gram.polynomial import Polynomial
 from qpsvm.gram.precomputed import Precomputed
-from qpsvm.gram.rbf import RBF
-from qpsvm.gram.sigmoid import Sigmoid
 from qpsvm.gram.signed import SignedGram
 
 __all__ = [

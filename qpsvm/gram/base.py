@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.clock import poll
-from qpsvm.gram.bounds import RelativeError
-from qpsvm.gram.columns import FEWEST_COLUMNS, ColumnStore
+from qpsvm.gram.column_store import FEWEST_COLUMNS, ColumnStore
+from qpsvm.gram.engine.error_bounds import RelativeError
 
 BLOCK_ENTRIES = 1 << 21
 """Kernel entries evaluated at a time by fresh products: 16 MB in float64, which the allocator keeps;

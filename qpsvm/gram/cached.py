@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_number
 from qpsvm.gram.base import Gram
-from qpsvm.gram.bounds import RelativeError
-from qpsvm.gram.columns import ColumnStore
+from qpsvm.gram.column_store import ColumnStore
+from qpsvm.gram.engine.error_bounds import RelativeError
 
 _PRIVATE = ("_stores", "_reduced", "_lock")
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.linalg
 
 from qpsvm.gram.base import Gram
-from qpsvm.gram.points import Points
+from qpsvm.gram.storage.points import Points
 
 WHOLE = 5000
 """Points up to which the matrix of a kernel without a factor is formed and factored: 200 MB."""

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.gram.base import BLOCK_ENTRIES, Gram
-from qpsvm.gram.kept import LandmarkMap
-from qpsvm.gram.point_gram import PointGram
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.model_features import LandmarkMap
 
 Matrix = NDArray[np.float64]
 

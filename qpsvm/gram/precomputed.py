@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_choice, check_points
 from qpsvm.gram.base import Gram
-from qpsvm.gram.columns import ColumnStore
-from qpsvm.gram.kept import MatrixColumns
-from qpsvm.gram.point_gram import LARGEST_VALUE
-from qpsvm.gram.points import largest_entry
+from qpsvm.gram.column_store import ColumnStore
+from qpsvm.gram.kernels.base import LARGEST_VALUE
+from qpsvm.gram.model_features import MatrixColumns
+from qpsvm.gram.storage.points import largest_entry
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram
-from qpsvm.gram.columns import Columns, ColumnStore
+from qpsvm.gram.column_store import Columns, ColumnStore
 
 
 @dataclass(frozen=True, eq=False)

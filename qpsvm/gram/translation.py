@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import slices
-from qpsvm.gram.products import times
+from qpsvm.numerics.products import times
 
 Vector = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.canonical.qp import QP, Form, Held
 from qpsvm.domains import Domain
-from qpsvm.forms import QP, Form, Held
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import BLOCK_ENTRIES
 

@@ -1,0 +1,1 @@
+"""Canonical forms: what a formulation compiles to and a method works on."""

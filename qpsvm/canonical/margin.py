@@ -1,0 +1,271 @@
+"""The second canonical form: a penalty on w and a loss of the margins, with its own dual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.canonical.base import EPS, Bounds, Form, enclose
+from qpsvm.clock import Expired, completing
+from qpsvm.domains import BoxHyperplane
+from qpsvm.gram.feature_map import CoefficientFeatures, Features, GramFeatures
+from qpsvm.gram.psd import psd_defect
+from qpsvm.gram.translation import bias_of, level_at
+
+Vector = NDArray[np.float64]
+
+
+class Point(NamedTuple):
+    """The parts of the variable: the primal point (w, b) and the dual weights a."""
+
+    w: Vector
+    b: float
+    a: Vector
+
+
+class Products(NamedTuple):
+    """What bounds need of the data."""
+
+    values: Vector  # w'phi(x_i), shape (m,)
+    v: Vector  # sum a_i y_i phi(x_i), shape (n,)
+    paired: Vector  # what v pairs with: v itself, or Kv of a Gram
+
+
+@dataclass(frozen=True, eq=False)
+class MarginProblem(Form):
+    r"""Minimise R(w) + sum C_i loss(1 - y_i (w'phi(x_i) + b)) over w and b.
+
+    Its dual, with v = sum a_i y_i phi(x_i), is to maximise sum a - R*(v) - sum C_i loss*(a_i / C_i),
+    subject to y'a = 0 where there is a bias:
+
+    ============  ====================  ==================================
+    penalty       R(w)                  R*(v)
+    ``"l2"``      1/2 w'w               1/2 v'v
+    ``"l1"``      sum of all abs(w_j)   0, with abs(v_j) <= 1
+    loss          loss(q)               C loss*(a / C)
+    ``"hinge"``   max(0, q)             0, with 0 <= a <= C
+    ``"squared"``  q^2                  a^2 / (4C)
+    ============  ====================  ==================================
+
+    The gap of any feasible pair is a sum of terms that are not negative, one of the penalty and one
+    of each point (Fenchel and Young), and is computed as such.
+
+    The variable x is w, then b, then a: shape (n + 1 + m,).
+
+    Attributes
+    ----------
+    features : Features
+        The points.
+    y, C : ndarray, shape (m,)
+        Labels -1 and +1; penalties, positive and finite.
+    loss : str
+        ``"hinge"`` or ``"squared"``.
+    penalty : str
+        ``"l2"`` or ``"l1"``.
+    bias : bool
+        Whether b is free; it is 0 otherwise.
+    convex : bool
+        Whether the Gram is positive semidefinite.
+    defect : float
+        Bound on how far its least eigenvalue lies below 0, by the rounding of its entries.
+    origin : ndarray, shape (n,), or None
+        What the points were moved by.
+    """
+
+    features: Features
+    y: Vector
+    C: Vector
+    loss: str = "hinge"
+    penalty: str = "l2"
+    bias: bool = True
+    convex: bool = True
+    defect: float = 0.0
+    negated: bool = False
+    origin: Vector | None = None
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Number of points."""
+        return self.features.m
+
+    @property
+    def n(self) -> int:
+        """Number of entries of w."""
+        return self.features.n
+
+    @property
+    def work(self) -> int:  # type: ignore[override]
+        """Entries of the data that a gradient reads, each twice."""
+        return 2 * self.features.work + self.m
+
+    @contextmanager
+    def lend(self, memory_limit: int, *, narrow: bool = False) -> Iterator[Self]:
+        """Hold a Gram in memory where it fits, and say whether it is positive semidefinite."""
+        try:
+            held = self.features.held(memory_limit)
+        except Expired:  # what is left to do needs no matrix
+            held = self.features
+        with completing():
+            defect = psd_defect(held.gram) if isinstance(held, GramFeatures) else 0.0
+        known = replace(self, features=held, convex=defect < np.inf)
+        yield replace(known, defect=defect) if known.convex else known
+
+    def nonconvex(self) -> MarginProblem:
+        """Return the problem without any lower bound."""
+        return replace(self, convex=False)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Columns of a Gram held in memory."""
+        kernel = isinstance(self.features, GramFeatures | CoefficientFeatures)
+        held = kernel and self.features.K is not None  # type: ignore[attr-defined]
+        return {"columns": self.m if held else 0}
+
+    def split(self, x: Vector) -> Point:
+        """Return the parts of x; w and a are views."""
+        return Point(x[: self.n], float(x[self.n]), x[self.n + 1 :])
+
+    def join(self, w: Vector, b: float, a: Vector) -> Vector:
+        """Return the variable of these parts."""
+        return np.concatenate([w, [b], a])
+
+    @np.errstate(invalid="ignore", over="ignore")  # a diverging x is the loop's to notice
+    def product(self, x: Vector) -> Products:
+        """Return the products afresh: one with the points, one with their transpose."""
+        w, _, a = self.split(x)
+        v = self.features.combine(self.y * a)
+        return Products(self.features.values(w), v, self.features.paired(v))
+
+    def repair(self, x: Vector) -> Vector:
+        """Return x with weights within their bounds and, where there is a bias, y'a = 0."""
+        w, b, a = self.split(x)
+        if self.loss == "squared":
+            if self.bias:
+                a = a - self.C * self.y * (float(self.y @ a) / float(np.sum(self.C)))
+        elif self.bias:
+            a = BoxHyperplane(self.C, self.y).repair(a)
+        else:
+            a = np.clip(a, 0.0, self.C)
+        return self.join(w, b if self.bias else 0.0, a)
+
+    def violation(self, x: Vector) -> float:
+        """Return the largest violation of the bounds of a and of y'a = 0."""
+        a = self.split(x).a
+        broken = [0.0, abs(float(self.y @ a)) if self.bias else 0.0]
+        if self.loss == "hinge":
+            broken += [float(-np.min(a)), float(np.max(a - self.C))]
+        return max(broken)
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def feasible(self, x: Vector, product: Products) -> tuple[Vector, Products]:
+        """Return x with its weights at the best place of their ray, and with its best bias.
+
+        The ray keeps y'a = 0; on it the dual value is t sum(a) - t^2 r / 2, and what bounds t are
+        the penalties, and abs(v_j) <= 1 of an l1 penalty.
+        """
+        w, _, a = self.split(x)
+        values, v, paired = product
+        t = self.best_scale(a, v, paired)
+        b = self.stored_bias(w, self.best_bias(values)) if self.bias else 0.0
+        a = np.minimum(t * a, self.C) if self.loss == "hinge" else t * a
+        return self.join(w, b, a), Products(values, t * v, t * paired)
+
+    def best_scale(self, a: Vector, v: Vector, paired: Vector) -> float:
+        """Return the t >= 0 at which t a has the best dual value."""
+        total = float(np.sum(a))
+        if total <= 0.0:
+            return 0.0 if a.any() else 1.0
+        curvature = float(v @ paired) if self.penalty == "l2" else 0.0
+        most = np.inf
+        if self.penalty == "l1":
+            steepest = float(np.max(np.abs(v)))
+            most = 1.0 / steepest if steepest > 0 else np.inf
+        if self.loss == "squared":
+            curvature += float(np.sum(a * a / (2.0 * self.C)))
+        else:
+            some = a > 0
+            most = min(most, float(np.min(self.C[some] / a[some])))
+        return min(most, total / curvature if curvature > 0 else np.inf)
+
+    def stored_bias(self, w: Vector, b: float) -> float:
+        """Return b as it is left by its rounding in the coordinates of the user's points."""
+        return level_at(w, bias_of(w, b, self.origin), self.origin)
+
+    def best_bias(self, values: Vector) -> float:
+        """Return the b that is exactly best for these values."""
+        if self.loss == "squared":
+            return float(self.C @ (self.y - values)) / float(np.sum(self.C))
+        return BoxHyperplane(self.C, self.y).best_multiplier(self.y * values - 1.0)
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def value(self, w: Vector, b: float, values: Vector) -> float:
+        """Return the primal value."""
+        short = 1.0 - self.y * (values + b)
+        if self.penalty == "l2":
+            penalty = 0.5 * float(w @ self.features.paired(w, values))
+        else:
+            penalty = float(np.sum(np.abs(w)))
+        loss = np.maximum(short, 0.0) if self.loss == "hinge" else short * short
+        return penalty + float(self.C @ loss)
+
+    def dual_value(self, a: Vector, v: Vector, paired: Vector) -> float:
+        """Return the dual value of feasible weights."""
+        total = float(np.sum(a))
+        if self.penalty == "l2":
+            total -= 0.5 * float(v @ paired)
+        return total - float(np.sum(a * a / (4.0 * self.C))) * (self.loss == "squared")
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def bounds(self, x: Vector, product: Products) -> Bounds:
+        """Return the primal value, the dual value, and their distance without cancellation."""
+        w, b, a = self.split(x)
+        values, v, paired = product
+        short = 1.0 - self.y * (values + b)
+        if self.penalty == "l2":
+            gap = 0.5 * float((w - v) @ (self.features.paired(w, values) - paired))
+        else:
+            gap = float(np.sum(np.abs(w) - w * v))
+        if self.loss == "hinge":
+            gap += float((self.C - a) @ np.maximum(short, 0.0) + a @ np.maximum(-short, 0.0))
+        else:
+            gap += float(np.sum((a - 2.0 * self.C * short) ** 2 / (4.0 * self.C)))
+        value = self.value(w, b, values)
+        roundoff = self.roundoff(x, product, value)
+        least = 0.0 if self.convex else -np.inf
+        return enclose(value, gap, roundoff, least, np.array([b]))
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def roundoff(self, x: Vector, product: Products, value: float) -> float:
+        """Return a bound on the rounding error of value and gap from fresh float64 products.
+
+        A value carries 4 eps |w| |x_i|, and reaches the primal by the slope of its loss; v carries
+        4 eps times the sum of all a_i |x_i|. Of a Gram the values of w = sum c_j phi(x_j) carry
+        4 eps |x_i| times the sum of all |c_j| |x_j|: that is no less than |w| and does not cancel, as
+        the square of the norm may, even to below 0. What K lacks to be positive semidefinite counts as
+        an error of K.
+        """
+        w, b, a = self.split(x)
+        values, v, _ = product
+        short = 1.0 - self.y * (values + b)
+        slope = (short > 0.0) if self.loss == "hinge" else 2.0 * np.abs(short)
+        lengths = self.features.lengths
+        longest, total = float(np.max(lengths)), float(np.sum(np.abs(a)))
+        pulled = float(self.C @ slope)
+        if isinstance(self.features, GramFeatures):
+            length, reach = float(np.abs(w) @ lengths), float(np.abs(a) @ lengths)
+            here, there = float(np.linalg.norm(w)), float(np.linalg.norm(a))
+            squares = length**2 + reach**2
+            lost = self.defect * ((here + there) ** 2 + pulled * here)
+        else:
+            length, drift = float(np.linalg.norm(w)), 4.0 * EPS * longest * total
+            reach = total if self.penalty == "l1" else float(np.linalg.norm(v)) + drift
+            squares, lost = longest * reach * total, 0.0
+        pull = pulled * (longest * length + abs(b)) + squares
+        weight = float(np.sum(np.abs(w))) + total
+        entries = self.features.error * weight * (weight + pulled)
+        return 4.0 * EPS * (pull + abs(value)) + entries + lost

@@ -1,0 +1,400 @@
+"""Canonical forms: what a formulation compiles to and a method works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.canonical.base import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, Held, enclose
+from qpsvm.canonical.primal_point import BallPoint, HingePoint
+from qpsvm.clock import completing
+from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
+from qpsvm.gram import SignedGram
+from qpsvm.gram.column_store import Columns, ColumnStore
+from qpsvm.gram.operator import QuadraticGram, Residual
+from qpsvm.gram.psd import psd_defect
+
+__all__ = ["EPS", "HINGE", "QP", "Bounds", "Form", "Held"]
+
+MANY, FEW = 5000, 200
+"""Points from which a few of the support are asked first whether any margin is left, and how many."""
+FAR_ALONG_A_RAY = 1e100
+"""Factor from which a point of a cone is not moved along its ray: the value has no end there."""
+HINGE = (BoxHyperplane, PenaltyBox)  # the domains of a hinge dual, with a free bias and without
+
+
+@dataclass(frozen=True, eq=False)
+class QP(Form):
+    """Minimise 1/2 x'(G + D)x + c'x + constant over a domain, D = diag(ridge) >= 0.
+
+    Attributes
+    ----------
+    gram : SignedGram
+        G and its ridge.
+    linear : ndarray, shape (m,)
+        c.
+    domain : Domain
+    constant : float
+    negated : bool
+        Whether the declared problem minimises the negative of this value (it is a primal whose
+        dual is solved here).
+    vanishing : bool
+        Whether the optimal value may be 0, so that a relative test alone might never pass.
+    noise : float
+        Rounding error of the value that entered with the data, before this problem was made.
+    least : float
+        A lower bound known beforehand where G is positive semidefinite: 0 where c = 0.
+    convex : bool
+        Whether G is positive semidefinite; without it there is no lower bound.
+    defect : float
+        Bound on how far the least eigenvalue of G lies below 0, by the rounding of its entries.
+    store : ColumnStore or None
+        Held columns, lent for the time of one solve.
+    """
+
+    gram: SignedGram
+    linear: NDArray[np.float64]
+    domain: Domain
+    constant: float = 0.0
+    negated: bool = False
+    vanishing: bool = False
+    noise: float = 0.0
+    least: float = -np.inf
+    convex: bool = True
+    defect: float = 0.0
+    store: ColumnStore | None = None
+    primal: HingePoint | BallPoint | None = None
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Number of variables."""
+        return self.gram.m
+
+    @property
+    def work(self) -> int:  # type: ignore[override]
+        """Entries of a column."""
+        return self.m
+
+    @contextmanager
+    def lend(self, memory_limit: int, *, narrow: bool = False) -> Iterator[Self]:
+        """Lend a store of columns, and say whether G is positive semidefinite."""
+        kernel = self.gram.kernel
+        with (kernel.narrow() if narrow else kernel).hold(memory_limit) as store:
+            yield replace(self.judged(), store=store)
+
+    def judged(self) -> Self:
+        """Return the problem knowing whether G is positive semidefinite, and how nearly it is."""
+        with completing():  # without an answer no lower bound could be believed
+            defect = psd_defect(self.gram.kernel)
+        if defect == np.inf:
+            return replace(self, convex=False)
+        scale = self.gram.scale if isinstance(self.gram, SignedGram) else 1.0
+        return replace(self, defect=defect * scale)
+
+    def nonconvex(self) -> Self:
+        """Return the problem without any lower bound."""
+        return replace(self, convex=False)
+
+    def wide(self) -> QP:
+        """Return the problem with columns in float64; itself where they are."""
+        gram = replace(self.gram, kernel=self.gram.kernel.wide())
+        return self if gram.kernel is self.gram.kernel else replace(self, gram=gram)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Columns computed."""
+        if self.store is None:
+            return {"columns": 0, "bytes": 0}
+        return {"columns": self.store.n_computed, "bytes": self.store.n_bytes}
+
+    def product(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return G x; of least squares A x."""
+        return self.gram.product(x)
+
+    def entry_roundoff(self, x: NDArray[np.float64]) -> float:
+        """Return a bound on the rounding error of an entry of a fresh G x."""
+        return (4.0 * EPS * self.scale + self.gram.error) * float(np.linalg.norm(x, 1))
+
+    @np.errstate(invalid="ignore")  # levels may be infinite: then all is reached
+    def reached(
+        self, x: NDArray[np.float64], product: NDArray[np.float64], known: NDArray[np.bool_]
+    ) -> NDArray[np.bool_] | None:
+        """Return where the bounds at x may depend on an entry of G x; None where that is everywhere.
+
+        Entries of `product` that are not `known` are lower bounds.
+        """
+        domain, g = self.domain, product + self.linear
+        if isinstance(domain, HINGE) and not domain.bounded:  # `feasible` moves x
+            return None
+        found = domain.reached(g, domain.multipliers(x, g, self.gram.ridge), known)
+        if found is None:
+            return None
+        if isinstance(domain, HINGE):  # those that may set the least margin, if there is any
+            some = np.flatnonzero(known)
+            if not len(some):
+                return None
+            least, bias = domain.take(some).cone_multiplier(product[some])
+            if least > 0.0:
+                found |= domain.reached(product - least, np.array([bias]), known)
+        return found | (x != 0)
+
+    def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a point of the domain near x."""
+        return self.domain.repair(x)
+
+    def violation(self, x: NDArray[np.float64]) -> float:
+        """Return the largest violation of the domain by x."""
+        return self.domain.violation(x)
+
+    @cached_property
+    def scale(self) -> float:
+        """Largest diagonal entry of G: the size of the data; for least squares b'b."""
+        if isinstance(self.gram, Residual):
+            return self.gram.scale
+        return self.gram.scale * (float(np.max(self.gram.kernel.diag())) + self.gram.shift)
+
+    @cached_property
+    def level(self) -> float | None:
+        """The one entry of c on simplices: there it moves the multipliers alone; else None."""
+        same = isinstance(self.domain, SimplexProduct) and np.all(self.linear == self.linear[0])
+        return float(self.linear[0]) if same else None
+
+    @cached_property
+    def ridge(self) -> NDArray[np.float64]:
+        """The diagonal of D; where it is one number, a view of that: then looks need not read it."""
+        ridge = self.gram.ridge
+        return np.broadcast_to(ridge[0], self.m) if np.all(ridge == ridge[0]) else ridge
+
+    def columns(self) -> Columns:
+        """Return what compiled steps read."""
+        assert self.store is not None, "a solve lends the store"
+        return self.gram.columns(self.store)
+
+    @cached_property
+    def known_least(self) -> float:
+        """A lower bound of the optimal value from the ridge, and from `least` where G allows it.
+
+        On a simplex 1/2 x'Dx is at least 1/2 over the sum of all 1 / d_i, whatever x is.
+        """
+        if not self.convex or self.least != 0.0 or isinstance(self.gram, Residual):
+            return self.least if self.convex else -np.inf
+        if not isinstance(self.domain, SimplexProduct):
+            return -np.inf if self.defect else 0.0
+        ridge = self.gram.ridge - self.defect
+        if np.min(ridge) < 0.0:
+            return 0.5 * float(np.min(ridge)) * self.domain.n_groups
+        with np.errstate(divide="ignore"):
+            sums = np.bincount(self.domain.group, weights=1.0 / ridge)
+        return (1.0 - 64.0 * EPS) * float(np.sum(0.5 / sums))
+
+    def floor(self, roundoff: float) -> float:
+        """Return the size below which a value counts as zero; 0 where the optimum is positive.
+
+        That is what the data's precision cannot tell from zero: a few times the rounding error of
+        the value itself, `noise`, and the rounding of a Gram whose entries were given rounded.
+        """
+        return self._zero(roundoff) if self.vanishing else 0.0
+
+    def _zero(self, roundoff: float) -> float:
+        given = 0.0
+        if self.gram.kernel.psd == "check":
+            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale
+        return max(ROUNDOFFS_OF_ZERO * max(roundoff, given), self.noise)
+
+    def roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64], value: float) -> float:
+        """Return a bound on the rounding error of value and gap from fresh float64 products."""
+        if isinstance(self.gram, Residual):
+            return self.gram.roundoff(x, product)
+        return self._product_roundoff(x, product) + 8.0 * EPS * abs(value)
+
+    def _product_roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> float:
+        """Return the part of the roundoff that comes from G and its product."""
+        total = weight = float(np.linalg.norm(x, 1))
+        hinge = isinstance(self.domain, HINGE) and self.domain.bounded
+        if hinge:  # its gap weighs the error of a margin by x_i or by upper_i - x_i
+            weight = self.domain.total  # type: ignore[attr-defined]
+        sharp = isinstance(self.domain, (*HINGE, SimplexProduct))
+        quadratic = float(x @ product) if sharp else np.inf
+        return self.gram.roundoff(self.scale, total, weight, quadratic)
+
+    @np.errstate(invalid="ignore", over="ignore")  # a diverging x is the loop's to notice
+    def bounds(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> Bounds:
+        """Return the bounds at a feasible x, given `product` = G x.
+
+        upper = constant + 1/2 x'Gx + 1/2 x'Dx + c'x, and
+        lower = constant - 1/2 x'Gx + min over a in the domain of (Gx + c)'a + 1/2 a'Da:
+        the ridge is minimised exactly, which is far sharper than the Frank-Wolfe gap. Least
+        squares come in residual form: `product` is Ax, and G x + c is A'(Ax - b).
+        """
+        if isinstance(self.gram, Residual):
+            value, slope = self.gram.value(product), self.gram.slope(product)
+            gap, multipliers = self.domain.separable_gap(x, slope, np.zeros(self.m))
+            roundoff = self.gram.roundoff(x, product)
+            floor = self.floor(roundoff)
+            return enclose(value, gap, roundoff, self.known_least, multipliers, floor)
+        ridge = self.gram.ridge
+        some = np.flatnonzero(x != 0)  # a short support of many points is read alone
+        xs = x[some]
+        quadratic = float(xs @ product[some])
+        value = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
+        value = value + float(self.linear[some] @ xs) + self.constant
+        roundoff = self.roundoff(xs, product[some], value)
+        if isinstance(self.domain, HINGE):
+            gap, multipliers = self._hinge_gap(x, product, quadratic, value, some)
+        else:
+            slope = product if self.level is not None else product + self.linear
+            gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
+            multipliers = multipliers if self.level is None else multipliers + self.level
+        if isinstance(self.gram, QuadraticGram):
+            roundoff += self._slope_roundoff(x)
+        floor = self.floor(roundoff)
+        roundoff += self._lost_by_defect(x)
+        least = self.known_least
+        if least == 0.0 and self.gram.kernel.psd == "check":
+            least = -roundoff  # entries that were rounded bear no exact zero
+        found = enclose(value, gap, roundoff, least, multipliers, floor)
+        if self.negated:
+            found = found._replace(upper=-found.lower, lower=-found.upper)
+        return found
+
+    def _slope_roundoff(self, x: NDArray[np.float64]) -> float:
+        """Return what rounding of Gx + c adds to the gap (Gx + c)'(x - v) of any vertex v."""
+        entry = 4.0 * EPS * (self.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(self.linear)))
+        return float(entry * np.sqrt(self.m * self.domain.farthest(x)))
+
+    @cached_property
+    def _moved_defect(self) -> float:
+        """The part of the defect that the ridge makes up for: it is moved from D to G."""
+        return min(self.defect, float(np.min(self.gram.ridge))) if self.defect else 0.0
+
+    def _lost_by_defect(self, x: NDArray[np.float64]) -> float:
+        """Return what the lower bound loses where (a - x)'G(a - x) may be negative."""
+        left = self.defect - self._moved_defect
+        if left <= 0.0 or isinstance(self.domain, HINGE):
+            return 0.0  # a hinge dual has its own: see `_hinge_gap`
+        return 0.5 * left * self.domain.farthest(x)
+
+    def _separable_gap(
+        self, x: NDArray[np.float64], slope: NDArray[np.float64], some: NDArray[np.int64]
+    ) -> tuple[float, NDArray[np.float64]]:
+        moved = self._moved_defect
+        slope = slope + moved * x if moved else slope
+        if isinstance(self.domain, SimplexProduct):
+            ridge = self.ridge - moved if moved else self.ridge
+            return self.domain.separable_gap(x, slope, ridge, some)
+        return self.domain.separable_gap(x, slope, self.gram.ridge - moved)
+
+    def _hinge_gap(
+        self,
+        x: NDArray[np.float64],
+        product: NDArray[np.float64],
+        quadratic: float,
+        value: float,
+        some: NDArray[np.int64],
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
+
+        Either t = 1 with the slacks that this leaves, or t such that the least margin is 1 and no
+        slack is left: the only one with infinite C, and the better one where C is large. That the
+        least margin is positive is proved: its rounding error is taken off.
+        """
+        domain = self.domain
+        assert isinstance(domain, HINGE)
+        if domain.bounded:
+            slope = product + self.linear
+            gap, b = domain.separable_gap(x, slope, self.gram.ridge, some)
+            soft = gap, np.array([b[0] if len(b) else 0.0, 1.0])
+            if self.defect:  # w has a norm only where G is positive semidefinite
+                slope = slope + b[0] * self.gram.sign if len(b) else slope
+                return domain.convex_gap(x, slope, self.defect), soft[1]
+            few = some[:: 1 + len(some) // FEW]  # over all points the least margin is no greater
+            if self.m >= MANY and gap < np.inf and len(few):
+                if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
+                    return soft  # hard is infinite
+        error, square = self._margin_roundoff(x[some], product[some], quadratic)
+        least, bias = domain.cone_multiplier(product)
+        least -= error
+        t = 1.0 / least if least > 0 else np.inf
+        square = max(quadratic, 0.0) + square
+        hard = value + (0.5 * t * t * square if t and np.isfinite(t) else t) - self.constant
+        if domain.bounded and (gap <= hard or not t):
+            return soft
+        return hard, np.array([bias * t if t and np.isfinite(t) else np.sign(bias), t or 1.0])
+
+    def _margin_roundoff(
+        self, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float
+    ) -> tuple[float, float]:
+        """Return bounds on the rounding errors of an entry of G x and of x'Gx.
+
+        With a factor the margins are those of the w that was computed, whatever it is.
+        """
+        total, length = float(np.linalg.norm(x, 1)), float(np.linalg.norm(x))
+        square = self.gram.roundoff(self.scale, total, total, quadratic)
+        if self.gram.kernel.by_factor:
+            entry = 4.0 * EPS * np.sqrt(self.scale * (max(quadratic, 0.0) + square))
+            return min(float(entry), self.entry_roundoff(x)), square
+        return self.entry_roundoff(x) + self.defect * length, square + self.defect * length**2
+
+    @property
+    def cone(self) -> bool:
+        """Whether it is the hinge dual of a hard margin: its domain has no bounds."""
+        return isinstance(self.domain, HINGE) and not self.domain.bounded
+
+    @cached_property
+    def hulls(self) -> QP | None:
+        """The distance of the hulls whose nearest points make the hard margin, where it is a cone.
+
+        Without a bias, the distance of the hull of all y_i phi(x_i) to the origin. Its weights are
+        points of the cone, and the best one on the ray of its optimum is optimal there. None where one
+        class is empty, or where the domain is no cone.
+        """
+        if not self.cone:
+            return None
+        bias = isinstance(self.domain, BoxHyperplane)
+        group = (self.gram.sign < 0).astype(np.int64) if bias else np.zeros(self.m, np.int64)
+        if bias and np.ptp(group) == 0:
+            return None
+        return replace(self, linear=np.zeros(self.m), domain=SimplexProduct(group))
+
+    def refuted(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> bool:
+        """Return whether the value falls without end along x, at the data's precision.
+
+        So it does on a cone where x'Gx = 0 < -c'x: no hyperplane separates the classes then, since
+        the combinations of their points with the weights x are one point. Half of x'Gx, where the sum
+        of x is 2, is their squared distance, which counts as zero as that of `floor` does.
+        """
+        total = float(np.sum(x)) if self.cone and self.convex else 0.0
+        if not 0.0 < total < np.inf:
+            return False
+        some = np.flatnonzero(x != 0)
+        unit = x[some] * (2.0 / total)
+        quadratic = float(unit @ product[some]) * (2.0 / total)
+        return 0.5 * abs(quadratic) <= self._zero(
+            self.gram.roundoff(self.scale, 2.0, 2.0, quadratic)
+        )
+
+    def feasible(
+        self, x: NDArray[np.float64], product: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return x and G x moved along their ray to the best value where the domain is a cone."""
+        if self.cone:
+            quadratic, slope = float(x @ product), -float(self.linear @ x)
+            if quadratic > 0 and 0 < slope < FAR_ALONG_A_RAY * quadratic:
+                return x * (slope / quadratic), product * (slope / quadratic)
+        return x, product
+
+    def take(self, rows: NDArray[np.int64]) -> QP:
+        """Return the same problem over the coordinates `rows` alone."""
+        return replace(
+            self,
+            gram=self.gram.take(rows),
+            linear=self.linear[rows],
+            domain=self.domain.take(rows),
+            store=None,
+        )

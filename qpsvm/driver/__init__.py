@@ -1,0 +1,1 @@
+"""What surrounds the iterations of every method: choice, presolve, loop, certificate, fallbacks."""

@@ -1,0 +1,226 @@
+"""Held columns: what compiled steps read, and the one service that fills them."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.errors import InputError
+
+if TYPE_CHECKING:
+    from qpsvm.gram.base import Gram
+    from qpsvm.gram.engine.error_bounds import RelativeError
+
+log = logging.getLogger("qpsvm")
+
+UNIT = 1.0 / 65535.0
+"""Values from 0 to 1 in 16 bits are whole multiples of it; they are off by half of it at most."""
+
+FEWEST_COLUMNS = 8
+"""No step needs more columns at once."""
+
+
+class Columns(NamedTuple):
+    """Signed Gram as compiled steps see it: g_ij = scale s_i s_j (k_ij + shift), Q = G + ridge.
+
+    Row ``store[slot[i]]`` is column i of K; ``slot[i]`` is -1 while it is not held. `stamp` holds
+    the last use of each slot and `clock` counts the uses. `diag` is rounded to the store's
+    precision, so that a step formula never mixes two roundings of the same kernel.
+    """
+
+    store: NDArray[np.floating]  # (n_slots, m), read-only
+    slot: NDArray[np.int64]  # (m,)
+    stamp: NDArray[np.int64]  # (n_slots,)
+    clock: NDArray[np.int64]  # (1,)
+    diag: NDArray[np.float64]  # (m,)
+    sign: NDArray[np.float64]  # (m,)
+    ridge: NDArray[np.float64]  # (m,)
+    shift: float
+    scale: float
+
+
+class ColumnStore:
+    """Columns of a Gram held under a memory limit, the least recently used leaving first.
+
+    Parameters
+    ----------
+    gram : Gram
+    memory_limit : int
+        Bytes for the columns; at least eight columns must fit.
+
+    Attributes
+    ----------
+    n_slots : int
+        Number of columns that can be held at once.
+    n_computed : int
+        Columns evaluated so far (0 for a precomputed Gram).
+    lasting : bool
+        Whether columns are kept for later solves: then none is released.
+    """
+
+    lasting = False
+
+    def __init__(self, gram: Gram, memory_limit: int) -> None:
+        width = gram.m * gram.dtype.itemsize
+        n_slots = min(gram.m, memory_limit // width)
+        if n_slots < min(gram.m, FEWEST_COLUMNS):
+            raise InputError(
+                f"memory_limit must allow {FEWEST_COLUMNS} columns of {width:,} bytes; "
+                f"got {memory_limit:,} bytes"
+            )
+        log.info(
+            "holding at most %d of %d columns: %d bytes, of a memory_limit of %d",
+            *(n_slots, gram.m, n_slots * width, memory_limit),
+        )
+        self.n_slots = n_slots
+        self._owner = np.full(n_slots, -1, np.int64)
+        self._n_filled = 0
+        self._open(gram, np.full(gram.m, -1, np.int64))
+
+    @classmethod
+    def of_matrix(cls, gram: Gram, matrix: NDArray[np.floating]) -> ColumnStore:
+        """Return a store in which every column of a precomputed matrix is held, without a copy."""
+        self = cls.__new__(cls)
+        self.n_slots, self._n_filled, self._base = len(matrix), 0, matrix
+        self._open(gram, np.arange(gram.m))
+        return self
+
+    def _open(self, gram: Gram, slot: NDArray[np.int64]) -> None:
+        self._gram = gram
+        self.slot = slot
+        self.stamp = np.zeros(self.n_slots, np.int64)
+        self.clock = np.zeros(1, np.int64)
+        self.diag = gram.diag().astype(gram.dtype, copy=False).astype(np.float64, copy=False)
+        self.n_computed = 0
+        self._reads = np.zeros(gram.m, np.int32)  # how often a column was evaluated and not held
+
+    @cached_property
+    def _base(self) -> NDArray[np.floating]:
+        """The memory of the columns, taken when the first of them is held."""
+        return np.empty((self.n_slots, self._gram.m), self._gram.dtype)
+
+    @cached_property
+    def store(self) -> NDArray[np.floating]:
+        """The columns as compiled steps read them, shape (n_slots, m), read-only."""
+        view = self._base.view()
+        view.flags.writeable = False
+        return view
+
+    @property
+    def gram(self) -> Gram:
+        """The Gram whose columns are held."""
+        return self._gram
+
+    @property
+    def n_entries(self) -> int:
+        """Kernel values that the memory limit has room for, at most all of them."""
+        return self.n_slots * self._gram.m
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the columns held, in bytes; 0 for a matrix that is only lent."""
+        return self._n_filled * self._gram.dtype.itemsize * self._gram.m
+
+    @property
+    def error(self) -> NDArray[np.float64] | None:
+        """Bound on the error of an entry of a column, for each row, shape (m,); None if unknown."""
+        return self._gram.column_error
+
+    @property
+    def relative_error(self) -> RelativeError | None:
+        """Factors for rows and columns that bound the error relative to the entry; None if unknown."""
+        return self._gram.relative_error
+
+    @property
+    def sum_error(self) -> float:
+        """Bound on what `add` may lose beside the errors of columns, per unit of weight."""
+        return self._gram.sum_error
+
+    @property
+    def unit(self) -> float:
+        """What entries among few coordinates may be whole multiples of, in 16 bits; else 1."""
+        return self._gram.unit if self._gram.dtype == np.float32 else 1.0
+
+    def ensure(self, indices: NDArray[np.int64]) -> None:
+        """Make the columns `indices` held, evaluating the missing ones in one block."""
+        self.clock[0] += 1
+        held = self.slot[indices]
+        self.stamp[held[held >= 0]] = self.clock[0]
+        missing = indices[held < 0]
+        if len(missing) == 0:
+            return
+        if np.any(missing[1:] <= missing[:-1]):
+            missing = np.unique(missing)
+        slots = self._room(len(missing))
+        evicted = self._owner[slots]
+        self.slot[evicted[evicted >= 0]] = -1
+        self._gram.fill(missing, self._base, slots)
+        self._owner[slots] = missing
+        self.slot[missing] = slots
+        self.stamp[slots] = self.clock[0]
+        self.n_computed += len(missing)
+
+    @property
+    def patience(self) -> int:
+        """How often a column is evaluated before it is held; -1 where it is held at once."""
+        return -1 if self.lasting else self._gram.patience
+
+    def passing(self, indices: NDArray[np.int64], again: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which of the columns `indices` are better evaluated to be read than held.
+
+        Those not held that are not to be read `again`, and of the others those that were not yet
+        read so often that to hold them would have cost less.
+        """
+        if self.patience < 0:
+            return np.zeros(len(indices), bool)
+        often = self._reads[indices] >= self.patience
+        return (self.slot[indices] < 0) & ~(again & often)
+
+    def add(
+        self,
+        indices: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        out: NDArray[np.float64],
+        *,
+        size: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Add the columns `indices` of K by weight to `out`; they are evaluated and not held.
+
+        And what bounds the error of that to `size`: see `Gram.add`.
+        """
+        self._gram.add(indices, weights, out, size=size)
+        self._reads[indices] += 1
+        self.n_computed += len(indices)
+
+    def write(
+        self, indices: NDArray[np.int64], rows: NDArray[np.int64], out: NDArray[np.floating]
+    ) -> None:
+        """Write k(indices, rows) to the beginning of the rows of `out`, columns held or not.
+
+        As multiples of `unit`, if `out` is of 16 bits.
+        """
+        self._gram.fill(indices, out, np.arange(len(indices)), rows)
+
+    def release(self, indices: NDArray[np.int64]) -> None:
+        """Let the columns `indices` be the first to leave, should they not be asked for again.
+
+        Memory that was used before is cheaper than new memory: on a virtual machine the first touch
+        of a page may cost more than the kernel entries that it holds.
+        """
+        held = self.slot[indices]
+        if not self.lasting:
+            self.stamp[held[held >= 0]] = -1
+
+    def _room(self, n: int) -> NDArray[np.int64]:
+        """Return n slots: released ones, else slots never used, else the least recently used."""
+        released = np.flatnonzero(self.stamp[: self._n_filled] < 0)[:n]
+        more = n - len(released)
+        if self._n_filled + more <= self.n_slots:
+            first, self._n_filled = self._n_filled, self._n_filled + more
+            return np.concatenate([released, np.arange(first, first + more)])
+        self._n_filled = self.n_slots
+        return np.sort(np.argpartition(self.stamp, n - 1)[:n])

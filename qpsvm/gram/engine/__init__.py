@@ -1,0 +1,1 @@
+"""Kernel values of points: columns, sums, certificates and predictions."""

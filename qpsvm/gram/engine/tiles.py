@@ -1,0 +1,238 @@
+"""Columns of the Gaussian kernel, tile by tile, in one compiled pass that stores them or sums them up.
+
+A tile of points is turned, so that vector lanes run over points, and stays in cache for all columns.
+Eight columns at a time are multiplied and go through the exponential in registers; from cache values
+go to where they are held, or into the sums of the tile.
+
+Products of few features come two to three times as fast as from BLAS, which copies blocks that are made
+for many, and those of many features no slower. No interpreter runs between two tiles, so threads have
+nothing to wait for. Of packed binary points 32 features are one AND, one count and one addition; of
+points on a grid four are one instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.gram.column_store import UNIT
+from qpsvm.gram.engine.sweep import LOG2E, summing, vectorised
+from qpsvm.gram.storage.byte_grid import Grid
+from qpsvm.gram.storage.integer import Bits
+from qpsvm.numerics.jit import njit
+from qpsvm.numerics.parallel import apart, spread
+from qpsvm.numerics.row_products import read_only
+from qpsvm.numerics.simd import aligned, turn, values
+from qpsvm.numerics.vector_shape import GROUP, LANES, TILE
+
+SUM_ERROR = (GROUP + 4) * 2.0**-24
+"""Of a sum in float32 relative to that of the weights' sizes: of a group, whose weights are rounded."""
+
+ENTRIES, ROWS = 1 << 18, 1 << 14
+"""Entries that a thread works on before it takes others, and most points of them."""
+
+ALONE = 1 << 16
+"""Entries that one thread is done with before another one has begun."""
+
+Vector = NDArray[np.float64]
+ALL, NONE = read_only(np.empty(0, np.int64)), np.empty(0)
+UNPACKED = np.empty((0, 0), np.uint16)
+UNITS, HALF = np.float32(1.0 / UNIT), np.float32(0.5)
+
+within = njit(inline="always")  # compiled once, in the sweep
+
+
+def terms(gamma: float, norms: Vector, kind: Any) -> NDArray[np.floating]:
+    """Return what squared norms add to the exponents of kernel values, which are of base 2."""
+    return (-gamma * LOG2E * norms).astype(kind)
+
+
+def fill(
+    points: Any,
+    b: NDArray[np.floating],
+    gamma: float,
+    columns: NDArray[np.int64],
+    rows: NDArray[np.int64] | None,
+    out: NDArray[Any],
+    slots: NDArray[np.int64],
+) -> None:
+    """Write k(columns, rows) to the beginning of the rows `slots` of `out`, in parallel.
+
+    Parameters
+    ----------
+    points : ndarray, shape (m, d), Bits or Grid
+        In C's or Fortran's order.
+    b : ndarray, shape (m,)
+        Their `terms`, in the precision of `out`, which may be of 16 bits for multiples of `UNIT`.
+    gamma : float
+    columns, rows, slots : ndarray of int
+        All rows if they are None.
+    """
+    sides, factor = _sides(points[columns], b[columns], points, b, gamma)
+    m, chosen = (len(b), ALL) if rows is None else (len(rows), read_only(rows))
+    width, into, x = _width(len(columns), m), read_only(slots), np.empty((2, 0), b.dtype)
+    packs = out.dtype == np.uint16
+    stores = (np.empty((0, 0), b.dtype), out) if packs else (out, UNPACKED)
+
+    def piece(first: int) -> None:
+        at = chosen, first, min(first + width, m), factor
+        _sweep(*sides, *at, *stores, into, x, NONE, NONE, NONE, NONE, NONE)
+
+    spread(piece, apart(m, width))
+
+
+def add(
+    points: Any,
+    b: NDArray[np.floating],
+    gamma: float,
+    columns: NDArray[np.int64],
+    weights: list[Vector],
+    out: Vector,
+    size: Vector | None = None,
+) -> None:
+    """Add the sum of k(columns, all points) by weight to `out`, in parallel.
+
+    And to `size`, if given, by the second weights. The sum of a point does not depend on how the
+    points are shared out.
+    """
+    sides, factor = _sides(points[columns], b[columns], points, b, gamma)
+    m, width = len(b), _width(len(columns), len(b))
+    x, top = np.zeros((2, len(sides[1])), b.dtype), np.ones(2)
+    for n, w in enumerate(weights):  # those beyond the range of float32 do not overflow
+        top[n] = float(np.max(np.abs(w), initial=0.0)) or 1.0
+        x[n, : len(w)] = w / top[n]
+    to, sizes = (np.empty((0, 0), b.dtype), UNPACKED), NONE if size is None else size
+
+    def piece(first: int) -> None:
+        at = ALL, first, min(first + width, m), factor
+        _sweep(*sides, *at, *to, ALL, x, top, out, sizes, NONE, NONE)
+
+    spread(piece, apart(m, width))
+
+
+def add_both(
+    few: Any,
+    a: Vector,
+    some: Any,
+    b: Vector,
+    gamma: float,
+    x: Vector,
+    out: Vector,
+    z: Vector = NONE,
+    back: Vector = NONE,
+) -> None:
+    """Add x'V to `out` for the kernel values V of points `few` and `some`, and given z, V z to `back`.
+
+    In float64 and in this thread. Points are dense or packed; a and b are their squared norms.
+    """
+    sides, factor = _sides(few, terms(gamma, a, float), some, terms(gamma, b, float), gamma)
+    n, to = len(sides[1]), (np.empty((0, 0)), UNPACKED)
+    weights, behind = np.zeros((2, n)), np.zeros(n)
+    weights[0, : len(x)] = x
+    at = ALL, 0, len(b), factor
+    _sweep(*sides, *at, *to, ALL, weights, np.ones(2), out, NONE, z, behind if len(z) else NONE)
+    if len(z):
+        back += behind[: len(back)]
+
+
+def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], gamma: float) -> Any:
+    """Return points with their terms, some in groups, as the sweep reads them; products' factor."""
+    kind, factor = b.dtype.type, 2.0 * gamma * LOG2E
+    if isinstance(some, Grid):
+        factor *= -0.5
+        few, a, some, b = few.signed(), few.squares, some.words, some.terms()
+    elif isinstance(some, Bits):
+        factor *= some.weight
+        few, some = few.words, some.words
+    turned = some.flags.f_contiguous and not some.flags.c_contiguous
+    held = np.ascontiguousarray(some.T if turned else some)
+    few, a = _grouped(few), _grouped(a)
+    return (*map(read_only, (few, a, held)), turned, read_only(b)), kind(factor)
+
+
+def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return whole groups of rows, the last one filled up with copies."""
+    missing = -len(rows) % GROUP
+    if missing:
+        rows = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
+    return np.ascontiguousarray(rows)
+
+
+def _width(n: int, m: int) -> int:
+    """Return how many points a thread takes: pieces are alike, so that threads end together."""
+    widest = min(ROWS, max(4 * TILE, ENTRIES // max(1, n)))
+    two = 2 if n * m >= ALONE else 1
+    width = -(-m // (two * -(-m // (two * widest))))
+    return max(TILE, -(-width // TILE) * TILE)
+
+
+@vectorised
+def _sweep(
+    few: Any, a: Any, points: Any, turned: bool, b: Any, rows: Any, first: int, last: int,
+    factor: Any, store: Any, packed: Any, slots: Any, x: Any, top: Any, out: Any, size: Any,
+    z: Any, back: Any,
+) -> None:  # fmt: skip
+    """Take the kernel values of `few` with the points from `first` to `last` where they are wanted.
+
+    Those are all points, or the points `rows`. Values go to the rows `slots` of `store` or, as whole
+    multiples of `UNIT`, of `packed`, sums by the weights x to `out` and `size`, and by the weights z to
+    `back`, each unless it is empty.
+    """
+    tile, K = aligned(few.shape[1] + LANES, points), aligned(GROUP, x)
+    norm, total = aligned(1, a)[0], aligned(2, out)
+    chosen = np.empty(TILE, np.int64)
+    for start in range(first, last, TILE):
+        width = min(TILE, last - start)
+        for j in range(TILE):
+            at = start + min(j, width - 1)
+            chosen[j] = rows[at] if len(rows) else at
+            norm[j] = b[chosen[j]]
+        turn(points, turned, chosen, width, tile)
+        total[:] = 0.0
+        for i in range(0, len(few), GROUP):
+            for j in range(0, TILE, LANES * 4 // few.itemsize):
+                values(few, i, tile, j, a, norm, factor, K)
+            for u in range(min(GROUP, len(slots) - i)):
+                if len(packed):
+                    _pack(K[u, :width], packed[slots[i + u], start : start + width])
+                else:
+                    row, to = K[u], store[slots[i + u], start : start + width]
+                    for j in range(width):
+                        to[j] = row[j]
+            if len(out):
+                _sum(K, x[0, i : i + GROUP], total[0])
+            if len(size):
+                _sum(K, x[1, i : i + GROUP], total[1])
+            for u in range(GROUP if len(back) else 0):
+                back[i + u] += _dot(K[u], z[start : start + width])
+        for j in range(width if len(out) else 0):
+            out[start + j] += top[0] * total[0, j]
+        for j in range(width if len(size) else 0):
+            size[start + j] += top[1] * total[1, j]
+
+
+@within
+def _pack(row: Any, to: Any) -> None:
+    """Write values as whole multiples; 16 bits by way of 32 are vector code."""
+    for j in range(len(to)):
+        to[j] = np.uint16(np.int32(UNITS * np.float32(row[j]) + HALF))
+
+
+@within
+def _sum(K: Any, x: Any, total: Any) -> None:
+    """Add the sum of a group's kernel values by weight to that of a tile."""
+    x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+    for j in range(TILE):
+        one = (x0 * K[0, j] + x1 * K[1, j]) + (x2 * K[2, j] + x3 * K[3, j])
+        two = (x4 * K[4, j] + x5 * K[5, j]) + (x6 * K[6, j] + x7 * K[7, j])
+        total[j] += one + two
+
+
+@summing
+def _dot(row: Any, z: Any) -> float:
+    total = 0.0
+    for j in range(len(z)):
+        total += row[j] * z[j]
+    return total

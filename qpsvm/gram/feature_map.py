@@ -1,0 +1,325 @@
+"""Features: the points as a linear map, from a normal vector w to the values w'phi(x_i).
+
+Of points, or of a low-rank Gram by its factor, w is a vector of features. Of any other Gram, w holds
+the coefficients c of sum c_j phi(x_j): values are Kc, inner products c'Kc, and the adjoint of the
+map in this metric is the identity. A gradient method needs no more than these operations, and by
+them is the same on both.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.gram.base import BLOCK_ENTRIES, Gram, slices
+from qpsvm.gram.operator import EPS, largest, largest_by_lanczos
+from qpsvm.gram.storage.points import Points
+from qpsvm.numerics.products import times, transposed_times
+
+Vector = NDArray[np.float64]
+
+ROUNDING_UNIT = float(np.finfo(np.float64).eps)
+"""Spacing of float64 numbers at 1."""
+
+SHORT = 256
+"""Shorter side up to which a largest eigenvalue is computed exactly, from the small matrix."""
+
+
+class Features(ABC):
+    """The map w -> (w'phi(x_i)) of m points and its adjoint v -> sum v_i phi(x_i).
+
+    Attributes
+    ----------
+    m, n : int
+        Number of points; of entries of w.
+    work : int
+        Entries that one product reads.
+    adjoint : int
+        Products that `combine` takes.
+    error : float
+        Bound on the error of an inner product beyond the rounding of a sum of its size.
+    """
+
+    m: int
+    n: int
+    work: int
+    adjoint: int = 1
+    error: float = 0.0
+
+    @abstractmethod
+    def values(self, w: Vector) -> Vector:
+        """Return w'phi(x_i), shape (m,): a product."""
+
+    @abstractmethod
+    def combine(self, v: Vector) -> Vector:
+        """Return sum v_i phi(x_i), shape (n,): a product with points, none with a Gram."""
+
+    @abstractmethod
+    def paired(self, w: Vector, values: Vector | None = None) -> Vector:
+        """Return z with <u, w> = u'z for all u; from `values` of w where they are known."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> Vector:
+        """Norms |phi(x_i)|, shape (m,)."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> Vector:
+        """Largest absolute entry of each point; of a Gram its norm."""
+
+    def curvature(self, weight: Vector, centered: bool) -> float:
+        """Return the largest eigenvalue of sum weight_i phi_i phi_i', rounded up.
+
+        The points are moved to their weighted mean first where they are to be `centered`. Weights are
+        scaled to at most 1, so that their squares do not overflow.
+        """
+        largest_weight = float(np.max(weight))
+        if largest_weight <= 0.0:
+            return 0.0
+        return largest_weight * self._curvature(weight / largest_weight, centered)
+
+    @abstractmethod
+    def _curvature(self, weight: Vector, centered: bool) -> float:
+        """Return `curvature` for weights of at most 1."""
+
+    @abstractmethod
+    def held(self, memory_limit: int) -> Features:
+        """Return the same map, its matrix held in memory where it fits."""
+
+
+@dataclass(frozen=True, eq=False)
+class PointFeatures(Features):
+    """The rows of X, dense or CSR."""
+
+    X: Points
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Number of points."""
+        return int(self.X.shape[0])
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        """Number of features."""
+        return int(self.X.shape[1])
+
+    @property
+    def work(self) -> int:  # type: ignore[override]
+        """Stored entries."""
+        return int(self.X.nnz) if sp.issparse(self.X) else int(self.X.size)
+
+    def values(self, w: Vector) -> Vector:
+        """Return Xw."""
+        return times(self.X, w)
+
+    def combine(self, v: Vector) -> Vector:
+        """Return X'v."""
+        return transposed_times(self.X, v)
+
+    def paired(self, w: Vector, values: Vector | None = None) -> Vector:
+        """Return w."""
+        return w
+
+    @cached_property
+    def lengths(self) -> Vector:
+        """Norms |x_i|."""
+        if sp.issparse(self.X):
+            return np.asarray(sp.linalg.norm(self.X.astype(np.float64), axis=1))
+        return np.sqrt(np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64))
+
+    @cached_property
+    def sizes(self) -> Vector:
+        """Norms |x_i|_inf."""
+        if sp.issparse(self.X):
+            return np.asarray(abs(self.X).max(axis=1).toarray().ravel(), dtype=np.float64)
+        return np.maximum(self.X.max(axis=1), -self.X.min(axis=1)).astype(np.float64)
+
+    def _curvature(self, weight: Vector, centered: bool) -> float:
+        """Return the largest eigenvalue of X'WX, less the mean's part."""
+        if self.n > SHORT:
+            return _curvature_by_lanczos(self, weight, centered)
+        root = np.sqrt(weight)
+        B = (
+            self.X.multiply(root[:, None]).tocsr()
+            if sp.issparse(self.X)
+            else self.X * root[:, None]
+        )
+        square: Any = B.T @ B
+        square = square.toarray() if sp.issparse(square) else square
+        if centered:
+            mean = self.combine(weight)
+            square = square - np.outer(mean, mean) / np.sum(weight)
+        return max(largest(square), 0.0)
+
+    def held(self, memory_limit: int) -> PointFeatures:
+        """Return itself."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class ExpansionFeatures(Features):
+    """The points of a Gram; w is known by one coefficient a point."""
+
+    gram: Gram
+    K: NDArray[np.float64] | None = None
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Number of points."""
+        return self.gram.m
+
+    @property
+    def n(self) -> int:  # type: ignore[override]
+        """One coefficient a point."""
+        return self.gram.m
+
+    @property
+    def work(self) -> int:  # type: ignore[override]
+        """Entries of K."""
+        return self.gram.m**2
+
+
+@dataclass(frozen=True, eq=False)
+class GramFeatures(ExpansionFeatures):
+    """The points of a Gram, seen through K alone."""
+
+    adjoint = 0
+
+    @property
+    def error(self) -> float:  # type: ignore[override]
+        """The error of an entry of K."""
+        return self.gram.error
+
+    def values(self, w: Vector) -> Vector:
+        """Return Kc."""
+        return self.gram.dot(w) if self.K is None else self.K @ w
+
+    def combine(self, v: Vector) -> Vector:
+        """Return v: these are the coefficients."""
+        return v
+
+    def paired(self, w: Vector, values: Vector | None = None) -> Vector:
+        """Return Kc."""
+        return self.values(w) if values is None else values
+
+    @cached_property
+    def lengths(self) -> Vector:
+        """Square roots of the diagonal."""
+        return np.sqrt(np.maximum(self.gram.diag(), 0.0))
+
+    @property
+    def sizes(self) -> Vector:
+        """Square roots of the diagonal."""
+        return self.lengths
+
+    def _curvature(self, weight: Vector, centered: bool) -> float:
+        """Return the largest eigenvalue of W^1/2 K W^1/2, centered."""
+        return _curvature_by_lanczos(self, weight, centered)
+
+    def held(self, memory_limit: int) -> GramFeatures:
+        """Return the same with K in float64 if it fits."""
+        K = _whole(self.gram, memory_limit)
+        return self if K is None else replace(self, K=K)
+
+
+@dataclass(frozen=True, eq=False)
+class CoefficientFeatures(ExpansionFeatures):
+    """The rows of a symmetric K as points: w holds the coefficients c, the values are Kc.
+
+    Unlike in `GramFeatures` the inner product of coefficients is c'c: that of the l1 norm of c. K need
+    not be positive semidefinite.
+    """
+
+    @cached_property
+    def error(self) -> float:  # type: ignore[override]
+        """The error of an entry of K; by a factor it is that of an inner product of two rows."""
+        if self.K is not None or not self.gram.by_factor:
+            return self.gram.error
+        return self.gram.error + 4.0 * ROUNDING_UNIT * float(np.max(self.gram.diag()))
+
+    def values(self, w: Vector) -> Vector:
+        """Return Kc."""
+        return self.gram.dot(w) if self.K is None else self.K @ w
+
+    def combine(self, v: Vector) -> Vector:
+        """Return Kv: K is symmetric."""
+        return self.values(v)
+
+    def paired(self, w: Vector, values: Vector | None = None) -> Vector:
+        """Return c."""
+        return w
+
+    @property
+    def lengths(self) -> Vector:
+        """Norms of the rows of K."""
+        return self._row_norms[0]
+
+    @property
+    def sizes(self) -> Vector:
+        """Largest absolute entries of the rows of K."""
+        return self._row_norms[1]
+
+    @cached_property
+    def _row_norms(self) -> tuple[Vector, Vector]:
+        """Euclidean and maximum norms of the rows of K, block by block."""
+        norms, largest_entries = np.empty(self.m), np.empty(self.m)
+        for at in slices(self.m, max(1, BLOCK_ENTRIES // self.m)):
+            rows = np.arange(at.start, at.stop)
+            part = self.gram.block(rows, None, np.float64) if self.K is None else self.K[at]
+            norms[at] = np.linalg.norm(part, axis=1)
+            largest_entries[at] = np.max(np.abs(part), axis=1)
+        return norms, largest_entries
+
+    def _curvature(self, weight: Vector, centered: bool) -> float:
+        """Return the largest eigenvalue of KWK, less the mean's part."""
+        return _curvature_by_lanczos(self, weight, centered)
+
+    def held(self, memory_limit: int) -> CoefficientFeatures:
+        """Return the same with K in float64 if it fits."""
+        K = _whole(self.gram, memory_limit)
+        return self if K is None else replace(self, K=K)
+
+
+def _whole(gram: Gram, memory_limit: int) -> NDArray[np.float64] | None:
+    """Return K in float64 if it fits, or None."""
+    if 8 * gram.m**2 > memory_limit:
+        return None
+    every, K = np.arange(gram.m), np.empty((gram.m, gram.m))
+    for at in slices(gram.m, max(1, BLOCK_ENTRIES // gram.m)):
+        K[at] = gram.block(every[at], None, np.float64)
+    return K
+
+
+def features_of(gram: Gram) -> Features:
+    """Return the features of a Gram: by its factor where it has one."""
+    X = gram.factor()
+    return GramFeatures(gram) if X is None else PointFeatures(X)
+
+
+def _curvature_by_lanczos(features: Features, weight: Vector, centered: bool) -> float:
+    """Return the largest eigenvalue of P W^1/2 K W^1/2 P, P the projection that centers."""
+    root = np.sqrt(weight)
+    if not np.any(root * features.lengths):
+        return 0.0
+    unit = root / np.linalg.norm(root)
+
+    def projected(v: Vector) -> Vector:
+        return v - unit * float(unit @ v) if centered else v
+
+    def apply(v: Vector) -> Vector:
+        v = root * projected(v.ravel())
+        return projected(root * features.values(features.combine(v)))
+
+    if features.m < 3:
+        eye = np.eye(features.m)
+        matrix = np.array([apply(column) for column in eye])
+        return max(largest(0.5 * (matrix + matrix.T)), 0.0)
+    trace = float(weight @ (features.lengths * features.lengths))
+    return max(largest_by_lanczos(features.m, apply, tol=1e-2, noise=8.0 * EPS * trace), 0.0)

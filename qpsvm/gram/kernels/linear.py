@@ -1,0 +1,95 @@
+"""The linear kernel, and products with the points themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.storage.points import Points, products, squared_norms
+from qpsvm.numerics.products import FUSED, is_compiled_pass, times, transposed_times
+
+FAR = 4.0
+"""Squared distance of the mean from zero, in variances, from which points are moved to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Linear(PointGram):
+    """Linear kernel k(x, z) = x'z.
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix, shape (m, d)
+        Points; kept by reference and never written.
+    """
+
+    by_factor = True
+    by_products = True
+
+    def diag(self) -> NDArray[np.float64]:
+        """Return the squared norms, shape (m,), read-only; they are computed once."""
+        return self._norms
+
+    @cached_property
+    def _norms(self) -> NDArray[np.float64]:
+        X = self.X
+        if isinstance(X, np.ndarray) and is_compiled_pass(X):
+            from qpsvm.numerics.row_products import row_squares
+
+            norms = row_squares(X)
+        elif sp.issparse(X) and X.nnz >= FUSED:
+            from qpsvm.numerics.row_products import csr_row_squares
+
+            norms = csr_row_squares(X)
+        elif sp.issparse(X):
+            squares = np.square(X.data, dtype=np.float64)
+            norms = sp.csr_matrix((squares, X.indices, X.indptr), X.shape) @ np.ones(X.shape[1])
+        else:
+            norms = np.asarray(squared_norms(X.astype(np.float64, copy=False)))
+        norms.flags.writeable = False
+        return norms
+
+    def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
+        return products(A, B)
+
+    def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
+        """Return X (X'x): a pass over the points of the support and a pass over all points."""
+        X = self.X if rows is None else self.X[rows]
+        return times(X, transposed_times(self.X, x))
+
+    def _combine(
+        self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return times(new, transposed_times(self.X[columns], coef))
+
+    def factor(self) -> Points:
+        """Return X itself."""
+        return self.X
+
+    @cached_property
+    def origin(self) -> NDArray[np.float64] | None:
+        """About the mean of dense points, where to move them there is worth a copy, or None.
+
+        Few points are always moved. Many are moved when they lie far: when the squared norm of
+        their mean is above `FAR` times their variance. Nearer to zero a copy gains a few bits only.
+        Any origin is as good as another, so a thousand points say enough.
+        """
+        if sp.issparse(self.X):
+            return None
+        some = self.X[:: max(1, self.m // 1000)].astype(np.float64)
+        first = some[0].copy()
+        some -= first
+        mean = some.mean(axis=0)
+        variance = float(np.mean(squared_norms(some - mean)))
+        mean += first
+        far = float(mean @ mean) > FAR * variance
+        return mean if far or self.X.size < FUSED else None
+
+    def centered(self) -> Linear:
+        """Return the Gram of X minus `origin`, in float64: the differences are exact there."""
+        return self if self.origin is None else Linear(self.X - self.origin)

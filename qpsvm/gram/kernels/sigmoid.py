@@ -1,0 +1,51 @@
+"""The sigmoid kernel, which need not be positive semidefinite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.errors import check_choice, check_number
+from qpsvm.gram.kernels.base import PointGram, settle_gamma
+from qpsvm.gram.storage.points import Points, products, squared_norms
+
+
+@dataclass(frozen=True, eq=False)
+class Sigmoid(PointGram):
+    """Sigmoid kernel k(x, z) = tanh(gamma x'z + coef0), which need not be positive semidefinite.
+
+    Parameters
+    ----------
+    X : array_like or sparse matrix, shape (m, d)
+        Points; kept by reference and never written.
+    gamma : float, "scale", "auto" or "mean-distance"
+        As in `RBF`.
+    coef0 : float
+    psd : {"check", "assume"}
+        Whether positive semidefiniteness is checked before a lower bound is believed.
+    """
+
+    gamma: Any = "scale"
+    coef0: float = 0.0
+    psd: str = "check"
+
+    by_products = True
+
+    def _settle(self) -> None:
+        check_number("coef0", self.coef0, finite=True)
+        check_choice("psd", self.psd, ("check", "assume"))
+        self._set(gamma=settle_gamma(self.gamma, self.X))
+
+    def diag(self) -> NDArray[np.float64]:
+        """Return tanh(gamma |x|^2 + coef0), shape (m,)."""
+        squares = np.asarray(squared_norms(self.X.astype(np.float64, copy=False)))
+        return np.tanh(self.gamma * squares + self.coef0)
+
+    def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
+        K = products(A, B)
+        K *= K.dtype.type(self.gamma)
+        K += K.dtype.type(self.coef0)
+        return np.tanh(K, out=K)

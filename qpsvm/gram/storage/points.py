@@ -1,0 +1,94 @@
+"""Grams of points: what every kernel on dense or CSR data shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.gram.base import slices
+from qpsvm.gram.storage.byte_grid import Grid
+from qpsvm.gram.storage.integer import Bits
+from qpsvm.numerics.products import FUSED
+
+MANY, ABREAST = 1 << 17, 512
+"""Coordinates from which points are summed side by side, and about how many then are a row."""
+
+PIECE = 1 << 14
+"""Coordinates converted at a time, in cache."""
+
+DENSIFIED = 2048
+"""Features up to which sparse points are multiplied as dense ones."""
+
+Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, Bits, or Grid
+
+
+def largest_entry(values: NDArray[np.floating]) -> float:
+    """Return the largest absolute value, NaN where there is one, 0 of an empty array."""
+    return max(float(np.max(values)), -float(np.min(values))) if values.size else 0.0
+
+
+def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
+    """Return A B' in `out` if it is given; of packed points both are packed.
+
+    Sparse A with sparse B is for points of many features.
+    """
+    if isinstance(B, Bits):
+        from qpsvm.gram.storage.packed_bits import common_products
+
+        return common_products(A, B, out)
+    if not sp.issparse(B) and not sp.issparse(A):
+        return np.matmul(A, B.T, out=out)
+    if sp.issparse(A):
+        K = (A @ B.T).toarray() if sp.issparse(B) else A @ B.T
+    elif A.shape[0] * B.shape[0] >= FUSED and A.dtype == B.dtype:
+        from qpsvm.numerics.sparse_products import sparse_products
+
+        return sparse_products(A, B, out)
+    else:
+        K = (B @ A.T).T
+    if out is None:
+        return np.ascontiguousarray(K)
+    out[:] = K
+    return out
+
+
+def squared_norms(A: Points) -> NDArray[np.floating]:
+    """Return the squared norms of the rows."""
+    if isinstance(A, (Bits, Grid)):
+        return A.squared_norms()
+    if sp.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)
+
+
+def mean_point(X: Points) -> NDArray[np.float64]:
+    """Return the mean of the points, shape (d,)."""
+    if sp.issparse(X) or not X.flags.c_contiguous or X.size < MANY:
+        return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    m, d = X.shape  # several points side by side: numpy's loops are over d numbers otherwise
+    side = min(m, 1 + ABREAST // d)
+    total = np.sum(X[: m - m % side].reshape(-1, side * d), axis=0, dtype=np.float64)
+    total = np.sum(total.reshape(side, d), axis=0)
+    return (total + np.sum(X[m - m % side :], axis=0, dtype=np.float64)) / m
+
+
+def moved(X: NDArray[Any], by: NDArray[Any], dtype: Any, order: Any) -> NDArray[np.floating]:
+    """Return dense points less one of them, subtracted in float64."""
+    out = np.empty(X.shape, dtype, order=order)
+    size = max(1, PIECE // X.shape[1])
+    same = np.tile(by, (size, 1))  # without it numpy's loops are over d numbers each
+    for at in slices(len(X), size):
+        part = X[at]
+        np.subtract(part, same[: len(part)], out=out[at], dtype=np.float64, casting="same_kind")
+    return out
+
+
+def variance_sum(X: Points) -> float:
+    """Return the trace of the covariance (with 1/m): half the mean squared distance."""
+    mean = mean_point(X)
+    if sp.issparse(X):
+        return float(X.multiply(X).sum(dtype=np.float64) / X.shape[0] - mean @ mean)
+    return float(np.sum(np.var(X, axis=0, dtype=np.float64)))

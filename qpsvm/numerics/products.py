@@ -1,0 +1,52 @@
+"""Products of a factor, dense or CSR, with a vector: float64 sums whatever its precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+SHORT_ROW = 512
+"""Features below which BLAS reads dense float64 rows more slowly than a compiled loop."""
+
+FUSED = 1 << 17
+"""Entries from which a block is swept by compiled code; below, numpy needs no compilation."""
+
+
+def is_compiled_pass(X: NDArray[np.floating]) -> bool:
+    """Return whether a pass over X is faster by a compiled loop than by BLAS."""
+    short = X.dtype == np.float32 or X.shape[1] < SHORT_ROW
+    return short and X.size >= FUSED and X.flags.c_contiguous
+
+
+def times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return X v with float64 sums whatever the precision of X."""
+    if isinstance(X, np.ndarray) and is_compiled_pass(X):
+        from qpsvm.numerics.row_products import row_products
+
+        return row_products(X, v)
+    if X.dtype == np.float64:
+        return np.asarray(X @ v)
+    size = max(1, (1 << 22) // X.shape[1])
+    parts = [X[i : i + size].astype(np.float64) @ v for i in range(0, X.shape[0], size)]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def transposed_times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return X'v with float64 sums whatever the precision of X; rows of weight 0 are not read."""
+    if sp.issparse(X) and X.nnz >= FUSED:
+        from qpsvm.numerics.row_products import csr_combination
+
+        return csr_combination(X, v)
+    some = np.flatnonzero(v != 0)  # several times faster than of the floats themselves
+    if 4 * len(some) < len(v):
+        X, v = X[some], v[some]
+    if X.dtype == np.float64:
+        return np.asarray(X.T @ v)
+    size = max(1, (1 << 22) // X.shape[1])
+    total = np.zeros(X.shape[1])
+    for i in range(0, X.shape[0], size):
+        total += X[i : i + size].astype(np.float64).T @ v[i : i + size]
+    return total

@@ -1,0 +1,126 @@
+"""One pass over dense points with float64 sums, whatever their precision, without a copy.
+
+BLAS reads float64 points at the memory's speed where the rows are long; these loops do so where the
+rows are short or in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.numerics.jit import summing
+
+
+# Sums may be reordered: the same machine code still gives the same bits.
+def row_products(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return X v for C-ordered X of shape (m, d)."""
+    out = np.empty(len(X))
+    _products(read_only(X), read_only(np.ascontiguousarray(v, np.float64)), out)
+    return out
+
+
+def row_squares(X: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the squared norms of the rows of C-ordered X."""
+    out = np.empty(len(X))
+    _squares(read_only(X), out)
+    return out
+
+
+def csr_row_squares(X: Any) -> NDArray[np.float64]:
+    """Return the squared norms of the rows of a CSR matrix."""
+    out = np.empty(X.shape[0])
+    _csr_squares(read_only(X.data), read_only(X.indptr), out)
+    return out
+
+
+def csr_combination(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return X'v for a CSR matrix; rows of weight 0 are not read."""
+    out = np.zeros(X.shape[1])
+    parts = read_only(X.data), read_only(X.indices), read_only(X.indptr)
+    _csr_combination(*parts, read_only(v), out)
+    return out
+
+
+def row_products_at(
+    X: NDArray[np.floating], rows: NDArray[np.int64], v: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return X[rows] v for C-ordered X without gathering the rows."""
+    out = np.empty(len(rows))
+    _products_at(read_only(X), read_only(rows), read_only(v), out)
+    return out
+
+
+def row_combination(
+    X: NDArray[np.floating], rows: NDArray[np.int64], v: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return X[rows]'v for C-ordered X without gathering the rows."""
+    out = np.zeros(X.shape[1])
+    _combination(read_only(X), read_only(rows), read_only(v), out)
+    return out
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """One signature serves writeable and read-only arrays."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@summing
+def _products(X: Any, v: Any, out: Any) -> None:
+    for i in range(X.shape[0]):
+        row = X[i]
+        total = 0.0
+        for k in range(row.shape[0]):
+            total += row[k] * v[k]
+        out[i] = total
+
+
+@summing
+def _squares(X: Any, out: Any) -> None:
+    for i in range(X.shape[0]):
+        row = X[i]
+        total = 0.0
+        for k in range(row.shape[0]):
+            total += float(row[k]) * float(row[k])
+        out[i] = total
+
+
+@summing
+def _csr_squares(data: Any, indptr: Any, out: Any) -> None:
+    for i in range(len(out)):
+        total = 0.0
+        for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            total += float(data[p]) * float(data[p])
+        out[i] = total
+
+
+@summing
+def _csr_combination(data: Any, indices: Any, indptr: Any, v: Any, out: Any) -> None:
+    for i in range(len(v)):
+        t = v[i]
+        if t != 0.0:
+            for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                out[np.uint32(indices[p])] += t * data[p]
+
+
+@summing
+def _products_at(X: Any, rows: Any, v: Any, out: Any) -> None:
+    for i in range(rows.shape[0]):
+        row = X[rows[i]]
+        total = 0.0
+        for k in range(row.shape[0]):
+            total += row[k] * v[k]
+        out[i] = total
+
+
+@summing
+def _combination(X: Any, rows: Any, v: Any, out: Any) -> None:
+    for i in range(rows.shape[0]):
+        row = X[rows[i]]
+        a = v[i]
+        for k in range(row.shape[0]):
+            out[k] += a * row[k]

@@ -1,0 +1,166 @@
+"""Dual coordinate descent for the linear hinge SVM, with proximal Newton steps at the end.
+
+Problem: minimize 1/2 |X'Y a|^2 - sum a over 0 <= a <= C, where w = X'Y a is kept up to date:
+
+    a_i <- clip(a_i - (y_i x_i'w - 1) / |x_i|^2, 0, C_i)
+
+costs one row. A sweep visits the points in a random order; a point whose gradient says that it will
+stay at its bound is left out of the next sweeps (shrinking) and comes back before the end.
+
+Source: Hsieh, Chang, Lin, Keerthi and Sundararajan, "A dual coordinate descent method for large-scale
+linear SVM", ICML 2008, Algorithms 1 and 3.
+
+Sweeps are quick to a rough answer; then, the more so the larger C is, they creep. From there on
+`proximal` goes: Newton steps on the points between the bounds, whose number grows slowly with C. They
+also carry a free bias, which single coordinates cannot move: y'a = 0 ties them. With one, the sweeps
+work on points that have one feature more, a constant, and leave its weight to the Newton steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.canonical.qp import QP
+from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
+from qpsvm.errors import check_choice, check_number
+from qpsvm.numerics.csr_rows import combination, rows_of
+from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
+from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
+from qpsvm.solvers.coordinate_descent.state import LIKELY, LONGEST, ROUND, Stage, State
+from qpsvm.solvers.coordinate_descent.sweeps import RUN
+
+Vector = NDArray[np.float64]
+
+STEPS = 5.0, 8.0
+"""Newton steps until their gap falls, and for every factor of ten from there on."""
+
+SLOWEST = 0.01
+"""Powers of ten that a pass is taken to gain at least; the next ones gain half of what the last did."""
+
+
+@dataclass(frozen=True)
+class DualCoordinateDescent(HingeOnFactor):
+    """Coordinate descent on the dual, then proximal Newton steps.
+
+    Parameters
+    ----------
+    shrinking : bool
+        Whether points that stay at their bounds are left out of the sweeps.
+    newton : bool, optional
+        Whether Newton steps follow the sweeps; by default where they are cheap beside them, and
+        always with a free bias.
+    target : float, optional
+        Relative gap at which the sweeps stop for a look; the tolerance of the solve by default.
+    """
+
+    shrinking: bool = True
+    newton: bool | None = None
+    target: float | None = None
+
+    domains: ClassVar[tuple[type[Domain], ...]] = (PenaltyBox, BoxHyperplane)
+    sure: ClassVar[float] = 0.98  # the products are fresh, of a w that is
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_choice("shrinking", self.shrinking, (True, False))
+        check_choice("newton", self.newton, (True, False, None))
+        if self.target is not None:
+            check_number("target", self.target, low=0.0)
+
+    def aim(self, tol: float) -> Self:
+        """Return the solver whose sweeps stop for a look at this gap."""
+        return self if self.target is not None else replace(self, target=tol)
+
+    def period(self, problem: QP) -> int:
+        """Look after every round: each is worth several passes over the points."""
+        return 1
+
+    def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
+        """Say so where the matrices of the Newton steps are small, and for CSR points."""
+        X = problem.gram.kernel.factor()
+        return X.shape[1] <= proximal.SMALL_MATRIX, sp.issparse(X)
+
+    def default_max_iter(self, problem: QP) -> int:
+        """Return a finite budget."""
+        return 2000
+
+    def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
+        """Return the state at x0 or at a = 0."""
+        domain = problem.domain
+        assert isinstance(domain, PenaltyBox | BoxHyperplane)
+        X = problem.gram.kernel.factor()
+        bias = isinstance(domain, BoxHyperplane)
+        squares = problem.gram.diag()
+        x = np.zeros(problem.m) if x0 is None else domain.repair(x0)
+        random = np.array([rng.integers(1, 2**62)], np.uint64)
+        at: Any = slice(None)
+        if sp.issparse(X):  # each run takes points from RUN places, equally far apart
+            apart = -(-problem.m // RUN)
+            at = np.arange(RUN * apart).reshape(RUN, apart).T.ravel()
+            at = at[at < problem.m]
+        state = State(
+            X, rows_of(X, at), at, problem.gram.sign[at], domain.upper[at], squares[at], bias,
+            X.shape[1], x, x[at].copy(), random, np.arange(problem.m),
+        )  # fmt: skip
+        combination(state.rows, state.y, state.a, state.w)
+        state.lift = float(np.sqrt(np.mean(squares))) if bias else 0.0
+        state.b = state.lift**2 * float(state.y @ state.a)
+        state.n_active = problem.m
+        return state
+
+    def advance(self, problem: QP, state: State, n_steps: int) -> Reply:
+        """Make rounds of sweeps, or stages of Newton steps."""
+        for step in range(n_steps):
+            state.fresh = state.closed = False
+            if state.stage is None and self._turns(state):
+                state.stage = Stage.at(state)
+            if state.stage is None:
+                moved = self._round(state)
+                state.report()
+                if (
+                    not moved and state.bias
+                ):  # what the sweeps cannot see is left to Newton's method
+                    state.stage, moved = Stage.at(state), True
+            else:
+                moved = proximal.advance(state, state.stage)
+            state.n_rounds += 1
+            if not np.isfinite(state.w).all():
+                return Reply(step, Stop.NUMERICAL)
+            if not moved:
+                return Reply(step + 1, Stop.STALLED)
+            if state.closed:
+                return Reply(step + 1, Stop.DONE)
+        return Reply(n_steps, Stop.BUDGET)
+
+    def refresh(self, problem: QP, state: State, product: Vector) -> None:
+        """Start from the feasible point and its product."""
+        state.a[:] = state.x[state.at]
+        combination(state.rows, state.y, state.a, state.w)
+        state.set_product(product)
+        state.restart()
+
+    def _round(self, state: State) -> bool:
+        """Sweep until the gap looks closed, or Newton steps are due; return whether a moved."""
+        for _ in range(ROUND):
+            moved = state.sweep(self.shrinking, self.target or 0.0)
+            if state.closed or not moved or self._turns(state):
+                break
+        return moved
+
+    def _turns(self, state: State) -> bool:
+        """Return whether to go on by Newton steps."""
+        if state.n_visits < LONGEST * len(state.y):
+            return False
+        if state.bias or self.newton is not None:
+            return state.bias or bool(self.newton)
+        left = np.log10(state.gap / (LIKELY * max(self.target or 0.0, 1e-15)))
+        gained = max(np.log10(state.gap_before / state.gap) / (LONGEST / 2.0), SLOWEST)
+        steps = STEPS[0] + STEPS[1] * left
+        return bool(left > 0.0) and (
+            2.0 * left / gained > steps * (1.0 + proximal.cost(state) / state.rows.entries)
+        )

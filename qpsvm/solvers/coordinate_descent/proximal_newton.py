@@ -1,0 +1,340 @@
+"""Proximal Newton steps for the linear hinge SVM: the end of dual coordinate descent.
+
+A stage minimizes the dual plus a proximal term about the weights c at hand,
+
+    1/2 |X'Y a|^2 - sum a + sum (a_i - c_i)^2 / (2 s_i)   over 0 <= a <= C (and y'a = 0),
+
+through its own dual, which is smooth and has d + 1 variables: with z_i = 1 - y_i (x_i'w + b),
+
+    minimize 1/2 |w|^2 + sum h_i(z_i),   h_i' = a_i = clip(c_i + s_i z_i, 0, C_i).
+
+Newton's method on it, with an exact line search, has the matrix I + sum over F of s_i x_i x_i', F the
+points with 0 < a_i < C_i: at large s these are about the unbounded support vectors. The stages
+converge faster the larger s is. Where F and d are large and X is CSR, the equations are left to
+conjugate gradients.
+
+Source: Rockafellar, "Monotone operators and the proximal point algorithm", 1976; Li, Sun and Toh, "A
+highly efficient semismooth Newton augmented Lagrangian method", 2018, for the use of the sparsity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
+
+from qpsvm.numerics.csr_rows import (
+    Rows,
+    add,
+    add_outer_products,
+    add_products,
+    combination,
+    gather,
+    in_order,
+    moments,
+    products,
+)
+from qpsvm.numerics.jit import summing
+from qpsvm.solvers.coordinate_descent.state import FIRST, GROW, LARGEST, Stage, State
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+INEXACT = 0.1
+"""Share of the proximal step that the gradient of a stage may leave."""
+
+BLAS = 20.0
+"""Multiplications of a matrix product in the time in which a sweep reads one entry."""
+
+FEW = 4
+"""Points between the bounds after the first Newton steps, for each feature, at most."""
+
+SMALL_MATRIX = 600
+"""Order of a matrix up to which a second thread is not worth waking for its factors."""
+
+WORTH, LEAST_PRODUCTS, ACCURATE = 0.25, 30, 0.1
+"""Share of the cost of factors that is spent on conjugate gradients, for how many products it has to do,
+and to what residual."""
+
+MOST_STEPS = 30
+"""Newton steps between two looks at the gap; a stage that needs more goes on with a smaller s."""
+
+
+def cost(state: State) -> float:
+    """Return the cost of a Newton step at the present weights, in entries that a sweep reads."""
+    free = int(np.count_nonzero((state.a > 0) & (state.a < state.upper)))
+    return _cost(state, min(free, FEW * state.d))
+
+
+def _cost(state: State, free: int) -> float:
+    """Return the cost of a matrix of this many points between the bounds, and of its factors."""
+    d, width = state.d, state.rows.entries / len(state.y)
+    if free < d:
+        return free * d + free * free * (d + free / 3.0) / BLAS
+    if len(state.rows.columns):
+        return free * width * width / 2.0 + d**3 / 3.0 / BLAS
+    return free * d + (free * d * d / 2.0 + d**3 / 3.0) / BLAS
+
+
+def advance(state: State, stage: Stage) -> bool:
+    """Make a stage, or a part of one; return whether it moved."""
+    rows, y, upper, a, w = state.rows, state.y, state.upper, state.a, stage.w
+    before = a.copy()
+    if not stage.open:
+        stage.center[:] = a
+    s = stage.factor * upper
+    z, u = 1.0 - products(state.X, rows, y, w) - stage.b * y, np.zeros(len(y))
+    combination(rows, y, a, state.w)
+    g = w - state.w  # gradient in w: w - X'Y a
+    moved = _move(rows, y, upper, stage.center, s, u, 0.0, z, a, g)
+    stage.open = True
+    for _ in range(MOST_STEPS):
+        slope = -float(y @ a) if state.bias else 0.0  # gradient in b
+        left = float(g @ g) + slope * slope / float(np.sum(s))
+        if left <= INEXACT**2 * moved:
+            stage.open = False
+            break
+        free = np.flatnonzero((a > 0) & (a < upper))
+        dw, db = _direction(state, s, free, g, slope)
+        u = products(state.X, rows, y, dw)
+        if state.bias:
+            u += db * y
+        down = float(g @ dw) + slope * db
+        if not down < 0.0:
+            stage.open = False
+            break
+        t = _line(stage.center, s, upper, z, u, float(w @ dw), float(dw @ dw), down)
+        w += t * dw
+        g += t * dw
+        stage.b += t * db
+        moved = _move(rows, y, upper, stage.center, s, u, t, z, a, g)
+        state.n_newton += 1
+    if stage.open:  # too far for Newton's method: the same center with a smaller s
+        stage.factor = max(FIRST, stage.factor / GROW)
+    else:
+        stage.factor = min(stage.factor * GROW, LARGEST)
+    np.subtract(w, g, out=state.w)
+    state.report()
+    return bool(np.any(a != before))
+
+
+def _direction(
+    state: State, s: Vector, free: NDArray[np.int64], g: Vector, slope: float
+) -> tuple[Vector, float]:
+    """Solve (I + X_F'S X_F) dw + X_F's db = -g,  s'X_F dw + (sum s_F + tiny) db = -slope."""
+    rows, d = state.rows, state.d
+    own = s[free]
+    total = float(np.sum(own)) + 1e-3 * float(np.mean(s))
+    found = _iterated(state, own, free, g, slope, total)
+    if found is not None:
+        return found
+    right = -g
+
+    def parts() -> Iterator[Matrix]:
+        size = max(256, (1 << 19) // d)
+        for start in range(0, len(free), size):
+            some = free[start : start + size]
+            A = np.empty((len(some), d))
+            gather(rows, some, np.sqrt(s[some]), A)
+            yield A
+
+    if len(free) < d:
+        A = np.empty((len(free), d))
+        gather(rows, free, np.sqrt(own), A)
+        root = np.sqrt(own)
+        K = A @ A.T
+        K[np.diag_indices_from(K)] += 1.0
+        factor = _factored(K, lambda: iter([A.T]))
+
+        def solve(v: Vector) -> Vector:
+            inner = scipy.linalg.cho_solve(factor, A @ v, check_finite=False)
+            return np.asarray(v - A.T @ inner)
+
+        moment = A.T @ root if state.bias else None
+    else:
+        if len(rows.columns):
+            M = np.zeros((d, d))
+            add_outer_products(rows, free, s, M)
+            M = M.T
+        else:
+            M = np.zeros((d, d), order="F")
+            for A in parts():
+                M = dsyrk(1.0, A.T, beta=1.0, c=M, lower=1, overwrite_c=1)
+        M[np.diag_indices_from(M)] += 1.0
+        factor = _factored(M, parts)
+
+        def solve(v: Vector) -> Vector:
+            return np.asarray(scipy.linalg.cho_solve(factor, v, check_finite=False))
+
+        if state.bias:
+            weights = np.zeros(len(s))
+            weights[free] = own
+            moment = np.empty(d)
+            combination(rows, np.ones(len(s)), weights, moment)
+    dw = solve(right)
+    if not state.bias:
+        return dw, 0.0
+    assert moment is not None
+    p = solve(moment)
+    db = (-slope - float(moment @ dw)) / max(total - float(moment @ p), 1e-12 * total)
+    return dw - db * p, db
+
+
+def _factored(M: Matrix, parts: Callable[[], Iterator[Matrix]]) -> tuple[Matrix, bool]:
+    """Return a Cholesky factor of M = I + sum A'A over the parts A, as `cho_solve` takes it; M is lost.
+
+    Far from the origin the entries of A'A are so large that M is not positive definite as rounded. The
+    triangle of a QR factorization of I above the parts is the same factor, from numbers not squared.
+    """
+    try:
+        return scipy.linalg.cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        R: Matrix = np.eye(len(M))
+        for A in parts():
+            stack = np.vstack([R, A])
+            R = scipy.linalg.qr(stack, overwrite_a=True, mode="r", check_finite=False)[0][: len(M)]
+        return R, False
+
+
+def _iterated(
+    state: State, own: Vector, free: NDArray[np.int64], g: Vector, slope: float, total: float
+) -> tuple[Vector, float] | None:
+    """Solve the same by conjugate gradients; None for dense rows, or where factors are cheaper.
+
+    A product with the matrix reads each row in F once; as many are tried as cost a part of the factors.
+    db is eliminated.
+    """
+    rows, d = state.rows, state.d
+    entries = 2.0 * len(free) * state.rows.entries / len(state.y) + 4.0 * d
+    most = int(WORTH * _cost(state, len(free)) / entries)
+    if most < LEAST_PRODUCTS or len(rows.columns) == 0:
+        return None
+    diagonal, moment = np.ones(d), np.zeros(d)
+    moments(rows, free, own, moment, diagonal)
+    if not state.bias:
+        moment[:] = 0.0
+    diagonal -= moment * moment / total
+    right = moment * (slope / total) - g
+    dw, reached = conjugate(rows, own, free, diagonal, right, most, ACCURATE, moment, total)
+    if not reached:
+        return None
+    return dw, (-slope - float(moment @ dw)) / total if state.bias else 0.0
+
+
+def conjugate(
+    rows: Rows,
+    own: Vector,
+    free: NDArray[np.int64],
+    diagonal: Vector,
+    right: Vector,
+    most: int,
+    share: float,
+    moment: Vector | None = None,
+    total: float = np.inf,
+) -> tuple[Vector, bool]:
+    """Solve (I + X_F'S X_F - m m' / total) v = right by conjugate gradients, of the CSR rows F.
+
+    S = diag(`own`), m = `moment`; `diagonal` preconditions. Returns v, which has come nearer with each
+    product, and whether the residual is below this share of the first after `most` at the most.
+    """
+    r = right.copy()
+    v, p, q = np.zeros(len(r)), np.zeros(len(r)), np.empty(len(r))
+    goal, before = share * float(np.linalg.norm(r)), np.inf
+    for _ in range(most):
+        if float(np.linalg.norm(r)) <= goal:
+            return v, True
+        z = r / diagonal
+        now = float(r @ z)
+        p = z + (now / before) * p
+        before = now
+        q[:] = p
+        add_products(rows, free, own, p, q)
+        if moment is not None:
+            q -= moment * (float(moment @ p) / total)
+        t = now / float(p @ q)
+        v += t * p
+        r -= t * q
+    return v, False
+
+
+@in_order
+def _move(
+    rows: Rows,
+    y: Any,
+    upper: Any,
+    center: Any,
+    s: Any,
+    u: Any,
+    t: float,
+    z: Any,
+    a: Any,
+    g: Any,
+) -> float:
+    """Take z - t u for z, bring a and g = w - X'Y a up to date; return sum (a - c)^2 / s."""
+    data, columns, ends = rows
+    total = 0.0
+    for i in range(len(a)):
+        z[i] -= t * u[i]
+        new = min(max(center[i] + s[i] * z[i], 0.0), upper[i])
+        if new != a[i]:
+            add(data, columns, ends[i], ends[i + 1], (a[i] - new) * y[i], g)
+            a[i] = new
+        total += (new - center[i]) * (new - center[i]) / s[i]
+    return total
+
+
+@summing
+def _line(
+    center: Any, s: Any, upper: Any, z: Any, u: Any, wd: float, dd: float, first: float
+) -> float:
+    """Return the step at which the slope has fallen to a tenth of the `first`, from above or below.
+
+    Between 0 and a step that is too long most points stay at one bound: only the others, whose list
+    is made then, are looked at again.
+    """
+    t, low, high = 1.0, 0.0, np.inf
+    some, n_some, fixed = np.empty(0, np.int64), -1, 0.0
+    for _ in range(40):
+        slope, bend = wd + t * dd - fixed, dd
+        for k in range(len(z) if n_some < 0 else n_some):
+            i = k if n_some < 0 else some[k]
+            v = center[i] + s[i] * (z[i] - t * u[i])
+            inside = (v > 0.0) & (v < upper[i])
+            slope -= min(max(v, 0.0), upper[i]) * u[i]
+            bend += s[i] * u[i] * u[i] if inside else 0.0
+        if abs(slope) <= 0.1 * abs(first):
+            break
+        if slope > 0.0:
+            high = t
+            if n_some < 0:
+                some = np.empty(len(z), np.int64)
+                n_some, fixed = _moving(center, s, upper, z, u, low, high, some)
+        else:
+            low = t
+        t = t - slope / bend
+        if not low < t < high:
+            t = 0.5 * (low + high) if high < np.inf else 2.0 * low
+    return t
+
+
+@summing
+def _moving(
+    center: Any, s: Any, upper: Any, z: Any, u: Any, low: float, high: float, some: Any
+) -> Any:
+    """List the points that are not at one bound from `low` to `high`; return their number.
+
+    Also returns the sum over the others, all of which are at a bound, of a_i u_i.
+    """
+    n, fixed = 0, 0.0
+    for i in range(len(z)):
+        v, last = center[i] + s[i] * (z[i] - low * u[i]), center[i] + s[i] * (z[i] - high * u[i])
+        if max(v, last) > 0.0 and min(v, last) < upper[i]:
+            some[n] = i
+            n += 1
+        elif max(v, last) > 0.0:
+            fixed += upper[i] * u[i]
+    return n, fixed

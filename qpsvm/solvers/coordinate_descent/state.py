@@ -1,0 +1,134 @@
+"""What dual coordinate descent remembers: weights, w, the shrinking window, the stage of Newton steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.domains.box_hyperplane import balance
+from qpsvm.numerics.csr_rows import Rows, combination, products
+from qpsvm.solvers.coordinate_descent.sweeps import Window, sweeps, window
+
+Vector = NDArray[np.float64]
+
+LONGEST, ROUND = 8, 3
+"""Passes over all points, in visits, after which Newton steps are weighed; and how often in a round."""
+
+LIKELY = 0.9
+"""A round ends where the gap as met by its last sweep is below this share of the tolerance: a look at
+all points, half as dear as a sweep, then mostly passes. Each look that does not halves the share."""
+
+FIRST, GROW, LARGEST = 4.0, 6.0, 1e4
+"""s in units of C: at the first stage, its factor from stage to stage, and its largest value."""
+
+
+@dataclass
+class Stage:
+    """Where the stages have come to."""
+
+    w: Vector  # variables of the smooth problem, with the bias below
+    b: float
+    center: Vector  # c
+    factor: float = FIRST  # s / C
+    open: bool = False  # the stage goes on
+
+    @classmethod
+    def at(cls, state: State) -> Stage:
+        """Begin at w = X'Y a."""
+        return cls(state.w.copy(), state.b, state.a.copy())
+
+
+@dataclass
+class State:
+    """Weights a with w = X'Y a, and the feasible point x that they stand for."""
+
+    X: Any
+    rows: Rows  # X for the compiled steps, rearranged where it is CSR
+    at: Any  # where the points of `rows` are among those given; so are y, upper, squares and a
+    y: Vector
+    upper: Vector  # C
+    squares: Vector  # |x_i|^2
+    bias: bool  # whether y'x = 0
+    d: int
+    x: Vector  # feasible, in the order given: a, with a bias balanced so that y'x = 0
+    a: Vector
+    random: NDArray[np.uint64]  # state of the generator of permutations
+    order: NDArray[np.int64]  # all points, the active ones first
+    n_active: int = 0
+    lift: float = 0.0  # value of the additional constant feature in the sweeps
+    b: float = 0.0
+    n_rounds: int = 0
+    gap: float = np.inf  # relative, as met by the last sweep
+    ahead: float = np.inf  # and, by the rate at which it falls, now
+    gap_before: float = np.inf  # and half a round earlier
+    share: float = LIKELY  # of the tolerance, at which a round ends
+    closed: bool = False  # whether the last one did
+    n_visits: int = 0
+    n_newton: int = 0
+    stage: Stage | None = None
+    fresh: bool = True  # `margins` belong to x
+    span: Vector = field(default_factory=lambda: np.array([np.inf, -np.inf, np.inf]))
+    window: Window = field(init=False)
+    w: Vector = field(init=False)
+    margins: Vector = field(init=False)  # y_i x_i'w at x: G x, in the order given
+
+    def __post_init__(self) -> None:
+        """Allocate w, the margins and the window."""
+        self.window = window(len(self.y), self.d)
+        self.w = np.zeros(self.d)
+        self.margins = np.zeros(len(self.y))
+        self.fresh = not self.x.any()
+
+    @property
+    def product(self) -> Vector:
+        """G x."""
+        if not self.fresh:
+            w = self.w
+            if self.bias:
+                w = np.empty(self.d)
+                combination(self.rows, self.y, self.x[self.at], w)
+            self.margins[self.at] = products(self.X, self.rows, self.y, w)
+            self.fresh = True
+        return self.margins
+
+    def set_product(self, product: Vector) -> None:
+        """Take over G x."""
+        self.margins[:] = product
+        self.fresh = True
+
+    def restart(self) -> None:
+        """Make every point active again."""
+        self.n_active = len(self.y)
+        self.span[:] = np.inf, -np.inf, np.inf
+        if self.stage is not None:
+            self.stage = replace(Stage.at(self), factor=self.stage.factor, b=self.stage.b)
+
+    def sweep(self, shrinking: bool, target: float) -> bool:
+        """Sweep over the active points, with as many visits as `LONGEST` passes over all have."""
+        m = len(self.y)
+        goal = 0.0 if self.bias else self.share * target
+        self.n_active, self.b, visits, largest, self.gap_before, self.gap, self.ahead = sweeps(
+            self.rows, self.y, self.upper, self.squares, self.order, self.n_active, self.random,
+            shrinking, LONGEST * m, goal, self.lift, self.b, self.span, self.a, self.w,
+            self.window,
+        )  # fmt: skip
+        self.n_visits += visits
+        self.closed = not self.bias and self.ahead <= goal
+        self.share *= 0.5 if self.closed else 1.0
+        return bool(largest > 0.0)
+
+    def report(self) -> None:
+        """Set x from a: with a bias the heavier class is shrunk so that y'x = 0."""
+        self.x[self.at] = self.a
+        if self.bias:
+            positive = np.empty(len(self.y), bool)
+            positive[self.at] = self.y > 0
+            balance(self.x, (positive, ~positive))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Visits of coordinates and Newton steps."""
+        return {"visits": self.n_visits, "newton": self.n_newton}

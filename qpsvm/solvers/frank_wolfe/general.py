@@ -1,0 +1,297 @@
+"""Frank-Wolfe on any domain with a linear minimiser: the vertex driver.
+
+Problem: minimize f(x) = 1/2 x'Qx + c'x or 1/2 |Ax - b|^2, x in a domain. The point is a mixture of
+vertices met so far, x = sum_k weights_k v_k; a step moves toward the vertex of the linear
+minimiser, away from the worst vertex of the mixture, or moves weight from the worst to another. The
+rule is the very function of the compiled driver (`frank_wolfe.choose`); on the simplex both give
+the same iterates. The step is the exact line search (Frandi et al. for the simplex; Lacoste-Julien
+and Jaggi 2015, Algorithms 1 and 2; Tsuji, Tanaka and Pokutta 2022 for ``blended``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.canonical.qp import QP
+from qpsvm.domains import Domain
+from qpsvm.errors import check_choice
+from qpsvm.gram.operator import General
+from qpsvm.solvers.base import WORK_BETWEEN_CHECKS, Reply, Solver, Stop
+from qpsvm.solvers.frank_wolfe.step_rules import AWAY, PAIR, TOWARD, choose
+
+Vector = NDArray[np.float64]
+
+KINDS = ("toward", "away", "pair", "drop")
+RULES = {"toward": 0, "away": 1, "pairwise": 2, "blended": 3}
+
+
+class GeneralSolver(Solver):
+    """What the solvers on general domains share."""
+
+    domains: ClassVar[tuple[type[Domain], ...]] = (Domain,)
+    on_columns: ClassVar[bool] = False
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether the problem is declared by its operator, and the domain has the oracle."""
+        return isinstance(problem.gram, General) and self.has_oracle(problem.domain)
+
+    def has_oracle(self, domain: Domain) -> bool:
+        """Return whether a domain offers what the method asks for."""
+        return True
+
+    def refresh(self, problem: QP, state: Any, product: Vector) -> None:
+        """Take over a fresh image of x."""
+        state.product[:] = product
+
+    def period(self, problem: QP) -> int:
+        """Return the number of iterations between two checks: one costs about as much as a step."""
+        return int(np.clip(WORK_BETWEEN_CHECKS / quadratic(problem).work, 1, 16))
+
+    def default_max_iter(self, problem: QP) -> int:
+        """Return a finite budget for those who give none."""
+        return 100_000
+
+
+def quadratic(problem: QP) -> General:
+    """Return the operator of a problem that is declared by it."""
+    assert isinstance(problem.gram, General)
+    return problem.gram
+
+
+def gradient(problem: QP, product: Vector) -> Vector:
+    """Return the gradient from the image of x."""
+    return quadratic(problem).slope(product) + problem.linear
+
+
+def starting_point(problem: QP, x0: Vector | None) -> Vector:
+    """Return x0 made feasible, or the vertex that is best for the gradient at the origin."""
+    if x0 is not None:
+        return problem.domain.repair(x0)
+    zero = quadratic(problem).product(np.zeros(problem.m))
+    return problem.domain.linear_min(gradient(problem, zero))
+
+
+def line_search(problem: QP, g: Vector, d: Vector, d_product: Vector, longest: float) -> float:
+    """Return the best step along d, at most `longest`; infinite where f falls for ever."""
+    slope = -float(g @ d)
+    curvature = quadratic(problem).curvature(d, d_product)
+    if slope <= 0.0:
+        return 0.0
+    return min(slope / curvature, longest) if curvature > 0.0 else longest
+
+
+@dataclass(frozen=True)
+class VertexFrankWolfe(GeneralSolver):
+    """Frank-Wolfe with a choice of step rule, on an explicit active set.
+
+    Parameters
+    ----------
+    rule : {"toward", "away", "pairwise", "blended"}
+        Which step is taken. ``"toward"`` keeps no active set.
+    step : {"line-search", "theory"}
+        Exact line search, or 2/(t+1), for ``"toward"`` only.
+    """
+
+    rule: str = "toward"
+    step: str = "line-search"
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_choice("rule", self.rule, tuple(RULES))
+        steps = ("line-search", "theory") if self.rule == "toward" else ("line-search",)
+        check_choice("step", self.step, steps)
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether the step length is the theory's."""
+        return self.step == "theory"
+
+    def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> VertexState:
+        """Return the state at x0, which counts as a vertex, or at a vertex."""
+        x = starting_point(problem, x0)
+        product = quadratic(problem).product(x)
+        return VertexState(x, product, ActiveSet(x, product))
+
+    def advance(self, problem: QP, state: VertexState, n_steps: int) -> Reply:
+        """Make steps by the rule."""
+        for step in range(n_steps):
+            stop = self._step(problem, state)
+            if stop is not Stop.BUDGET:
+                return Reply(step, stop)
+        return Reply(n_steps, Stop.BUDGET)
+
+    def refresh(self, problem: QP, state: VertexState, product: Vector) -> None:
+        """Compose the point anew from its vertices, so that both stay the same."""
+        if self.rule == "toward":
+            state.product[:] = product
+        else:
+            state.compose(problem)
+
+    def _step(self, problem: QP, state: VertexState) -> Stop:
+        quad, active = quadratic(problem), state.active
+        g = gradient(problem, state.product)
+        level = float(g @ state.x)
+        v = problem.domain.linear_min(g)
+        toward = level - float(g @ v)
+        if not np.isfinite(toward):
+            return Stop.NUMERICAL
+        if not toward > 0.0:
+            return Stop.STALLED
+        if self.rule == "toward":
+            kind, far, near = TOWARD, -1, -1
+        else:
+            slopes = active.points @ g
+            far, near = int(np.argmax(slopes)), int(np.argmin(slopes))
+            away, inner = float(slopes[far]) - level, float(slopes[far] - slopes[near])
+            kind = choose(RULES[self.rule], toward, away, away + toward, inner)
+
+        longest = 1.0
+        if kind == AWAY:
+            weight = active.weights[far]
+            longest = weight / (1.0 - weight) if weight < 1.0 else np.inf
+            d, d_product = state.x - active.points[far], state.product - active.images[far]
+        elif kind == PAIR:
+            longest = float(active.weights[far])
+            if self.rule == "blended":
+                to, to_image = active.points[near], active.images[near]
+            else:
+                to, to_image = v, quad.product(v)
+            d, d_product = to - active.points[far], to_image - active.images[far]
+        else:
+            to, to_image = v, quad.product(v)
+            d, d_product = to - state.x, to_image - state.product
+        length = line_search(problem, g, d, d_product, longest)
+        if self.step == "theory":
+            length = 2.0 / (state.counts[TOWARD] + 2.0)
+        if length == 0.0 or not np.isfinite(length):
+            return Stop.STALLED
+
+        whole = length >= longest
+        state.counts[KINDS.index("drop") if whole and kind != TOWARD else kind] += 1
+        state.x += length * d
+        state.product += length * d_product
+        if self.rule == "toward":
+            return Stop.BUDGET
+        if kind == TOWARD:
+            active.weights *= 1.0 - length
+            active.add(v, to_image, length)
+            if whole:
+                state.x[:], state.product[:] = v, to_image
+        elif kind == AWAY:
+            active.weights *= 1.0 + length
+            active.weights[far] -= length
+        else:
+            active.weights[far] -= length
+            if self.rule == "blended":
+                active.weights[near] += length
+            else:
+                active.add(v, to_image, length)
+        if whole and kind != TOWARD:
+            active.weights[far] = 0.0
+        active.prune()
+        return Stop.BUDGET
+
+
+class ActiveSet:
+    """Vertices with positive weights that sum to 1, and their images.
+
+    Attributes
+    ----------
+    points, images : ndarray, shapes (k, m) and (k, n)
+        Views of growing arrays.
+    weights : ndarray, shape (k,)
+    """
+
+    def __init__(self, x: Vector, image: Vector) -> None:
+        self._points = np.array(x)[None]
+        self._images = np.array(image)[None]
+        self._weights = np.ones(1)
+        self._place = {_key(x): 0}
+        self.size = 1
+
+    @property
+    def points(self) -> Vector:
+        """The vertices, one a row."""
+        return self._points[: self.size]
+
+    @property
+    def images(self) -> Vector:
+        """Their images, one a row."""
+        return self._images[: self.size]
+
+    @property
+    def weights(self) -> Vector:
+        """Their weights."""
+        return self._weights[: self.size]
+
+    @weights.setter
+    def weights(self, values: Vector) -> None:
+        self._weights[: self.size] = values
+
+    def find(self, v: Vector) -> int:
+        """Return the place of a vertex, or -1."""
+        return self._place.get(_key(v), -1)
+
+    def add(self, v: Vector, image: Vector, weight: float) -> int:
+        """Add weight to a vertex, which enters if it is new; return its place."""
+        k = self.find(v)
+        if k < 0:
+            k = self.size
+            if k == len(self._weights):
+                self._points, self._images = _doubled(self._points), _doubled(self._images)
+                self._weights = _doubled(self._weights)
+            self._points[k], self._images[k], self._weights[k] = v, image, 0.0
+            self._place[_key(v)] = k
+            self.size += 1
+        self._weights[k] += weight
+        return k
+
+    def prune(self) -> NDArray[np.int64]:
+        """Remove the vertices without weight; return the former places of those that stay."""
+        places = np.arange(self.size)
+        for k in np.flatnonzero(self.weights <= 0.0)[::-1]:
+            del self._place[_key(self._points[k])]
+            self.size -= 1
+            if k < self.size:  # the last one takes its place
+                last = self.size
+                for array in (self._points, self._images, self._weights, places):
+                    array[k] = array[last]
+                self._place[_key(self._points[k])] = int(k)
+        return places[: self.size]
+
+
+@dataclass
+class VertexState:
+    """A point of the domain, its image, and the vertices it is a mixture of."""
+
+    x: Vector  # sum of weights times vertices
+    product: Vector  # Q x, or A x
+    active: ActiveSet
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(KINDS), np.int64))
+
+    def compose(self, problem: QP) -> None:
+        """Set the point and its image to those of the mixture."""
+        weights = self.active.weights
+        weights /= weights.sum()
+        self.x[:] = weights @ self.active.points
+        self.product[:] = quadratic(problem).product(self.x)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Steps by kind, and the vertices in use."""
+        steps = dict(zip(KINDS, map(int, self.counts), strict=True))
+        return {**steps, "vertices": self.active.size}
+
+
+def _key(v: Vector) -> bytes:
+    return (v + 0.0).tobytes()  # -0.0 and 0.0 are the same vertex
+
+
+def _doubled(array: Vector) -> Vector:
+    grown = np.empty((max(4, 2 * len(array)), *array.shape[1:]))
+    grown[: len(array)] = array
+    return grown

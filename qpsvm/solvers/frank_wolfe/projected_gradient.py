@@ -1,0 +1,85 @@
+"""Accelerated projected gradient with adaptive restarts.
+
+Problem: minimize f over a domain with a cheap projection P, f smooth with constant beta::
+
+    x_next = P(y - grad f(y) / beta)
+    y      = x_next + (t - 1) / t_next (x_next - x),   t_next = (1 + sqrt(1 + 4 t^2)) / 2
+
+The momentum is dropped (t = 1) when grad f(y)'(x_next - x) > 0 (O'Donoghue and Candes 2015, the
+gradient scheme), which makes it linear where f grows quadratically, without knowing the rate. Beck
+and Teboulle (2009) for the acceleration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.canonical.qp import QP
+from qpsvm.domains import Domain
+from qpsvm.solvers.base import Reply, Stop
+from qpsvm.solvers.frank_wolfe.general import GeneralSolver, gradient, quadratic, starting_point
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ProjectedGradient(GeneralSolver):
+    """Accelerated projected gradient, restarted."""
+
+    def has_oracle(self, domain: Domain) -> bool:
+        """Return whether the domain has a projection."""
+        return domain.projectable
+
+    def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> GradientState:
+        """Return the state at x0 or at a vertex."""
+        x = starting_point(problem, x0)
+        product = quadratic(problem).product(x)
+        return GradientState(x, product, x.copy(), product.copy())
+
+    def advance(self, problem: QP, state: GradientState, n_steps: int) -> Reply:
+        """Make gradient steps."""
+        quad = quadratic(problem)
+        beta = max(quad.smoothness, np.finfo(float).tiny)
+        for step in range(n_steps):
+            g = gradient(problem, state.y_product)
+            if not np.isfinite(g).all():
+                return Reply(step, Stop.NUMERICAL)
+            x = problem.domain.project(state.y - g / beta)
+            product = quad.product(x)
+            moved, moved_product = x - state.x, product - state.product
+            if float(g @ moved) > 0.0:
+                state.t = 1.0
+                state.restarts += 1
+            t_next = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * state.t**2))
+            momentum = (state.t - 1.0) / t_next
+            state.y = x + momentum * moved
+            state.y_product = product + momentum * moved_product
+            state.t = t_next
+            state.x[:], state.product[:] = x, product
+        return Reply(n_steps, Stop.BUDGET)
+
+    def refresh(self, problem: QP, state: GradientState, product: Vector) -> None:
+        """Take over a fresh image of x, and start without momentum."""
+        state.product[:] = product
+        state.y, state.y_product = state.x.copy(), product.copy()
+        state.t = 1.0
+
+
+@dataclass
+class GradientState:
+    """A point of the domain, the extrapolated point, and their images."""
+
+    x: Vector
+    product: Vector  # Q x, or A x
+    y: Vector  # x with momentum
+    y_product: Vector
+    t: float = 1.0
+    restarts: int = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Number of restarts."""
+        return {"restart": self.restarts}

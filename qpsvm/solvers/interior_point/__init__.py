@@ -1,0 +1,1 @@
+"""Predictor-corrector interior point methods on a Gram with a factor."""

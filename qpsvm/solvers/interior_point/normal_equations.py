@@ -1,0 +1,386 @@
+"""Normal equations of the interior point method on a factor X, from some rows or from all.
+
+    M = I + sum over i of d_i (x_i - xbar)(x_i - xbar)',   xbar = sum d_i x_i / sum d_i,   d = 1 / omega
+
+is (3.11) of Jung, O'Leary and Tits with the rank-one term gathered into the mean, so that no digits
+cancel. M_Q, (3.17), is the same sum over a subset Q with its own mean: a preconditioner of conjugate
+gradients on M, exact where Q holds every row that counts. Without a bias xbar = 0.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.numerics.csr_rows import Rows, add, dot, in_order, rows_of
+from qpsvm.numerics.jit import summing
+from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.products import times
+from qpsvm.numerics.row_products import read_only, row_combination, row_products_at
+from qpsvm.solvers.interior_point.normal_matrix import (
+    Dense,
+    Dual,
+    Factor,
+    Identity,
+    Room,
+    Sparse,
+    add_rows,
+    assemble,
+)
+
+Vector = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+DENSE, HEAVY = 2000, 1000
+"""Largest order of a dense factor for CSR points, and number of rows kept beyond it."""
+
+SPARSE = 0.001
+"""Share of nonzero entries of X'X, of about a thousand rows, up to which SuperLU is tried.
+
+Measured on text, 7,770 points with 44 of 8,315 features each: SuperLU filled in and took 22 s for a
+factor; a thousand rows and a diagonal take 0.1 s, and some ten steps of conjugate gradients a solve.
+"""
+
+SINGLE = 1e6
+"""Trace of M_Q up to which a preconditioner is assembled in float32: its least eigenvalue is 1."""
+
+COMPILED, TWO_PARTS = 1 << 17, 1 << 22
+"""Entries from which a compiled pass does what takes BLAS two or three, and two parts of it pay."""
+
+MOST_REFINEMENTS, MOST_STEPS = 3, 200
+"""Steps of conjugate gradients with an exact factor and with a reduced one."""
+
+
+class NormalEquations:
+    """M dw = rhs for the points X, refactored at every iteration.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix, shape (m, n)
+        float32 points are multiplied in float64.
+    squares : ndarray, shape (m,)
+        Squared norms of the rows.
+    bias : bool
+        Whether there is a free bias; without one mean = 0 and total is infinite.
+
+    Attributes
+    ----------
+    mean : ndarray, shape (n,)
+        xbar over all rows.
+    total : float
+        c = sum of d over all rows.
+    whole : bool
+        Whether the factor is that of M.
+    """
+
+    def __init__(self, X: Any, squares: Vector, bias: bool = True) -> None:
+        self.m, self.n = X.shape
+        self.bias = bias
+        self.X: Any = _compressed(X) if sp.issparse(X) else X
+        self.squares = squares
+        self.mean = np.zeros(self.n)
+        self.total = 0.0
+        self._d = np.zeros(self.m)
+        self._factor: Factor = Identity()
+        self._room = Room()
+        self.whole = True
+
+    def take(self, rows: Index) -> NormalEquations:
+        """Return the same on the rows asked for, copied."""
+        return NormalEquations(self.X[rows], self.squares[rows], self.bias)
+
+    def times(self, v: Vector, some: Index | None = None) -> Vector:
+        """Return X v, or X[some] v."""
+        if isinstance(self.rows, Rows):
+            out = np.empty(self.m if some is None else len(some))
+            if some is None:
+                _times_sparse(self.rows, v, out)
+            else:
+                _times_some(self.rows, some, v, out)
+            return out
+        return times(self.X, v) if some is None else row_products_at(self.X, some, v)
+
+    def transposed(self, v: Vector) -> Vector:
+        """Return X'v."""
+        return np.asarray(self.transposed_all(v[None])[0])
+
+    def transposed_all(self, V: Vector) -> Vector:
+        """Return V X for some rows V, shape (k, m), in one pass."""
+        if self._by_blas:
+            return np.asarray(V @ self.X)
+        V = np.ascontiguousarray(V)
+
+        def add_part(first: int, last: int, out: Vector) -> float:
+            sums = out.reshape(len(V), self.n)
+            if isinstance(self.rows, Rows):
+                _add_sparse(self.rows, V, first, last, sums)
+            else:
+                _add_dense(self.rows, V, first, last, sums)
+            return 0.0
+
+        return self._in_parts(add_part, len(V) * self.n)[0].reshape(len(V), self.n)
+
+    @property
+    def _by_blas(self) -> bool:
+        """Whether the points are so few, or so stored, that products are left to BLAS."""
+        X = self.X
+        return isinstance(X, np.ndarray) and (
+            X.dtype == np.float64 and (X.size < COMPILED or not X.flags.c_contiguous)
+        )
+
+    @cached_property
+    def rows(self) -> Any:
+        """The points as compiled passes read them."""
+        return rows_of(self.X) if sp.issparse(self.X) else read_only(self.X)
+
+    def _in_parts(self, task: Any, size: int) -> tuple[Vector, float]:
+        """Return the sum of what `task` adds to an array for the rows from first to last."""
+        entries = self.X.nnz if sp.issparse(self.X) else self.X.size
+        n_parts = 2 if entries >= TWO_PARTS else 1
+        sums, totals = np.zeros((n_parts, size)), np.zeros(n_parts)
+
+        def part(k: int) -> None:
+            first, last = k * self.m // n_parts, (k + 1) * self.m // n_parts
+            totals[k] = task(first, last, sums[k])
+
+        spread(part, list(range(n_parts))) if n_parts > 1 else part(0)
+        return np.sum(sums, axis=0), float(np.sum(totals))
+
+    def factor(
+        self,
+        scaling: Vector,
+        moment: Vector,
+        active: Index | None,
+        exact: bool,
+        weights: Vector | None = None,
+        single: bool = False,
+    ) -> None:
+        """Assemble and factor M_Q from d = `scaling`, X'd = `moment`, the rows `active` (None: all).
+
+        The active rows have their own `weights` where some of them stand for others. With `single`
+        dense rows may be summed in float32. Of wide CSR points, unless `exact`, only the heaviest
+        rows are kept and the others reduced to their diagonal, where the factor would not be sparse.
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            If the matrix is not finite.
+        """
+        self._d = scaling
+        self.total = float(np.sum(scaling)) if self.bias else np.inf
+        self.mean = moment / self.total
+        self.whole = active is None
+        if weights is None:
+            weights = scaling if active is None else scaling[active]
+        self._factor_rows(active, weights, exact, single)
+
+    def factor_some(self, rows: Index, d: Vector) -> None:
+        """Assemble and factor M where only some rows have a weight."""
+        self.total = float(np.sum(d)) if self.bias else np.inf
+        self.mean = self.combination(rows, d) / self.total
+        self._factor_rows(rows, d, exact=True, single=False)
+
+    def combination(self, rows: Index, v: Vector) -> Vector:
+        """Return X[rows]'v."""
+        if not isinstance(self.rows, Rows):
+            return row_combination(self.X, rows, v)
+        out = np.zeros(self.n)
+        add_rows(self.rows, rows, v, out)
+        return out
+
+    def _factor_rows(self, rows: Index | None, d: Vector, exact: bool, single: bool) -> None:
+        """Choose the factor of M_Q: by columns, by rows or sparse."""
+        sparse = sp.issparse(self.X)
+        count = len(d)
+        some = slice(None) if rows is None else rows
+        if min(count, self.n) <= DENSE or not sparse:
+            if count < self.n:
+                self._factor = Dual(self.X[some], d, self.bias)
+                return
+            if single:
+                trace = float(d @ self.squares[some])
+                trace -= float(np.sum(d)) * float(self.mean @ self.mean)
+                single = trace <= SINGLE and not sparse
+            self.whole = self.whole and not single
+            dtype = np.float32 if single else np.float64
+            rows = np.arange(self.m) if rows is None else rows
+            M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._room)
+            self._factor = Dense(M, self._room)
+        elif exact or self._stays_sparse:
+            self._factor = Sparse(self.X[some], d, self.bias)
+        else:  # the heaviest rows, and the diagonal of the others
+            self.whole = False
+            rest = self._d.copy()
+            heavy = np.argpartition(-rest * self.squares, HEAVY)[:HEAVY]
+            rest[heavy] = 0.0
+            base = 1.0 + np.asarray(self._squared @ rest)
+            self._factor = Dual(self.X[heavy], self._d[heavy], self.bias, base)
+
+    @cached_property
+    def _stays_sparse(self) -> bool:
+        """Whether X'X is so sparse that its factor may be."""
+        some = self.X if self.m <= HEAVY else self.X[:: self.m // HEAVY]
+        return bool((some.T @ some).nnz <= SPARSE * self.n**2)
+
+    @cached_property
+    def _squared(self) -> Any:
+        """X' with its entries squared."""
+        return self.X.multiply(self.X).T.tocsr()
+
+    def solve(self, rhs: Vector) -> tuple[Vector, Vector]:
+        """Return dw with M_Q dw = rhs, (3.23), and its spread (x_i - xbar)'dw, shape (m,)."""
+        dw = self.direction(rhs)
+        return dw, self._spread(dw)
+
+    def direction(self, rhs: Vector) -> Vector:
+        """Return dw alone."""
+        return self._factor.solve(rhs)
+
+    def energy(self, residual: Vector) -> float:
+        """Return the square of a residual in the norm of M_Q^-1."""
+        return max(float(residual @ self._factor.solve(residual)), 0.0)
+
+    def refined(
+        self, rhs: Vector, goal: float, dw: Vector | None = None, spread: Vector | None = None
+    ) -> tuple[Vector, Vector, int, float]:
+        """Return dw with M dw = rhs and its spread, by preconditioned conjugate gradients.
+
+        Until the energy of the residual is below `goal`, from M_Q^-1 rhs or the `dw` and `spread`
+        given, which are changed. Returns the number of steps, too, and the energy before the first.
+        """
+        if dw is None or spread is None:
+            dw = self._factor.solve(rhs)
+            spread, product = self._image(dw)
+        else:
+            weighted = self._d * spread
+            product = dw + self.transposed(weighted) - self.mean * float(np.sum(weighted))
+        r = rhs - product
+        z = self._factor.solve(r)
+        p, rho = z, float(r @ z)
+        before_all = max(rho, 0.0)
+        limit = MOST_REFINEMENTS if self.whole else MOST_STEPS
+        n_steps = 0
+        while n_steps < limit and rho > goal:
+            part, q = self._image(p)
+            curvature = float(p @ q)
+            if not curvature > 0:
+                break
+            n_steps += 1
+            a = rho / curvature
+            dw += a * p
+            spread += a * part
+            r -= a * q
+            z = self._factor.solve(r)
+            rho, before = float(r @ z), rho
+            p = z + (rho / before) * p
+        return dw, spread, n_steps, before_all
+
+    def _spread(self, v: Vector) -> Vector:
+        """Return (x_i - xbar)'v."""
+        out = self.times(v)
+        out -= float(self.mean @ v)
+        out -= float(self._d @ out) / self.total  # rounding, which large d would bring into y'alpha
+        return out
+
+    def _image(self, v: Vector) -> tuple[Vector, Vector]:
+        """Return (x_i - xbar)'v and M v, in one pass over the points where it is compiled."""
+        if self._by_blas:
+            spread = self._spread(v)
+            weighted = self._d * spread
+            total, moved = float(np.sum(weighted)), self.transposed(weighted)
+        else:
+            spread, shift = np.empty(self.m), float(self.mean @ v)
+
+            def add_part(first: int, last: int, out: Vector) -> float:
+                of = _image_sparse if isinstance(self.rows, Rows) else _image_dense
+                return float(of(self.rows, v, shift, self._d, first, last, spread, out))
+
+            moved, total = self._in_parts(add_part, self.n)
+            spread -= total / self.total
+        return spread, v + moved - self.mean * total
+
+
+def _compressed(X: Any) -> sp.csr_matrix:
+    """Return X as CSR in float64 with the shortest indices that fit."""
+    X = sp.csr_matrix(X, dtype=np.float64)
+    if max(X.nnz, *X.shape) < 2**31 and X.indices.dtype != np.int32:
+        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+        X = sp.csr_matrix(parts, shape=X.shape)
+    return X
+
+
+@summing
+def _image_dense(
+    X: Any, v: Any, shift: float, d: Any, first: int, last: int, spread: Any, out: Any
+) -> float:
+    """Fill X v - shift, add X'D(X v - shift) to `out`, return the sum of D(X v - shift)."""
+    total = 0.0
+    for i in range(first, last):
+        x = X[i]
+        t = 0.0
+        for j in range(len(x)):
+            t += x[j] * v[j]
+        t -= shift
+        spread[i] = t
+        t *= d[i]
+        total += t
+        for j in range(len(x)):
+            out[j] += t * x[j]
+    return total
+
+
+@in_order
+def _image_sparse(
+    rows: Rows, v: Any, shift: float, d: Any, first: int, last: int, spread: Any, out: Any
+) -> float:
+    """Do the same for CSR rows."""
+    data, columns, ends = rows
+    total = 0.0
+    for i in range(first, last):
+        t = dot(data, columns, ends[i], ends[i + 1], v) - shift
+        spread[i] = t
+        t *= d[i]
+        total += t
+        add(data, columns, ends[i], ends[i + 1], t, out)
+    return total
+
+
+@summing
+def _add_dense(X: Any, V: Any, first: int, last: int, out: Any) -> None:
+    """Add V X to `out`."""
+    for i in range(first, last):
+        x = X[i]
+        for k in range(len(V)):
+            t = V[k, i]
+            for j in range(len(x)):
+                out[k, j] += t * x[j]
+
+
+@in_order
+def _add_sparse(rows: Rows, V: Any, first: int, last: int, out: Any) -> None:
+    """Do the same for CSR rows."""
+    data, columns, ends = rows
+    for i in range(first, last):
+        for k in range(len(V)):
+            add(data, columns, ends[i], ends[i + 1], V[k, i], out[k])
+
+
+@in_order
+def _times_sparse(rows: Rows, v: Any, out: Any) -> None:
+    """Fill X v."""
+    data, columns, ends = rows
+    for i in range(len(out)):
+        out[i] = dot(data, columns, ends[i], ends[i + 1], v)
+
+
+@in_order
+def _times_some(rows: Rows, some: Any, v: Any, out: Any) -> None:
+    """Fill X[some] v."""
+    data, columns, ends = rows
+    for k in range(len(out)):
+        i = some[k]
+        out[k] = dot(data, columns, ends[i], ends[i + 1], v)

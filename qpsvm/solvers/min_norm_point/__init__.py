@@ -1,0 +1,1 @@
+"""Wolfe's minimum-norm point: active sets with a Cholesky factor."""

@@ -1,0 +1,270 @@
+"""Newton steps in w for the L2-SVM on a Gram with a factor.
+
+Problem: minimize 1/2 x'(G + D)x over the simplex, g_ij = y_i y_j (x_i'x_j + 1), D > 0. Up to the scale of
+x it is the dual of
+
+    minimize P(v) = 1/2 |v|^2 + 1/2 sum_i max(0, 1 - g_i)^2 / D_i,   g_i = y_i z_i'v,
+
+with z_i = (x_i, 1) and v = (w, b). P has d + 1 variables, is strictly convex and piecewise quadratic: a
+Newton step solves
+
+    (I + sum over S of z_i z_i' / D_i) dv = Z'Y a - v,   S = {i: g_i < 1},   a_i = max(0, 1 - g_i) / D_i,
+
+and goes as far as P falls. With the right S it is exact. The weights are x = a / sum a, and
+1/2 |v - Z'Y a|^2 is the duality gap of v and a.
+
+The matrix has the order of d + 1 or, where fewer, of S. Of wide CSR points it is left to conjugate
+gradients, as far as these come.
+
+Sources: Mangasarian, "A finite Newton method for classification" (2002); Keerthi and DeCoste, "A
+modified finite Newton method for fast solution of large scale linear SVMs" (2005).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.canonical.qp import QP
+from qpsvm.domains import Domain, SimplexProduct
+from qpsvm.gram import SignedGram
+from qpsvm.numerics.csr_rows import moments
+from qpsvm.numerics.jit import summing
+from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.coordinate_descent.proximal_newton import SMALL_MATRIX, conjugate
+from qpsvm.solvers.interior_point.normal_equations import DENSE, NormalEquations
+
+Vector = NDArray[np.float64]
+
+WIDE, PRODUCTS = 1000, 300
+"""Features of CSR points from which Newton steps are left to conjugate gradients, and how many."""
+
+ACCURATE = 0.03
+"""Share of a Newton step's residual that these may leave."""
+
+ENOUGH, SEARCHES = 0.1, 40
+"""Share of the first slope at which a line search ends, and its most looks."""
+
+NOTHING = 1e-15
+"""Decrease of P, relative, below which steps are said to stand still."""
+
+
+@dataclass(frozen=True)
+class FiniteNewton(Solver):
+    """Newton's method on the primal of the linear L2-SVM, with an exact line search."""
+
+    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
+    on_columns: ClassVar[bool] = False
+    sure: ClassVar[float] = 0.98  # the products are fresh
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether it is the L2-SVM with finite penalties on a Gram with a factor."""
+        gram = problem.gram
+        return (
+            super().fits(problem)
+            and isinstance(gram, SignedGram)
+            and problem.domain.n_groups == 1  # type: ignore[attr-defined]
+            and gram.kernel.factor() is not None
+            and gram.scale == gram.shift == 1.0
+            and bool(np.min(gram.ridge) > 0.0)
+            and not problem.linear.any()
+        )
+
+    def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
+        """Say so where the matrices are small, and for CSR points."""
+        X = problem.gram.kernel.factor()
+        return min(X.shape) <= SMALL_MATRIX, sp.issparse(X)
+
+    def period(self, problem: QP) -> int:
+        """Return 1: an iteration is a Newton step."""
+        return 1
+
+    def default_max_iter(self, problem: QP) -> int:
+        """Return a finite budget far beyond the steps that were ever seen."""
+        return 200
+
+    def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
+        """Return the state at v = Z'Y x for x0 at its best scale, or at v = 0."""
+        gram = problem.gram
+        X, D = gram.kernel.factor(), gram.ridge
+        state = State(Augmented.of(X, gram.kernel.diag()), gram.sign, D)
+        state.look()
+        if x0 is not None:
+            state.begin(problem.domain.repair(x0))
+        return state
+
+    def advance(self, problem: QP, state: State, n_steps: int) -> Reply:
+        """Make Newton steps."""
+        for step in range(n_steps):
+            try:
+                gain = state.step()
+            except np.linalg.LinAlgError:
+                return Reply(step, Stop.NUMERICAL)
+            if not gain > NOTHING * state.value:
+                return Reply(step + 1, Stop.STALLED)
+        return Reply(n_steps, Stop.BUDGET)
+
+    def refresh(self, problem: QP, state: State, product: Vector) -> None:
+        """Compute the margins afresh."""
+        state.look()
+
+
+@dataclass
+class Augmented:
+    """The points with a constant feature, and their normal equations.
+
+    CSR points get it as a column; to dense ones, of which that would be a copy, it is added here.
+    """
+
+    equations: NormalEquations
+    apart: bool  # whether the constant is not among the columns
+
+    @classmethod
+    def of(cls, X: Any, squares: Vector) -> Augmented:
+        """Return those of the points X, with the squared norms of the rows."""
+        if sp.issparse(X):
+            X = sp.hstack([X, np.ones((X.shape[0], 1), X.dtype)], format="csr")
+            return cls(NormalEquations(X, squares + 1.0, bias=False), False)
+        return cls(NormalEquations(X, squares, bias=False), True)
+
+    @property
+    def n(self) -> int:
+        """Number of variables."""
+        return self.equations.n + self.apart
+
+    def times(self, v: Vector) -> Vector:
+        """Return Z v."""
+        return self.equations.times(v[:-1]) + v[-1] if self.apart else self.equations.times(v)
+
+    def combination(self, rows: NDArray[np.int64], a: Vector) -> Vector:
+        """Return Z[rows]'a."""
+        total = self.equations.combination(rows, a)
+        return np.append(total, np.sum(a)) if self.apart else total
+
+    def solve(self, S: NDArray[np.int64], d: Vector, right: Vector) -> Vector:
+        """Return about (I + Z_S' diag(d) Z_S)^-1 times the right-hand side."""
+        of = self.equations
+        if self.apart:
+            moment = of.combination(S, d)
+            of.factor_some(S, d)
+            p, t = of.direction(moment), of.direction(right[:-1])
+            own = 1.0 + float(np.sum(d)) - float(moment @ p)
+            last = (right[-1] - float(moment @ t)) / max(own, 1.0)
+            return np.append(t - last * p, last)
+        if of.n > WIDE:
+            diagonal = np.ones(of.n)
+            moments(of.rows, S, d, np.zeros(of.n), diagonal)
+            v, reached = conjugate(of.rows, d, S, diagonal, right, PRODUCTS, ACCURATE)
+            if reached or min(len(S), of.n) > DENSE:
+                return v
+        of.factor_some(S, d)
+        return of.direction(right)
+
+
+@dataclass
+class State:
+    """Variables v, and the weights that they stand for."""
+
+    points: Augmented
+    y: Vector
+    D: Vector
+    v: Vector = field(init=False)  # w, then b
+    margins: Vector = field(init=False)  # g
+    x: Vector = field(init=False)  # a / sum a
+    total: float = 1.0  # sum a
+    slope: Vector = field(init=False)  # of P: v - Z'Y a
+    value: float = np.inf  # P
+    n_newton: int = 0
+    _product: Vector | None = None
+
+    def __post_init__(self) -> None:
+        """Begin at v = 0."""
+        self.v, self.slope = np.zeros((2, self.points.n))
+        self.margins, self.x = np.zeros((2, len(self.y)))
+
+    @property
+    def product(self) -> Vector:
+        """G x: it takes a pass over the points, since Z'Y a is not v before the end."""
+        if self._product is None:
+            self._product = self.margins - self.y * self.points.times(self.slope)
+            self._product /= self.total
+        return self._product
+
+    def look(self) -> None:
+        """Compute the margins of v afresh, and what follows from them."""
+        self.margins[:] = self.y * self.points.times(self.v)
+        self._weigh()
+
+    def begin(self, x: Vector) -> None:
+        """Take over a point of the simplex, and v = Z'Y x at its best scale."""
+        some = np.flatnonzero(x)
+        v = self.points.combination(some, self.y[some] * x[some])
+        value = float(v @ v) + float(self.D @ (x * x))
+        self.v[:] = v / value
+        self.look()
+        self.x[:], self._product = x, self.margins * value
+
+    def _weigh(self) -> None:
+        """Set the weights, the value of P and its slope from the margins."""
+        room = np.maximum(1.0 - self.margins, 0.0)
+        a = room / self.D
+        total = float(np.sum(a))
+        S = np.flatnonzero(room)
+        self.slope[:] = self.v - self.points.combination(S, self.y[S] * a[S])
+        self.value = 0.5 * float(self.v @ self.v) + 0.5 * float(room @ a)
+        self._product = None
+        if total > 0.0:  # else P is flat here: the last weights are kept
+            self.x[:], self.total = a / total, total
+
+    def step(self) -> float:
+        """Make a Newton step; return by how much P has fallen."""
+        S, before = np.flatnonzero(self.margins < 1.0), self.value
+        d = self.points.solve(S, 1.0 / self.D[S], -self.slope) if len(S) else -self.slope
+        first = float(self.slope @ d)
+        if not np.isfinite(first):
+            raise np.linalg.LinAlgError("the direction is not finite")
+        if first >= 0.0:
+            return 0.0
+        change = self.y * self.points.times(d)
+        t = self._line(change, float(self.v @ d), float(d @ d), first)
+        self.v += t * d
+        self.margins += t * change
+        self.n_newton += 1
+        self._weigh()
+        return before - self.value
+
+    def _line(self, change: Vector, slope: float, bend: float, first: float) -> float:
+        """Return the step at which the slope of P has fallen to a tenth, from above or below."""
+        t, low, high = 1.0, 0.0, np.inf
+        for _ in range(SEARCHES):
+            pull, more = _pull(self.margins, change, self.D, t)
+            value = slope + t * bend - pull
+            if abs(value) <= ENOUGH * abs(first):
+                break
+            low, high = (low, t) if value > 0.0 else (t, high)
+            t -= value / (bend + more)
+            if not low < t < high:
+                t = 0.5 * (low + high) if high < np.inf else 2.0 * low
+        return t
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Newton steps."""
+        return {"newton": self.n_newton}
+
+
+@summing
+def _pull(margins: Any, change: Any, D: Any, t: float) -> Any:
+    """Return the sums of max(0, 1 - g - t u) u / D and, where it is positive, of u^2 / D."""
+    first = second = 0.0
+    for i in range(len(margins)):
+        room = 1.0 - margins[i] - t * change[i]
+        if room > 0.0:
+            part = change[i] / D[i]
+            first += room * part
+            second += change[i] * part
+    return first, second

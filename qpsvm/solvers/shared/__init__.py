@@ -1,0 +1,1 @@
+"""What two families of methods or more use."""

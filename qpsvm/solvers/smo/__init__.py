@@ -1,0 +1,1 @@
+"""Sequential minimal optimization: pairs of coordinates."""

@@ -1,0 +1,1 @@
+"""Accelerated gradients on a smoothed loss, by the primal."""

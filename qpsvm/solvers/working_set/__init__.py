@@ -1,0 +1,1 @@
+"""Decomposition by working sets, and core sets: many columns, a small problem in cache."""
