@@ -5,7 +5,7 @@ one has warmed up. Data are read once and kept as arrays in the folder `CACHE`::
 
     python -m asv_benchmarks.exact_kernel prepare                 # once; minutes
     python -m asv_benchmarks.exact_kernel measure a9a >> rows.jsonl
-    python -m asv_benchmarks.exact_kernel page rows.jsonl > docs/benchmarks/exact_kernel.md
+    python -m docs.benchmarks.make.exact_kernel rows.jsonl > docs/benchmarks/exact_kernel.md
 
 LibCVM is a program, not a package: its `svm-train` is run where the variable LIBCVM names it.
 """
@@ -263,67 +263,9 @@ def measure(name: str, whos: list[str]) -> Iterator[dict[str, Any]]:
             yield {"set": name, "who": who, "note": failure.stderr.strip().splitlines()[-1]}
 
 
-def page(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the page of a file of rows; of several rows of one run the last one counts."""
-    from asv_benchmarks.pages import head, row
-
-    found = {(r["set"], r["who"]): r for r in rows}
-    lines = head(
-        "exact_kernel",
-        "Exact kernel training beside the fastest peers",
-        'L1-hinge SVM, RBF, dense points in double precision, through `method="auto"`. A peer runs\n'
-        "at its default tolerance 1e-3 with 2,000 MB of cache, and its answer is judged by the\n"
-        f"certificate used here. A peer gets {PATIENCE:g} s. Each run has its own process; its seconds\n"
-        f"are the median of three calls (of fifteen below 0.1 s, of one from {LONG:g} s on). `peak` is\n"
-        "its greatest resident memory in MB, data included. `floor` is the time of float32 products\n"
-        "and np.exp for the support's columns alone, measured after the solve in its process.",
-        runs=1,
-    )
-    yield from (line.replace("tables exact_kernel", "exact_kernel") for line in lines)
-    yield ""
-    columns = ("data", "m", "d", "who", "seconds", "certified gap", "support", "certificate",
-               "floor", "peak")  # fmt: skip
-    yield row(*columns)
-    yield row("---", "---:", "---:", "---", *["---:"] * 6)
-    for (name, who), r in found.items():
-        number = [f"{r[k]:.3g}" if k in r else "" for k in ("seconds", "gap")]
-        more = [f"{r[k]:.3g}" if k in r else "" for k in ("certify", "floor")]
-        size = [f"{r[k]:,}" if k in r else "" for k in ("m", "d")]
-        note = f" {r['note']}" if "note" in r else ""
-        support = f"{r['support']:,}" if "support" in r else ""
-        peak = f"{r['peak']:,.0f}" if "peak" in r else ""
-        yield row(name, *size, who, number[0] + note, number[1], support, *more, peak)
-    yield ""
-    yield from ratios(found)
-    yield ""
-    for name, (C, gamma, what) in SETS.items():
-        yield f"- `{name}`: {what}; C = {C:g}, gamma = {gamma:.3g}"
-
-
-def ratios(found: dict[tuple[str, str], dict[str, Any]]) -> Iterator[str]:
-    """Yield how many times longer each peer took, and one thread; the median over what was finished."""
-    for who in ("sklearnex", "SVC", "qpsvm one thread"):
-        times = {
-            name: found[name, who]["seconds"] / found[name, "qpsvm"]["seconds"]
-            for name in SETS
-            if "seconds" in found.get((name, who), {})
-            and "seconds" in found.get((name, "qpsvm"), {})
-        }
-        if times:
-            each = ", ".join(f"{name} {ratio:.2g}" for name, ratio in times.items())
-            middle = statistics.median(
-                ratio for name, ratio in times.items() if found[name, who]["m"] > LARGE
-            )
-            yield (
-                f"{who} took this many times as long: {each}; "
-                f"median of the sets of more than {LARGE:,} points {middle:.2g}."
-            )
-            yield ""
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("prepare", "measure", "one", "page"))
+    parser.add_argument("what", choices=("prepare", "measure", "one"))
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     if given.what == "prepare":
@@ -333,12 +275,8 @@ def main() -> None:
         name, *whos = given.names
         for one in measure(name, whos or list(WHO)):
             print(json.dumps(one), flush=True)
-    elif given.what == "one":
-        print(json.dumps(run(*given.names)))
     else:
-        lines = Path(given.names[0]).read_text().splitlines()
-        for line in page([json.loads(line) for line in lines]):
-            print(line)
+        print(json.dumps(run(*given.names)))
 
 
 if __name__ == "__main__":

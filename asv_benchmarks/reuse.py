@@ -1,6 +1,6 @@
 """What is done with kernels once they are known: prediction, and paths of parameters.
 
-Rows for `asv_benchmarks.tables`, and the same for asv at a smaller size.
+Rows for `docs.benchmarks.make.tables`, and the same for asv at a smaller size.
 """
 
 from __future__ import annotations

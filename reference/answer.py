@@ -18,12 +18,11 @@ from reference.lp_svm import LPSVM
 from reference.ls_svm import LSSVM
 from reference.meb import MEB
 from reference.one_class import OneClass
-from reference.osqp_solver import solve_standard_form
 from reference.pairs import PairTextbook
 from reference.polish import polish
 from reference.polytope_distance import PolytopeDistance
 from reference.svdd import SVDD
-from reference.textbook import Array, SolverError, Textbook
+from reference.textbook import Array, SolverError, Textbook, solve_standard_form
 
 FORMULATIONS: dict[str, type[Textbook] | type[PairTextbook]] = {
     "l2_svm": L2SVM,

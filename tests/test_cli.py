@@ -15,8 +15,8 @@ import pytest
 import qpsvm
 from qpsvm import cli, data, formulations, threads
 from qpsvm.demo import run as demo
-from qpsvm.numerics import parallel
 from qpsvm.demo.data import Sample
+from qpsvm.numerics import parallel
 from qpsvm.solvers.methods import METHODS
 
 RNG = np.random.default_rng(0)

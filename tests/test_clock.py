@@ -24,7 +24,7 @@ from qpsvm import (
 )
 from qpsvm.clock import Clock, Expired, active, completing, poll
 from qpsvm.numerics.parallel import spread
-from tests.test_limits import sigint  # noqa: F401 (a fixture)
+from tests.solve.test_limits import sigint  # noqa: F401 (a fixture)
 
 PATIENT = 60.0  # seconds that no test here comes near, whatever else the machine does
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.errors import InputError
+from qpsvm.gram.engine.error_bounds import RelativeError
 
-if TYPE_CHECKING:
-    from qpsvm.gram.base import Gram
-    from qpsvm.gram.engine.error_bounds import RelativeError
+Gram = Any  # `qpsvm.gram.base.Gram`, which hands out these stores
 
 log = logging.getLogger("qpsvm")
 

@@ -1,0 +1,129 @@
+"""The page on the time of an iteration against the number of points, with its figure.
+
+Run from the root of the repository, when nothing else runs on the machine::
+
+    python -m docs.benchmarks.make.scaling > docs/benchmarks/scaling.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from math import log
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+import qpsvm
+from docs.benchmarks.make.pages import head, row
+from qpsvm import RBF, Cached, MEBDual, PolytopeDistanceDual
+
+FIGURE = Path(__file__).resolve().parents[1] / "scaling.png"
+SIZES = (10_000, 100_000, 1_000_000)
+METHODS = ("fw", "mfw", "pfw", "bpfw", "smo", "gilbert", "mdm")
+TWO = ("gilbert", "mdm")
+"""Methods of the distance of two polytopes."""
+STEPS, REPEATS = 1000, 3
+DIMENSION = 10
+PROVIDED = 250
+"""Columns whose memory is touched before a fresh solve."""
+COMPILED = 300_000
+"""Points of the solve that compiles the steps, those of several threads and of long columns too."""
+
+
+def page() -> Iterator[str]:
+    """Yield the lines of the page and write the figure."""
+    yield from head(
+        "scaling",
+        "Time of an iteration",
+        f"The ball of normal points in {DIMENSION} dimensions, RBF, single precision; for `gilbert` and\n"
+        "`mdm` the distance between two clouds of them.\n"
+        "*miss*: microseconds of an iteration of a fresh solve, the columns that it computes and the\n"
+        "checks included; *held*: the same iterations once more, every column held (`Cached`);\n"
+        "both the median of three; *a column*: what the first takes longer, for each column computed.\n"
+        f"Before a fresh solve memory for {PROVIDED} columns is touched and released: what was free for\n"
+        "some seconds the host of a virtual machine takes back, and to give it again takes longer than\n"
+        "a column takes.",
+        runs=1,
+    )
+    yield ""
+    names = ("miss, us", "held, us", "held, ns a point", "a column, us")
+    yield row("method", "m", "iterations", "columns", *names)
+    yield row("---", *["---:"] * 7)
+    curves: dict[str, list[float]] = {}
+    for method in METHODS:
+        measure(method, COMPILED, 20)
+        for m in SIZES:
+            n, columns, miss, held = measure(method, m)
+            column = n * (miss - held) / columns
+            curves.setdefault(f"{method}, misses", []).append(miss)
+            curves.setdefault(f"{method}, held", []).append(held)
+            curves.setdefault(f"{method}, a column", []).append(column)
+            print(method, m, n, columns, miss, held, file=sys.stderr)
+            cells = (f"{n:,}", f"{columns:,}", f"{miss * 1e6:.0f}", f"{held * 1e6:.0f}")
+            yield row(method, f"{m:,}", *cells, f"{held * 1e9 / m:.2f}", f"{column * 1e6:.0f}")
+    draw(curves)
+    yield ""
+    yield "![Time of an iteration against the number of points](scaling.png)"
+    yield ""
+    yield "From one size to the next, ten times as many points, the time grows by the factors shown, and"
+    yield "from the first to the last as m to the power of the last column:"
+    yield ""
+    yield row("method", *(f"to {m:,}" for m in SIZES[1:]), "power of m")
+    yield row("---", *["---:"] * len(SIZES))
+    for name, times in curves.items():
+        growth = (b / a for a, b in pairwise(times))
+        power = log(times[-1] / times[0]) / log(SIZES[-1] / SIZES[0])
+        yield row(name, *(f"{g:.1f}" for g in growth), f"{power:.2f}")
+
+
+def measure(method: str, m: int, steps: int = STEPS) -> tuple[int, int, float, float]:
+    """Return iterations, columns, and seconds an iteration with misses and with held columns."""
+    X = np.random.default_rng(0).standard_normal((m, DIMENSION)).astype(np.float32)
+    y = np.where(np.arange(m) % 2, 1.0, -1.0)
+    X[y > 0, 0] += 8.0 * (method in TWO)
+    kernel = RBF(X, "mean-distance")
+    kernel.block(np.arange(2))  # moves and squares the points once
+    fresh, again = [], []
+    for _ in range(REPEATS):
+        problem = held = None  # releases the columns of the last one
+        np.zeros(PROVIDED * m, np.float32).fill(
+            1.0
+        )  # else a virtual machine's host may take its time
+        held = Cached(kernel, 3 << 30)
+        problem = PolytopeDistanceDual(held, y) if method in TWO else MEBDual(held)
+        first, second = (
+            qpsvm.solve(problem, method, tol=1e-12, max_iter=steps) for _ in ("misses", "held")
+        )
+        assert second.n_iter == first.n_iter and second.counters["columns"] == 0
+        fresh.append(first.timings["iterate"] / first.n_iter)
+        again.append(second.timings["iterate"] / second.n_iter)
+    return first.n_iter, first.counters["columns"], median(fresh), median(again)
+
+
+def draw(curves: dict[str, list[float]]) -> None:
+    """Write the figure: seconds against points, both in powers of ten, and the slope of m."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 4))
+    for k, method in enumerate(METHODS):
+        for what, style in (("held", "o-"), ("misses", "s--")):
+            name = f"{method}, {what}"
+            axes.loglog(SIZES, curves[name], style, color=f"C{k}", label=name, markersize=4)
+    first = min(times[0] for times in curves.values())
+    axes.loglog(SIZES, [first * m / SIZES[0] for m in SIZES], ":", color="gray", label="slope of m")
+    axes.set_xlabel("points")
+    axes.set_ylabel("seconds an iteration")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
+    figure.tight_layout()
+    figure.savefig(FIGURE, dpi=110, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    for text in page():
+        print(text, flush=True)

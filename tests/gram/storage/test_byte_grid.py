@@ -1,0 +1,203 @@
+"""Points on a grid: exact squared distances whatever the processor, and what is near a grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numba import njit
+from scipy.spatial.distance import cdist
+
+from qpsvm import RBF, HingeDual, solve
+from qpsvm.gram.engine import tiles
+from qpsvm.gram.kernels import rbf
+from qpsvm.gram.storage import byte_grid as grid
+from qpsvm.gram.storage.byte_grid import MANY, Grid, gridded, near_grid
+from qpsvm.gram.storage.integer import unit_of
+from qpsvm.numerics import simd as lanes
+
+M = MANY + 100
+
+
+def grid_of(X):
+    octets = grid.room(*X.shape)
+    octets[:, : X.shape[1]] = X
+    return gridded(octets, X.shape[1])
+
+
+def extremes(rng, d, m=70):
+    """Return whole coordinates from 0 to 255; the first points are as far apart as can be."""
+    X = rng.integers(0, 256, (m, d))
+    X[0], X[1], X[2, ::2] = 0, 255, 255
+    return X
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 5, 16, 17, 780])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_distances_are_exact(rng, d, dtype):
+    X = extremes(rng, d)
+    square = np.square(X[:11, None] - X[None]).sum(axis=2)
+    gamma, out = 2.0 / np.median(square), np.empty((11, len(X)), dtype)
+    points, b = grid_of(X), np.zeros(len(X), dtype)
+    tiles.fill(points, b, gamma, np.arange(11), None, out, np.arange(11))
+    exact, eps = np.exp(-gamma * square), float(np.finfo(dtype).eps)
+    assert np.all(out[square == 0] == 1.0)
+    np.testing.assert_allclose(out, exact, rtol=0, atol=6 * eps)
+    np.testing.assert_allclose(
+        out, exact, rtol=eps * (8.0 + 4.0 * gamma * np.max(square)), atol=1e-37
+    )
+    assert np.array_equal(points.squared_norms(), np.square(X).sum(axis=1))
+    center = X.mean()
+    np.testing.assert_allclose(points.spread(), np.square(X - center).sum(axis=1), rtol=1e-9)
+
+
+@pytest.mark.parametrize("lanes", [16, 8])
+def test_values_on_lesser_processors(lanes, fresh_process):
+    """Without products of bytes, and without vectors of 512 bits."""
+    code = (
+        "import qpsvm.numerics.vector_shape as shape\n"
+        f"shape.BYTES, shape.WIDE, shape.LANES = False, shape.WIDE and {lanes} == 16, {lanes}\n"
+        "import numpy as np; import tests.gram.storage.test_byte_grid as t\n"
+        "for kind in ('grid', 'grid in float64', 'float32', 'float64'):\n"
+        "    t.values_are_right(np.random.default_rng(1), kind)\n"
+        "print('right')"
+    )
+    assert fresh_process(code).strip() == "right"
+
+
+def values_are_right(rng, kind):
+    X, gamma = extremes(rng, 23, 8 + lanes.TILE), 1e-5
+    square = np.square(X[:8, None] - X[None, 8:]).sum(axis=2)
+    dtype, d = np.float32 if kind in ("grid", "float32") else np.float64, X.shape[1]
+    factor = dtype(-gamma / np.log(2.0))
+    if kind.startswith("grid"):
+        points = grid_of(X)
+        few, tile = points.signed()[:8], points.words[8:].T.copy()
+        a, norm = points.squares[:8], points.terms()[8:]
+    else:
+        few, tile = X[:8].astype(dtype), X[8:].T.astype(dtype, order="C")
+        norms = np.square(X).sum(axis=1) * factor
+        a, norm = norms[:8].astype(dtype), norms[8:].astype(dtype)
+        factor = -2 * factor
+    step, K = lanes.LANES * 4 // few.itemsize, np.zeros((8, lanes.TILE), dtype)
+    values, width = lanes.values, lanes.TILE
+
+    @njit
+    def row(few, tile, a, norm, factor, K):
+        for j in range(0, width, step):
+            values(few, 0, tile, j, a, norm, factor, K)
+
+    row(few, tile, a, norm, factor, K)
+    bound = (60.0 if kind == "float32" else 4.0) * d * float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(K, np.exp(-gamma * square), rtol=0, atol=bound)
+
+
+def test_values_without_the_compiler(fresh_process):
+    code = (
+        "import numpy as np; import tests.gram.storage.test_byte_grid as t\n"
+        "rng = np.random.default_rng(1)\n"
+        "for d in (3, 16): t.test_distances_are_exact(rng, d, np.float32)\n"
+        "print('right')"
+    )
+    assert fresh_process(code, NUMBA_DISABLE_JIT="1").strip() == "right"
+
+
+def six_digits(rng, m=M, d=16, n=15):
+    whole = rng.integers(0, n + 1, (m, d))
+    return np.array([f"{x:.6g}" for x in (2.0 * whole / n - 1.0).ravel()], float).reshape(m, d)
+
+
+def test_what_is_near_a_grid(rng):
+    X = six_digits(rng)
+    found = near_grid(X)
+    whole = np.rint((X + 1.0) * 7.5)
+    assert abs(found.step - 2.0 / 15.0) < 1e-15 and 3e-7 < found.away < 4e-7
+    assert np.array_equal(found.points.words, grid_of(whole).words)
+    assert near_grid(X.astype(np.float32)).points.shape == X.shape
+    for x in (0.01, -1.1, 30.0):  # in the last point: found at the end only
+        other = X.copy()
+        other[-1, -1] = x
+        assert near_grid(other) is None
+    other[-1, -1] = 2.0 / 15.0 * 30 - 1.0
+    assert near_grid(other).points.words.view(np.uint8).max() == 30
+    assert near_grid(rng.standard_normal((M, 16))) is None
+    assert near_grid(rng.integers(0, 300, (M, 16)).astype(float)) is None
+    assert near_grid(np.full((M, 16), 3.0)) is None
+    assert near_grid(np.where(X > 0, 1e308, -1e308)) is None
+
+
+@pytest.mark.parametrize("gamma", [0.01, 1.0, 30.0])
+def test_bounds_of_columns_near_a_grid(rng, gamma):
+    X = six_digits(rng)
+    narrow = RBF(X, gamma).narrow()
+    assert isinstance(narrow.X, Grid) == (gamma < 50) and narrow.dtype == np.float32
+    columns = rng.permutation(M)[:300]
+    X[7] = X[columns[0]]
+    narrow = RBF(X, gamma).narrow()
+    for gram, points in ((narrow, X), (narrow.take(np.arange(400)), X[:400])):
+        some = columns[columns < gram.m]
+        out = np.zeros((len(some), gram.m), np.float32)
+        gram.fill(some, out, np.arange(len(some)))
+        exact = np.exp(-gamma * cdist(points[some], points, "sqeuclidean"))
+        error, known = np.abs(out - exact), gram.relative_error
+        r, c = known.rows(), known.columns(np.arange(gram.m))
+        assert np.all(error <= gram.column_error)
+        assert np.all((error <= c[some][:, None] * r * out + 2.0**-125)[c[some] > 0])
+    assert np.max(narrow.column_error) < 3e-5
+
+
+def test_far_from_a_grid_for_the_kernel(rng):
+    """Points stay where they are where the kernel is so narrow that six digits matter."""
+    assert not isinstance(RBF(six_digits(rng), 200.0).narrow().X, Grid)
+
+
+@pytest.mark.parametrize(("divisor", "rounded"), [(1, False), (16, False), (255, True)])
+def test_levels_of_grey(rng, divisor, rounded):
+    """Columns, products, restrictions and predictions of multiples that fit into bytes."""
+    X = np.where(rng.random((M, 60)) < 0.5, rng.integers(0, 256, (M, 60)), 0) / divisor
+    X[0, 0] = 1 / divisor
+    kernel = RBF(X, 2e-2 * (divisor / 255) ** 2)
+    unit = kernel._unit
+    assert isinstance(unit.points, Grid) and unit.rounded == rounded and unit.size == 1 / divisor
+    exact = np.exp(-kernel.gamma * cdist(X, X, "sqeuclidean"))
+    columns, rows = rng.permutation(M)[:200], rng.permutation(M)[:400]
+    near = {"rtol": 0, "atol": kernel.error + 1e-14}
+    np.testing.assert_allclose(kernel.block(columns), exact[columns], **near)
+    np.testing.assert_allclose(kernel.block(columns, rows), exact[np.ix_(columns, rows)], **near)
+    x = np.where(rng.random(M) < 0.5, rng.standard_normal(M), 0.0)
+    size = np.sum(np.abs(x))
+    for gram, at in ((kernel, slice(None)), (kernel.take(rows), rows)):
+        product = exact[at][:, at] @ x[at]
+        np.testing.assert_allclose(gram.dot(x[at]), product, rtol=0, atol=near["atol"] * size)
+    narrow = kernel.narrow()
+    assert isinstance(narrow.X, Grid)
+    np.testing.assert_allclose(narrow.block(columns), exact[columns], rtol=2e-6, atol=1e-37)
+    support, new = np.flatnonzero(x), np.round(255 * rng.random((300, 60))) / divisor
+    for given in (new, sp.csr_matrix(new), new + 1e-7, 2.0 * new):  # on the grid, off it, beyond it
+        expected = kernel.cross(given, support) @ x[support]
+        values = kernel.combine(given, support, x[support])
+        np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12 * size)
+
+
+def test_what_fits_into_bytes(rng):
+    X = rng.integers(0, 256, (M, 10)).astype(float)
+    X[0, 0] = 1.0
+    assert isinstance(unit_of(X).points, Grid)
+    assert not isinstance(unit_of(X[: MANY - 1]).points, Grid)
+    for x in (256.0, -1.0):
+        X[-1, -1] = x
+        assert not isinstance(unit_of(X).points, Grid)
+
+
+def test_a_machine_near_a_grid(rng, monkeypatch):
+    """The certificate is that of the points as they are."""
+    X = six_digits(rng, d=8)
+    y = np.where(
+        np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(M) > 0, 1.0, -1
+    )
+    problem = HingeDual(RBF(X, 0.7), y, C=10.0)
+    near = solve(problem, method="decomposition", tol=1e-7).certificate
+    monkeypatch.setattr(rbf, "near_grid", lambda X: None)
+    exact = solve(problem, method="decomposition", tol=1e-9).certificate
+    assert near.lower <= exact.upper and exact.lower <= near.upper
+    assert near.upper - near.lower <= 1e-7 * abs(near.upper)
