@@ -15,7 +15,7 @@ from qpsvm.driver import polish as exact
 from qpsvm.driver.selection import check_problem, find
 from qpsvm.errors import InputError, Interrupted, check_choice, check_number
 from qpsvm.formulations import Formulation
-from qpsvm.numerics.parallel import single
+from qpsvm.numerics.parallel import single_threaded_blas
 from qpsvm.resources import memory_bytes
 from qpsvm.result import Candidate, Model, Progress, Result, Status
 
@@ -156,7 +156,7 @@ def _solved(
 ) -> Result:
     """Solve once, within the limits of a clock."""
     from qpsvm.driver.display import shown
-    from qpsvm.driver.fallback import Leg, lent, relay
+    from qpsvm.driver.fallback import Stage, lent, relay
     from qpsvm.driver.trace import Limits
 
     begun = time.perf_counter()
@@ -169,18 +169,18 @@ def _solved(
         start, callback = merging.start(start), merging.callback(callback)
         memory = max(1, memory - merging.n_bytes)
     budget = solver.default_max_iter(form) if max_iter is None else max_iter
-    threads = single() if form.m <= SMALL else nullcontext()
+    threads = single_threaded_blas() if form.m <= SMALL else nullcontext()
     with threads, shown(verbose, callback, name) as watch:
         limits = Limits(tol, budget, watch, clock)
         if method == "auto" and max_iter is None:
-            leg = Leg(name, solver, reason)
+            leg = Stage(name, solver, reason)
             outcome, (name, solver, reason) = relay(form, leg, start, limits, memory, seed)
         else:
             outcome = lent(form, solver, start, limits, memory, seed)
     certified, other, counters = outcome.certified, outcome.other, outcome.counters
     if merging is not None:
         counters = counters | {"merged": merging.n_copies}
-        with single():  # to wake a second thread takes longer than a few sums over the points
+        with single_threaded_blas():  # a second thread wakes more slowly than it helps
             certified = merging.certified(certified)
             other = None if other is None else merging.certified(other)
     x, dual, model = problem.recover(declared, certified)

@@ -248,10 +248,10 @@ def test_thread_limit_holds_inside_the_block_only():
 
 def test_tasks_side_by_side_are_all_done_and_leave_blas_as_it_was():
     before, done = threads.describe(), []
-    parallel.spread(done.append, list(range(20)))
+    parallel.parallel_for(done.append, list(range(20)))
     assert sorted(done) == list(range(20))
-    with parallel.single():
-        parallel.spread(done.append, [1])
+    with parallel.single_threaded_blas():
+        parallel.parallel_for(done.append, [1])
         assert all("1 threads" in v for k, v in threads.describe().items() if k != "numba")
     assert threads.describe() == before
 
@@ -259,5 +259,5 @@ def test_tasks_side_by_side_are_all_done_and_leave_blas_as_it_was():
         raise ValueError(f"piece {piece}")
 
     with pytest.raises(ValueError, match="piece"):
-        parallel.spread(fail, [1, 2, 3])
+        parallel.parallel_for(fail, [1, 2, 3])
     assert threads.describe() == before

@@ -23,7 +23,7 @@ from qpsvm import (
     solve_path,
 )
 from qpsvm.clock import Clock, Expired, active, completing, poll
-from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.parallel import parallel_for
 from tests.solve.test_limits import sigint  # noqa: F401 (a fixture)
 
 PATIENT = 60.0  # seconds that no test here comes near, whatever else the machine does
@@ -47,10 +47,10 @@ def test_work_is_given_up_only_where_it_may_be():
             poll()
         done = []
         with pytest.raises(Expired):
-            spread(done.append, [1, 2, 3])
+            parallel_for(done.append, [1, 2, 3])
         assert not done
     assert active() is None
-    spread(done.append, [1, 2, 3])
+    parallel_for(done.append, [1, 2, 3])
     assert sorted(done) == [1, 2, 3]
 
 

@@ -126,7 +126,7 @@ def test_no_more_threads_than_processors(system, monkeypatch):
         "sys/fs/cgroup/cpu.max": "200000 100000\n",
     })  # fmt: skip
     done = []
-    parallel.spread(done.append, list(range(9)))
+    parallel.parallel_for(done.append, list(range(9)))
     assert len(begun) == 1 and done == list(range(9))
 
 

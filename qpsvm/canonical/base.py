@@ -23,7 +23,7 @@ def centering_noise(gram: Gram) -> float:
     return 0.0 if gram.origin is None else (16 * eps) ** 2 * float(np.max(gram.diag()))
 
 
-class Held(NamedTuple):
+class ApproximateProducts(NamedTuple):
     """Products as a method maintains them."""
 
     x: NDArray[np.float64]  # the point that they belong to
@@ -86,7 +86,7 @@ class Certified(NamedTuple):
     product: Any  # its products with the data, fresh: G x of a QP
     multipliers: NDArray[np.float64]  # of the equality constraints
     certificate: Certificate
-    held: Held | None = None  # products of which some were left as a method maintains them
+    approximate_products: ApproximateProducts | None = None  # where some were not recomputed
     primal: PrimalPoint | None = None  # the primal point that the bounds are of
 
 
@@ -152,10 +152,10 @@ class Form(ABC):
         return None if self.primal is None else self.primal.at(self, x, multipliers)
 
     @abstractmethod
-    def lend(self, memory_limit: int, *, narrow: bool = False) -> Any:
+    def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Any:
         """Return a context that lends this problem with its memory to one solve.
 
-        With `narrow` the columns may be of less precision than the Gram.
+        With `low_precision` the columns may be of less precision than the Gram.
         """
 
     @property

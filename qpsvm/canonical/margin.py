@@ -104,7 +104,7 @@ class MarginProblem(Form):
         return 2 * self.features.work + self.m
 
     @contextmanager
-    def lend(self, memory_limit: int, *, narrow: bool = False) -> Iterator[Self]:
+    def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Iterator[Self]:
         """Hold a Gram in memory where it fits, and say whether it is positive semidefinite."""
         try:
             held = self.features.held(memory_limit)

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, Held, enclose
+from qpsvm.canonical.base import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, enclose
 from qpsvm.canonical.primal_point import BallPoint, HingePoint
 from qpsvm.clock import completing
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
@@ -19,8 +19,6 @@ from qpsvm.gram import SignedGram
 from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.gram.operator import QuadraticGram, Residual
 from qpsvm.gram.psd import psd_defect
-
-__all__ = ["EPS", "HINGE", "QP", "Bounds", "Form", "Held"]
 
 MANY, FEW = 5000, 200
 """Points from which a few of the support are asked first whether any margin is left, and how many."""
@@ -82,10 +80,10 @@ class QP(Form):
         return self.m
 
     @contextmanager
-    def lend(self, memory_limit: int, *, narrow: bool = False) -> Iterator[Self]:
+    def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Iterator[Self]:
         """Lend a store of columns, and say whether G is positive semidefinite."""
         kernel = self.gram.kernel
-        with (kernel.narrow() if narrow else kernel).hold(memory_limit) as store:
+        with (kernel.low_precision() if low_precision else kernel).hold(memory_limit) as store:
             yield replace(self.judged(), store=store)
 
     def judged(self) -> Self:
@@ -101,9 +99,9 @@ class QP(Form):
         """Return the problem without any lower bound."""
         return replace(self, convex=False)
 
-    def wide(self) -> QP:
+    def to_float64(self) -> QP:
         """Return the problem with columns in float64; itself where they are."""
-        gram = replace(self.gram, kernel=self.gram.kernel.wide())
+        gram = replace(self.gram, kernel=self.gram.kernel.to_float64())
         return self if gram.kernel is self.gram.kernel else replace(self, gram=gram)
 
     @property
@@ -122,7 +120,7 @@ class QP(Form):
         return (4.0 * EPS * self.scale + self.gram.error) * float(np.linalg.norm(x, 1))
 
     @np.errstate(invalid="ignore")  # levels may be infinite: then all is reached
-    def reached(
+    def entries_that_matter(
         self, x: NDArray[np.float64], product: NDArray[np.float64], known: NDArray[np.bool_]
     ) -> NDArray[np.bool_] | None:
         """Return where the bounds at x may depend on an entry of G x; None where that is everywhere.
@@ -132,7 +130,7 @@ class QP(Form):
         domain, g = self.domain, product + self.linear
         if isinstance(domain, HINGE) and not domain.bounded:  # `feasible` moves x
             return None
-        found = domain.reached(g, domain.multipliers(x, g, self.gram.ridge), known)
+        found = domain.entries_that_matter(g, domain.multipliers(x, g, self.gram.ridge), known)
         if found is None:
             return None
         if isinstance(domain, HINGE):  # those that may set the least margin, if there is any
@@ -141,7 +139,7 @@ class QP(Form):
                 return None
             least, bias = domain.take(some).cone_multiplier(product[some])
             if least > 0.0:
-                found |= domain.reached(product - least, np.array([bias]), known)
+                found |= domain.entries_that_matter(product - least, np.array([bias]), known)
         return found | (x != 0)
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:

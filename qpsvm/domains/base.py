@@ -110,7 +110,7 @@ class Domain(ABC):
         """Return the multipliers of `separable_gap` alone."""
         return self.separable_gap(x, g, d)[1]
 
-    def reached(
+    def entries_that_matter(
         self,
         g: NDArray[np.float64],
         multipliers: NDArray[np.float64],

@@ -153,7 +153,7 @@ class PenaltyBox(Domain):
         """Return sum (upper - x) max(0, -g) + x max(0, g), for d = 0."""
         return slack_gap(x, self.upper, g, support), np.empty(0)
 
-    def reached(
+    def entries_that_matter(
         self, g: Vector, multipliers: Vector, known: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Return where g is not positive."""

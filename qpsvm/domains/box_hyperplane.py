@@ -130,7 +130,7 @@ class BoxHyperplane(Domain):
         """Return b alone."""
         return np.array([self.best_multiplier(g)])
 
-    def reached(
+    def entries_that_matter(
         self,
         g: NDArray[np.float64],
         multipliers: NDArray[np.float64],

@@ -84,7 +84,7 @@ class CappedSimplex(Domain):
         gap = x @ np.maximum(slack, 0.0) + (self.upper - x) @ np.maximum(-slack, 0.0)
         return float(gap), np.array([rho])
 
-    def reached(
+    def entries_that_matter(
         self, g: Vector, multipliers: Vector, known: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Return where g is at most rho, or, if the best levels are an interval, its upper end."""

@@ -111,7 +111,7 @@ class SimplexProduct(Domain):
             top = np.array([np.min(g[of] + d[of]) for of in parts]) if ridged else low
         return low, low + d[0] if even else top
 
-    def reached(
+    def entries_that_matter(
         self,
         g: NDArray[np.float64],
         multipliers: NDArray[np.float64],

@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import Certified, PrimalPoint, difference_below
-from qpsvm.canonical.qp import QP, Bounds, Form, Held
+from qpsvm.canonical.base import (
+    ApproximateProducts,
+    Bounds,
+    Certified,
+    Form,
+    PrimalPoint,
+    difference_below,
+)
+from qpsvm.canonical.qp import QP
 from qpsvm.result import Certificate, passed_test
 
 MOST = 0.9
@@ -21,14 +28,15 @@ def certify(
     convex: bool = True,
     *,
     support_only: bool = False,
-    held: Held | None = None,
+    approximate_products: ApproximateProducts | None = None,
 ) -> Certified:
     """Repair x, multiply it afresh in float64, and bound the optimal value.
 
     Nothing is taken from the solver but x itself, and that it met no negative curvature: `convex`.
     With `support_only` the points of a QP outside the support are not looked at: the value of x is
-    exact, and no lower bound is proved. With the products `held` by a method, and a bound on their
-    error, those points outside the support are not looked at for which this is enough: see `seen`.
+    exact, and no lower bound is proved. With `approximate_products`, and a bound on their
+    error, those points outside the support are not evaluated for which this is enough: see
+    `partly_recomputed`.
     """
     x = problem.repair(x)
     if not convex:
@@ -42,9 +50,9 @@ def certify(
         bounds = part.bounds(x[rows], product[rows])
     else:
         least = None
-        if held is not None:
+        if approximate_products is not None:
             assert isinstance(problem, QP), "only products of a QP are held"
-            least, left = seen(problem, x, held)
+            least, left = partly_recomputed(problem, x, approximate_products)
         product = problem.product(x) if least is None else least
         x, product = problem.feasible(x, product)
         bounds = problem.bounds(x, product)
@@ -87,9 +95,9 @@ def at_stored_point(problem: Form, bounds: Bounds, point: PrimalPoint) -> Bounds
     )
 
 
-def seen(
-    problem: QP, x: NDArray[np.float64], held: Held
-) -> tuple[NDArray[np.float64] | None, Held | None]:
+def partly_recomputed(
+    problem: QP, x: NDArray[np.float64], approximate_products: ApproximateProducts
+) -> tuple[NDArray[np.float64] | None, ApproximateProducts | None]:
     """Return lower bounds of G x, fresh values where they count, and what is now held.
 
     The gap is the maximum over a in the domain of (Gx + c)'(x - a) + 1/2 x'Dx - 1/2 a'Da. Where x_i
@@ -101,15 +109,15 @@ def seen(
     Both are None where all points are to be evaluated: where that is most of them, where the domain
     does not say what is reached, or where a fresh value refutes the bound.
     """
-    away = float(np.linalg.norm(x - held.x, 1)) * problem.scale
-    error = held.error + away
+    away = float(np.linalg.norm(x - approximate_products.x, 1)) * problem.scale
+    error = approximate_products.error + away
     support, fresh, roundoff = x != 0, np.zeros(problem.m, bool), problem.entry_roundoff(x)
     n, known = np.count_nonzero(support), support
-    product = np.where(support, held.product, held.product - error)
+    product = np.where(support, approximate_products.product, approximate_products.product - error)
     if not np.isfinite(product).all():
         return None, None
     while True:
-        reached = problem.reached(x, product, known)
+        reached = problem.entries_that_matter(x, product, known)
         if reached is None:
             return None, None
         n_more = np.count_nonzero(reached & ~support)
@@ -119,9 +127,11 @@ def seen(
         if not len(rows):
             break
         product[rows] = problem.gram.product(x, rows)
-        if np.any(np.abs(product[rows] - held.product[rows]) > error[rows] + roundoff):
+        if np.any(
+            np.abs(product[rows] - approximate_products.product[rows]) > error[rows] + roundoff
+        ):
             return None, None
         fresh[rows] = True
         known = fresh
-    now = np.where(fresh, product, held.product)
-    return product, Held(x, now, np.where(fresh, roundoff, error))
+    now = np.where(fresh, product, approximate_products.product)
+    return product, ApproximateProducts(x, now, np.where(fresh, roundoff, error))

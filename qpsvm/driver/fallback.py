@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.qp import QP, Form
+from qpsvm.canonical.base import Form
+from qpsvm.canonical.qp import QP
 from qpsvm.clock import Expired
 from qpsvm.driver.loop import Outcome, run
 from qpsvm.driver.trace import Limits
@@ -20,7 +21,7 @@ from qpsvm.result import Status
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.methods import METHODS
 
-SECOND = {
+FALLBACKS = {
     "smo": ("mnp", "crsvm"),
     "decomposition": ("mnp", "crsvm"),
     "mnp": ("smo",),
@@ -40,7 +41,7 @@ DENSE = 24
 """Bytes of memory, for each pair of points, that what follows may take for its dense matrices."""
 
 
-class Leg(NamedTuple):
+class Stage(NamedTuple):
     """A method, its solver, and why it runs."""
 
     name: str
@@ -50,12 +51,12 @@ class Leg(NamedTuple):
 
 def relay(
     form: Form,
-    leg: Leg,
+    leg: Stage,
     x0: NDArray[np.float64] | None,
     limits: Limits,
     memory_limit: int,
     seed: int,
-) -> tuple[Outcome, Leg]:
+) -> tuple[Outcome, Stage]:
     """Run the method; where it stalls or crawls, what follows; say so in the name and the reason."""
     name, reason = leg.name, leg.reason
     few, each = PATIENCE
@@ -67,7 +68,7 @@ def relay(
     def crawls(pairs: int) -> bool:
         return pairs > few + each * form.m and other() is not None
 
-    hasty = replace(limits, crawls=crawls)
+    hasty = replace(limits, is_slow=crawls)
     outcome = lent(form, leg.solver, x0, hasty, memory_limit, seed)
     followers = _followers(form, leg, other)
     while outcome.status in (Status.STALLED, Status.MAX_ITER):
@@ -83,7 +84,7 @@ def relay(
         these = replace(limits if patient else hasty, max_iter=most)
         x = outcome.certified.x
         outcome = lent(problem, solver, x, these, memory_limit, seed, outcome)
-    return outcome, Leg(name, leg.solver, reason)
+    return outcome, Stage(name, leg.solver, reason)
 
 
 def _other(form: Form, name: str, memory_limit: int) -> str | None:
@@ -91,12 +92,12 @@ def _other(form: Form, name: str, memory_limit: int) -> str | None:
     if not isinstance(form, QP):
         return None
     roomy = DENSE * form.m**2 <= memory_limit
-    keys = [key for key in SECOND.get(name, ()) if roomy or key == "decomposition"]
+    keys = [key for key in FALLBACKS.get(name, ()) if roomy or key == "decomposition"]
     return next((key for key in keys if METHODS[key].fits(form)), None)
 
 
 def _followers(
-    form: Form, leg: Leg, other: Callable[[], str | None]
+    form: Form, leg: Stage, other: Callable[[], str | None]
 ) -> Iterator[tuple[Form, str, Solver, str]]:
     """Yield what is tried after the first method: the problem, a name, the solver, and why.
 
@@ -105,7 +106,7 @@ def _followers(
     """
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
         return
-    wide = form.wide()
+    wide = form.to_float64()
     if wide is not form and leg.solver.on_columns:
         yield wide, leg.name, leg.solver, "columns in float64 went on"
     name = other()
@@ -123,12 +124,12 @@ def lent(
     after: Outcome | None = None,
 ) -> Outcome:
     """Run with memory that is lent for the time of the run."""
-    narrow = after is None and solver.narrow(form)
+    narrow = after is None and solver.low_precision(form)
     solver, memory_limit = solver.within(form, memory_limit)
     with ExitStack() as loans:
         try:
             with limits.clock.abandoning():
-                problem = loans.enter_context(form.lend(memory_limit, narrow=narrow))
+                problem = loans.enter_context(form.with_store(memory_limit, low_precision=narrow))
         except Expired:  # a loan is needed for the certificate alone
-            problem = loans.enter_context(form.lend(memory_limit, narrow=narrow))
+            problem = loans.enter_context(form.with_store(memory_limit, low_precision=narrow))
         return run(problem, solver, x0, limits, seed, after)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import Certified
-from qpsvm.canonical.qp import QP, Form
+from qpsvm.canonical.base import Certified, Form
+from qpsvm.canonical.qp import QP
 from qpsvm.clock import Clock, CompilationStopped, Expired, active, completing
 from qpsvm.driver.certificate import certify
 from qpsvm.driver.trace import Choice, Limits, Trace, bounds_of
-from qpsvm.numerics.parallel import single
+from qpsvm.numerics.parallel import single_threaded_blas
 from qpsvm.result import History, Status
 from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Solver, Stop
 from qpsvm.solvers.shared import subproblem
@@ -60,8 +60,8 @@ def run(
     is met while the method is set up, the starting point is certified and returned.
     """
     begun, state = time.perf_counter(), None
-    with single(*solver.on_one_thread(problem)):
-        solver = solver.aim(limits.tol)
+    with single_threaded_blas(*solver.on_one_thread(problem)):
+        solver = solver.for_tolerance(limits.tol)
         try:
             quick = problem.m <= QUICK_SETUP_POINTS
             with completing() if quick else limits.clock.abandoning(), limits.clock.compiling():
@@ -142,34 +142,38 @@ def _iterate(
     while True:
         certified = None
         if stop is Stop.DONE:  # running bounds would cost as much as the certificate
-            certified = trace.certify(state.x, solver.held(problem, state))
+            certified = trace.certify(state.x, solver.approximate_products(problem, state))
             bounds = bounds_of(certified)
-        elif solver.confirms:
+        elif solver.uses_full_gap:
             bounds = problem.bounds(*problem.feasible(state.x, state.product))
         else:
             bounds = state.bounds
         if not np.isfinite(bounds.upper + bounds.gap) and not np.isfinite(state.x).all():
             return Status.NUMERICAL_ERROR, None
-        if bounds.gap == np.inf and solver.confirms and problem.refuted(state.x, state.product):
+        if (
+            bounds.gap == np.inf
+            and solver.uses_full_gap
+            and problem.refuted(state.x, state.product)
+        ):
             certified = certified or trace.certify(state.x, None)
             if _refuted(problem, certified):
                 trace.record(bounds, certified)
                 return Status.INFEASIBLE, certified
         trace.consider(bounds, state.x)
-        near = trace.near(bounds, solver.sure)
+        near = trace.near(bounds, solver.check_threshold)
         idle = not solver.scheduled and trace.idle()
         looks_done = near or idle or stop not in (Stop.BUDGET, Stop.NEWS)
-        looks_done |= solver.confirms and trace.imprecise(bounds)
+        looks_done |= solver.uses_full_gap and trace.imprecise(bounds)
         confirmed = problem.convex or not near
-        if looks_done and confirmed and (solver.confirms or stop is Stop.NUMERICAL):
+        if looks_done and confirmed and (solver.uses_full_gap or stop is Stop.NUMERICAL):
             # it looks done, or nothing moves: look afresh
-            held = solver.held(problem, state)
-            certified = certified or trace.certify(state.x, held, bounds.gap)
+            approximate_products = solver.approximate_products(problem, state)
+            certified = certified or trace.certify(state.x, approximate_products, bounds.gap)
             trace.count_strikes(certified)
         trace.record(bounds, certified)
 
         def prove(running: float = bounds.gap) -> Certified:
-            return trace.certify(state.x, solver.held(problem, state), running)
+            return trace.certify(state.x, solver.approximate_products(problem, state), running)
 
         stops, asked = trace.wants_stop(state.x, certified, prove)
         if stops:
@@ -187,12 +191,12 @@ def _iterate(
             if trace.strikes >= STRIKES:
                 numerical = stop is Stop.NUMERICAL
                 return Status.NUMERICAL_ERROR if numerical else Status.STALLED, None
-        if certified is not None and (looks_done or solver.confirms):
+        if certified is not None and (looks_done or solver.uses_full_gap):
             _take_over(problem, solver, state, certified)
         reached = trace.limit()
         if reached is not None:
             return reached, None
-        if limits.crawls is not None and limits.crawls(_pairs(state)):
+        if limits.is_slow is not None and limits.is_slow(_pairs(state)):
             return Status.STALLED, None
         due = solver.next_check(trace.n_iter, period) if period else limits.max_iter
         target = min(due, limits.max_iter)
@@ -208,7 +212,7 @@ def _advance(
     problem: Form, solver: Solver, state: Any, n_steps: int, limits: Limits
 ) -> tuple[int, Stop]:
     """Return the steps done and why the solver came back; it may give up a step at a limit."""
-    if not solver.gives_up:
+    if not solver.is_abandonable:
         with limits.clock.compiling():
             reply = solver.advance(problem, state, n_steps)
         return reply.steps, reply.stop
@@ -223,10 +227,10 @@ def _advance(
 def _take_over(problem: Form, solver: Solver, state: Any, certified: Certified) -> None:
     """Let the method go on from the fresh products of a certificate."""
     state.x[:] = certified.x
-    if certified.held is None:
+    if certified.approximate_products is None:
         solver.refresh(problem, state, certified.product)
     else:
-        solver.refresh_some(problem, state, certified.held)
+        solver.refresh_partly(problem, state, certified.approximate_products)
 
 
 def _closed(problem: Form, solver: Solver, state: Any, status: Status, trace: Trace) -> Choice:
@@ -236,13 +240,21 @@ def _closed(problem: Form, solver: Solver, state: Any, status: Status, trace: Tr
         if not trace.rows:
             trace.record(bounds_of(choice.certified), choice.certified)
         return choice
-    if not solver.confirms:
+    if not solver.uses_full_gap:
         return Choice(certify(problem, state.x, trace.limits.tol, support_only=True))
-    held = solver.held(problem, state)
+    approximate_products = solver.approximate_products(problem, state)
     if status is Status.NONCONVEX:
-        return Choice(certify(problem, trace.best, trace.limits.tol, convex=False, held=held))
+        return Choice(
+            certify(
+                problem,
+                trace.best,
+                trace.limits.tol,
+                convex=False,
+                approximate_products=approximate_products,
+            )
+        )
     current = None if status is Status.NUMERICAL_ERROR else state.x
-    return trace.choose(current, held)
+    return trace.choose(current, approximate_products)
 
 
 def _refuted(problem: Form, certified: Certified) -> bool:

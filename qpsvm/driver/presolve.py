@@ -22,14 +22,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import Certified
-from qpsvm.canonical.qp import EPS, HINGE, QP, Form
+from qpsvm.canonical.base import EPS, Certified, Form
+from qpsvm.canonical.qp import HINGE, QP
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import slices
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.kernels.base import PointGram
-from qpsvm.gram.storage.integer import Bits
+from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.gram.storage.points import Points
 from qpsvm.models import Expansion
 from qpsvm.result import Progress
@@ -164,7 +164,7 @@ def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | N
     if isinstance(kernel, Cached):
         reduced = kernel.reduced(copies.first)
     elif n_bytes <= (1.0 - share) * memory_limit:
-        reduced = kernel.lean(copies.first)
+        reduced = kernel.take_for_solve(copies.first)
     if reduced is None:
         return None
     first, (part, total, domain, ridge) = copies.first, shares
@@ -221,7 +221,7 @@ def equal_points(points: Points, kinds: list[NDArray[Any]], least: int) -> Copie
 
 def _hashed(points: Points, kinds: list[NDArray[Any]]) -> Vector:
     """Return the products of points and kinds with a random vector; equal ones in the same order."""
-    X = points.words if isinstance(points, Bits) else points
+    X = points.words if isinstance(points, PackedBits) else points
     draw = np.random.default_rng(0).standard_normal(X.shape[1] + len(kinds))
     own, hashed = draw[: X.shape[1]], np.empty(X.shape[0])
     with np.errstate(over="ignore", invalid="ignore"):
@@ -237,7 +237,7 @@ def _hashed(points: Points, kinds: list[NDArray[Any]]) -> Vector:
 
 def _equal(points: Points, some: Indices, others: Indices) -> NDArray[np.bool_]:
     """Return which of the points `some` equal those of `others`, by coordinates."""
-    X = points.words if isinstance(points, Bits) else points
+    X = points.words if isinstance(points, PackedBits) else points
     if sp.issparse(X):
         return _equal_rows(X, some, others)
     same = np.empty(len(some), np.bool_)
@@ -264,7 +264,7 @@ def _n_bytes(points: Points) -> int:
     """Return the memory of points."""
     if sp.issparse(points):
         return int(points.data.nbytes + points.indices.nbytes + points.indptr.nbytes)
-    return int((points.words if isinstance(points, Bits) else points).nbytes)
+    return int((points.words if isinstance(points, PackedBits) else points).nbytes)
 
 
 def _kinds(qp: QP) -> list[NDArray[Any]]:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from qpsvm.canonical.base import Form
 from qpsvm.canonical.margin import MarginProblem
-from qpsvm.canonical.qp import HINGE, QP, Form
+from qpsvm.canonical.qp import HINGE, QP
 from qpsvm.clock import Clock, Expired, completing
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.driver.presolve import Merging, merging

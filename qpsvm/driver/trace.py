@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import Certified
-from qpsvm.canonical.qp import Bounds, Form, Held
+from qpsvm.canonical.base import ApproximateProducts, Bounds, Certified, Form
 from qpsvm.clock import Clock
 from qpsvm.result import Certificate, History, Progress, Status, passed_test
 
@@ -36,7 +35,7 @@ class Limits:
     max_iter: int
     callback: Callable[[Progress], Any] | None = None
     clock: Clock = field(default_factory=Clock)
-    crawls: Callable[[int], bool] | None = None
+    is_slow: Callable[[int], bool] | None = None
     """Whether after so many steps on pairs or single coordinates a method counts as stalled."""
 
 
@@ -148,11 +147,16 @@ class Trace:
         return passed_test(bounds.gap, bounds.upper, bounds.lower, tol, floor) != "none"
 
     def certify(
-        self, x: NDArray[np.float64], held: Held | None, running: float = np.inf
+        self,
+        x: NDArray[np.float64],
+        approximate_products: ApproximateProducts | None,
+        running: float = np.inf,
     ) -> Certified:
         """Certify the current point; `running` is its gap by maintained products, if there is one."""
         before = time.perf_counter()
-        certified = self.certifier(self.problem, x, self.limits.tol, held=held)
+        certified = self.certifier(
+            self.problem, x, self.limits.tol, approximate_products=approximate_products
+        )
         gap = certified.certificate.gap
         self.fresh_value = abs(certified.certificate.upper)
         if np.isfinite(running) and np.isfinite(gap):
@@ -201,7 +205,9 @@ class Trace:
             return Status.TIME_LIMIT
         return Status.MAX_ITER if self.n_iter >= self.limits.max_iter else None
 
-    def choose(self, x: NDArray[np.float64] | None, held: Held | None) -> Choice:
+    def choose(
+        self, x: NDArray[np.float64] | None, approximate_products: ApproximateProducts | None
+    ) -> Choice:
         """Return the best point, certified, where no certificate passed.
 
         That is the point of least certified gap, among those that were certified, the one whose running
@@ -210,10 +216,10 @@ class Trace:
         """
         if self.proved is None or self.best_gap < self.proved.certificate.gap:
             looked = self.best_gap
-            gap = self.certify(self.best.copy(), held).certificate.gap
+            gap = self.certify(self.best.copy(), approximate_products).certificate.gap
             refuted = REFUTED * looked < gap < np.inf
             if x is not None and refuted and not np.array_equal(x, self.best):
-                self.certify(x, held)
+                self.certify(x, approximate_products)
         assert self.proved is not None
         if self.lowest is None or self.proved.certificate.passed:
             return Choice(self.proved, "least gap")

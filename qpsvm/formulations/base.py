@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Generic, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import Certified
+from qpsvm.canonical.base import Certified, Form
 from qpsvm.canonical.margin import MarginProblem
-from qpsvm.canonical.qp import QP, Form
+from qpsvm.canonical.qp import QP
 from qpsvm.errors import (
     InputError,
     check_choice,

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import Certified, centering_noise
-from qpsvm.canonical.qp import EPS, QP
+from qpsvm.canonical.base import EPS, Certified, centering_noise
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
 from qpsvm.formulations.base import Formulation, Recovery, proven_margin, separation

@@ -76,7 +76,7 @@ class Gram(ABC):
             out[slots[at], :n_rows] = block
 
     @property
-    def patience(self) -> int:
+    def break_even_reuse_count(self) -> int:
         """How many times `add` evaluates a column in the time that a place for it costs, or -1.
 
         -1 where `add` is no faster than to fill a column and read it.
@@ -112,7 +112,7 @@ class Gram(ABC):
     def take(self, rows: NDArray[np.int64]) -> Gram:
         """Return the Gram of the points `rows`."""
 
-    def lean(self, rows: NDArray[np.int64]) -> Gram:
+    def take_for_solve(self, rows: NDArray[np.int64]) -> Gram:
         """Return the Gram of the points `rows` for a solve: it need not judge new points."""
         return self.take(rows)
 
@@ -181,7 +181,7 @@ class Gram(ABC):
         """Return the Gram of the points minus `origin`: fewer digits are lost far from zero."""
         return self
 
-    def narrow(self) -> Gram:
+    def low_precision(self) -> Gram:
         """Return a Gram of less precision whose columns do for steps; itself where there is none.
 
         Steps from its columns approach the optimum of a slightly different problem; fresh products
@@ -189,7 +189,7 @@ class Gram(ABC):
         """
         return self
 
-    def wide(self) -> Gram:
+    def to_float64(self) -> Gram:
         """Return the Gram with columns in float64; itself where that needs no other points."""
         return self
 

@@ -100,7 +100,7 @@ class Cached(Gram):
             if self._stores:  # type: ignore[attr-defined]
                 return None
             if not kept:
-                kept.append((rows, Cached(self.gram.lean(rows), self.memory_limit)))
+                kept.append((rows, Cached(self.gram.take_for_solve(rows), self.memory_limit)))
             return kept[0][1] if np.array_equal(kept[0][0], rows) else None
 
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:

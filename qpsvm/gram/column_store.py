@@ -16,7 +16,7 @@ Gram = Any  # `qpsvm.gram.base.Gram`, which hands out these stores
 
 log = logging.getLogger("qpsvm")
 
-UNIT = 1.0 / 65535.0
+QUANTUM = 1.0 / 65535.0
 """Values from 0 to 1 in 16 bits are whole multiples of it; they are off by half of it at most."""
 
 FEWEST_COLUMNS = 8
@@ -164,9 +164,9 @@ class ColumnStore:
         self.n_computed += len(missing)
 
     @property
-    def patience(self) -> int:
+    def break_even_reuse_count(self) -> int:
         """How often a column is evaluated before it is held; -1 where it is held at once."""
-        return -1 if self.lasting else self._gram.patience
+        return -1 if self.lasting else self._gram.break_even_reuse_count
 
     def passing(self, indices: NDArray[np.int64], again: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which of the columns `indices` are better evaluated to be read than held.
@@ -174,9 +174,9 @@ class ColumnStore:
         Those not held that are not to be read `again`, and of the others those that were not yet
         read so often that to hold them would have cost less.
         """
-        if self.patience < 0:
+        if self.break_even_reuse_count < 0:
             return np.zeros(len(indices), bool)
-        often = self._reads[indices] >= self.patience
+        often = self._reads[indices] >= self.break_even_reuse_count
         return (self.slot[indices] < 0) & ~(again & often)
 
     def add(

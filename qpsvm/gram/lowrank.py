@@ -114,7 +114,7 @@ class LowRank(Gram):
         most = min(m, fallback if self.rank is None else self.rank)
         begun = time.perf_counter()
         tol = max(0.0 if self.tol is None else self.tol, ROUNDING)
-        gram = self.exact.wide()  # converted once, not block by block
+        gram = self.exact.to_float64()  # converted once, not block by block
         factor = METHODS[self.method](gram, most, tol, np.random.default_rng(self.seed))
         seconds = time.perf_counter() - begun
         if factor.landmarks.gram is gram:

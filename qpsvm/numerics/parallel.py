@@ -19,7 +19,7 @@ from qpsvm.clock import poll
 from qpsvm.resources import processors
 
 
-def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
+def parallel_for(task: Callable[[Any], None], pieces: list[Any]) -> None:
     """Call ``task(piece)`` for every piece, on as many threads as BLAS and the process may use.
 
     Meanwhile each BLAS product keeps to the thread that calls it. Threads of BLAS and of compiled
@@ -38,7 +38,7 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
     Expired
         If a limit is met between two pieces and the work may be abandoned: see `qpsvm.clock`.
     """
-    with single() as n:
+    with single_threaded_blas() as n:
         if n == 1 or len(pieces) <= 1:
             for piece in pieces:
                 poll()
@@ -69,7 +69,7 @@ def spread(task: Callable[[Any], None], pieces: list[Any]) -> None:
 
 
 class _Helper(threading.Thread):
-    """A thread that waits for work between two calls of `spread`: to start one takes 0.1 ms."""
+    """A thread that waits for work between two calls of `parallel_for`: to start one takes 0.1 ms."""
 
     idle: ClassVar[deque[_Helper]] = deque()
 
@@ -108,7 +108,7 @@ if hasattr(os, "register_at_fork"):  # a child has none of the threads
     os.register_at_fork(after_in_child=_Helper.idle.clear)
 
 
-def apart(length: int, size: int) -> list[int]:
+def alternating_starts(length: int, size: int) -> list[int]:
     """Return where pieces of a long range begin, by turns from its first and its second half.
 
     Threads that work side by side then do not wait for each other where memory is touched first.
@@ -143,7 +143,7 @@ _spare: list[NDArray[np.uint8]] = []
 
 
 @contextmanager
-def single(lapack: bool = True, products: bool = True) -> Iterator[int]:
+def single_threaded_blas(lapack: bool = True, products: bool = True) -> Iterator[int]:
     """Keep scipy's OpenBLAS, numpy's, or both to one thread until the last caller leaves.
 
     Where matrices are small, two threads wait for each other longer than they work, and most of all

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from qpsvm.numerics.intrinsics import HAS_INTRINSICS, cgutils, with_plain_twin
 from qpsvm.numerics.jit import compiled, inlined
-from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.parallel import parallel_for
 
 TILE = 1024
 """Points that are updated and then searched: between the two they stay in the nearest cache."""
@@ -35,7 +35,7 @@ MOST = 4
 JOINED, OFFERED, DONE, CLOSED = 0, 8, 16, 24  # 64 bytes apart: each in a line of the cache
 
 
-class Team(NamedTuple):
+class WorkSharing(NamedTuple):
     """Where passes are offered, one after the other."""
 
     state: NDArray[np.int64]  # (32,), who assists, passes offered, pieces done, whether it is over
@@ -46,15 +46,17 @@ class Team(NamedTuple):
     shared: bool
 
 
-def team(m: int, alone: bool = False) -> Team:
+def team(m: int, alone: bool = False) -> WorkSharing:
     """Return the team for passes over m points."""
     n_tiles = -(-m // TILE)
     shared = not alone and m >= SHARED and HAS_INTRINSICS  # which the atomic operations are
     taken = np.zeros(-(-n_tiles // PIECE), np.int64)
-    return Team(np.zeros(32, np.int64), taken, np.zeros(4, np.int64), np.zeros(4), n_tiles, shared)
+    return WorkSharing(
+        np.zeros(32, np.int64), taken, np.zeros(4, np.int64), np.zeros(4), n_tiles, shared
+    )
 
 
-def together(who: Team, steps: Callable[[], Any], assist: Callable[[], Any]) -> Any:
+def together(who: WorkSharing, steps: Callable[[], Any], assist: Callable[[], Any]) -> Any:
     """Return what `steps` returns, while other threads `assist`, if there are any.
 
     `steps` must `offer` each pass, take pieces itself, and `wait`; `assist` must `join`, and take pieces
@@ -75,7 +77,7 @@ def together(who: Team, steps: Callable[[], Any], assist: Callable[[], Any]) -> 
         finally:
             _close(who)
 
-    spread(task, [True] + [False] * (MOST - 1))
+    parallel_for(task, [True] + [False] * (MOST - 1))
     return found[0]
 
 
@@ -156,30 +158,30 @@ _swap: Any = with_plain_twin(_swap_entry, _plain_swap)
 
 
 @compiled
-def _close(who: Team) -> None:
+def _close(who: WorkSharing) -> None:
     _store(who.state, CLOSED, 1)
 
 
 @inlined
-def join(who: Team) -> Any:
+def join(who: WorkSharing) -> Any:
     """Return the number of the one who assists: 1, 2, ..."""
     return _add(who.state, JOINED, 1) + 1
 
 
 @inlined
-def offer(who: Team) -> Any:
+def offer(who: WorkSharing) -> Any:
     """Offer the next pass, once all that it needs to know is written; return its number."""
     return _add(who.state, OFFERED, 1) + 1
 
 
 @inlined
-def offered(who: Team) -> Any:
+def offered(who: WorkSharing) -> Any:
     """Return the number of the present pass, 1 for the first one."""
     return _load(who.state, OFFERED)
 
 
 @inlined
-def take(who: Team, number: int, mine: int, k: int) -> Any:
+def take(who: WorkSharing, number: int, mine: int, k: int) -> Any:
     """Try to take the k-th piece in one's own order; return its tiles, from and up to, or 0, 0.
 
     Who comes late to a pass finds every piece taken: the next one begins once all of them are done.
@@ -194,19 +196,19 @@ def take(who: Team, number: int, mine: int, k: int) -> Any:
 
 
 @inlined
-def done(who: Team) -> None:
+def done(who: WorkSharing) -> None:
     """Say that a piece is done."""
     _add(who.state, DONE, 1)
 
 
 @inlined
-def wait(who: Team, number: int) -> None:
+def wait(who: WorkSharing, number: int) -> None:
     """Wait until all pieces of a pass are done."""
     while _load(who.state, DONE) < number * len(who.taken):
         pass
 
 
 @inlined
-def over(who: Team) -> Any:
+def over(who: WorkSharing) -> Any:
     """Return whether no further pass will be offered."""
     return _load(who.state, CLOSED) != 0

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.qp import QP, Form, Held
+from qpsvm.canonical.base import ApproximateProducts, Form
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import BLOCK_ENTRIES
@@ -68,7 +69,7 @@ class Solver(ABC):
     on_columns: ClassVar[bool] = True
     """Whether it reads columns of the Gram, which a least-squares problem does not have."""
 
-    sure: ClassVar[float] = 0.5
+    check_threshold: ClassVar[float] = 0.5
     """Share of the tolerance at which its gap is worth a certificate; less than 1, as products drift."""
 
     first_check: ClassVar[int] = 1
@@ -81,10 +82,10 @@ class Solver(ABC):
     """Whether the gap is what its theorem bounds; else it is the value alone, and at a limit the point
     of least value is returned."""
 
-    gives_up: ClassVar[bool] = False
+    is_abandonable: ClassVar[bool] = False
     """Whether `advance` may raise Expired at a limit: x and its product then still belong together."""
 
-    confirms: bool = True
+    uses_full_gap: bool = True
     """Whether all points are looked at before it ends; else `state.bounds` are a sample's."""
 
     @property
@@ -92,11 +93,11 @@ class Solver(ABC):
         """Whether step lengths follow a schedule: then a time without progress is no sign of a stall."""
         return False
 
-    def aim(self, tol: float) -> Self:
+    def for_tolerance(self, tol: float) -> Self:
         """Return the solver for this relative gap, where its settings depend on it."""
         return self
 
-    def narrow(self, problem: Any) -> bool:
+    def low_precision(self, problem: Any) -> bool:
         """Return whether columns of less precision do for the steps: `refresh` corrects them."""
         return False
 
@@ -119,15 +120,15 @@ class Solver(ABC):
     def refresh(self, problem: Any, state: Any, product: Any) -> None:
         """Take over fresh products: G x of a QP."""
 
-    def held(self, problem: Any, state: Any) -> Held | None:
+    def approximate_products(self, problem: Any, state: Any) -> ApproximateProducts | None:
         """Return the maintained products with a bound on their error, where one is known.
 
         A certificate then looks at those points only which the bound does not settle.
         """
         return None
 
-    def refresh_some(self, problem: Any, state: Any, held: Held) -> None:
-        """Take over products of which some are fresh and the others those of `held`."""
+    def refresh_partly(self, problem: Any, state: Any, held: ApproximateProducts) -> None:
+        """Take over products of which some are fresh and the others those of `approximate_products`."""
         raise NotImplementedError(f"{type(self).__name__} holds no bound on its errors")
 
     def fits(self, problem: Any) -> bool:

@@ -21,7 +21,7 @@ from qpsvm import (
     SVDDDual,
     solve,
 )
-from qpsvm.canonical.qp import Held
+from qpsvm.canonical.base import ApproximateProducts
 from qpsvm.driver import certificate, loop
 from qpsvm.driver.certificate import certify
 from qpsvm.gram import SignedGram
@@ -96,7 +96,7 @@ def test_no_entry_of_a_column_is_off_by_more_than_its_bound(rng, kind, d, rate):
     exact = np.exp(-gamma * truth(X, columns))
     slack = (1e-18 if d <= 20 else 4e-16 * d) + 1e-3 * 2.0**-53
     gram = RBF(X, gamma)
-    for kernel in (gram.narrow(), gram):
+    for kernel in (gram.low_precision(), gram):
         bound = kernel.column_error
         assert bound.shape == (m,) and np.all(bound > 0)
         evaluated = []
@@ -113,10 +113,13 @@ def test_no_entry_of_a_column_is_off_by_more_than_its_bound(rng, kind, d, rate):
                     error = np.where(relative > 0, np.abs(K - exact[:3]), 0)
                     assert np.all(error <= relative * other + 2 * kernel.error + 2.0**-124 + slack)
     if kind == "few outliers" and rate == 1e-3:
-        assert gram.narrow().dtype == np.float32 and np.max(gram.narrow().column_error) > 1e-3
+        assert (
+            gram.low_precision().dtype == np.float32
+            and np.max(gram.low_precision().column_error) > 1e-3
+        )
     if kind == "normal" and rate == 1.0:  # of use: not much above what rounding does
-        assert np.max(gram.narrow().column_error) < 1e-6 * (d + 30)
-        rows, factors = factors_of(gram.narrow())
+        assert np.max(gram.low_precision().column_error) < 1e-6 * (d + 30)
+        rows, factors = factors_of(gram.low_precision())
         assert np.median(rows) * np.max(factors) < 1e-6 * (d + 30)
 
 
@@ -199,18 +202,26 @@ def test_certificates_from_held_products_are_those_from_fresh_ones(stopped, rng,
                 error = size * qp.scale * np.linalg.norm(x, 1) * rng.random(qp.m) + noise(qp, x)
             for sign in (1.0, -1.0, rng.uniform(-1, 1, qp.m)):
                 given = product + sign * np.minimum(error, 1e9)
-                some = certify(qp, x, 1e-6, held=Held(x, given, error))
+                some = certify(
+                    qp, x, 1e-6, approximate_products=ApproximateProducts(x, given, error)
+                )
                 near = noise(qp, x) + 1e-9 * full.certificate.gap
                 assert some.certificate.gap == pytest.approx(full.certificate.gap, abs=near)
                 assert some.certificate.upper == full.certificate.upper or np.isclose(
                     some.certificate.upper, full.certificate.upper, rtol=1e-13, atol=near
                 )
                 if size == np.inf:
-                    assert some.held is None
-                if some.held is not None:
-                    least = some.held.error * (1 + 1e-12)  # `given` is itself a rounded sum
-                    assert np.all(np.abs(some.held.product - product) <= least + near)
-                    assert np.all(some.held.error[x != 0] <= 1.001 * qp.entry_roundoff(x))
+                    assert some.approximate_products is None
+                if some.approximate_products is not None:
+                    least = some.approximate_products.error * (
+                        1 + 1e-12
+                    )  # `given` is itself a rounded sum
+                    assert np.all(
+                        np.abs(some.approximate_products.product - product) <= least + near
+                    )
+                    assert np.all(
+                        some.approximate_products.error[x != 0] <= 1.001 * qp.entry_roundoff(x)
+                    )
 
 
 def test_held_products_of_another_point_count_with_their_distance(rng, monkeypatch):
@@ -220,10 +231,10 @@ def test_held_products_of_another_point_count_with_their_distance(rng, monkeypat
     qp, exact = problem.as_qp(), solve(problem, tol=1e-8).x
     for far in (1e-9, 1e-3, 1.0):
         x = qp.repair(exact + far * rng.standard_normal(300) * (exact > 0))
-        held = Held(exact, qp.product(exact), np.zeros(300))
-        some, full = certify(qp, x, 1e-3, held=held), certify(qp, x, 1e-3)
+        held = ApproximateProducts(exact, qp.product(exact), np.zeros(300))
+        some, full = certify(qp, x, 1e-3, approximate_products=held), certify(qp, x, 1e-3)
         assert some.certificate.gap == pytest.approx(full.certificate.gap, rel=1e-9)
-        assert far > 1e-9 or some.held is not None
+        assert far > 1e-9 or some.approximate_products is not None
 
 
 def test_what_is_no_number_settles_nothing(rng):
@@ -232,8 +243,10 @@ def test_what_is_no_number_settles_nothing(rng):
     x, full = np.zeros(200), np.ones(200)
     x[np.argmax(y > 0)] = x[np.argmax(y < 0)] = 0.5
     for product, error in ((full * np.nan, full * 0), (full, full * np.nan), (full, full * np.inf)):
-        certified = certify(qp, x, 1e-3, held=Held(x, product, error))
-        assert certified.held is None
+        certified = certify(
+            qp, x, 1e-3, approximate_products=ApproximateProducts(x, product, error)
+        )
+        assert certified.approximate_products is None
         assert certified.certificate == certify(qp, x, 1e-3).certificate
 
 
@@ -242,10 +255,15 @@ def test_a_bound_that_a_fresh_value_refutes_settles_nothing():
     problem = HingeDual(RBF(X + y[:, None], 0.5), y, 1.0)
     qp, x = problem.as_qp(), solve(problem, tol=1e-6).x
     product, error = qp.product(x), np.full(400, 1e-6)
-    assert certify(qp, x, 1e-3, held=Held(x, product, error)).held is not None
+    assert (
+        certify(
+            qp, x, 1e-3, approximate_products=ApproximateProducts(x, product, error)
+        ).approximate_products
+        is not None
+    )
     product[np.flatnonzero(x)[0]] += 2e-6
-    certified = certify(qp, x, 1e-3, held=Held(x, product, error))
-    assert certified.held is None
+    certified = certify(qp, x, 1e-3, approximate_products=ApproximateProducts(x, product, error))
+    assert certified.approximate_products is None
     assert certified.certificate == certify(qp, x, 1e-3).certificate
 
 
@@ -270,15 +288,16 @@ def test_a_solve_holds_products_within_their_bound(method, make, columns, m, mon
     X = X + 1.5 * y[:, None]  # most points are no support vectors
     problem, plain, left = make(RBF(X, 0.3), y), certify, []
 
-    def spy(form, x, tol, *rest, held=None, **more):
-        certified = plain(form, x, tol, *rest, held=held, **more)
+    def spy(form, x, tol, *rest, approximate_products=None, **more):
+        held = approximate_products
+        certified = plain(form, x, tol, *rest, approximate_products=held, **more)
         error = np.abs(held.product - form.product(held.x))
         assert np.all(error <= held.error + form.entry_roundoff(x))
         full = plain(form, x, tol, *rest, **more).certificate
         near = noise(form, x) + 1e-9 * full.gap
         assert certified.certificate.gap == pytest.approx(full.gap, abs=near)
         assert certified.certificate.passed == full.passed
-        left.append(certified.held is not None)
+        left.append(certified.approximate_products is not None)
         return certified
 
     monkeypatch.setattr(loop, "certify", spy)
@@ -294,7 +313,7 @@ def test_the_farthest_point_is_known_from_rounded_ones(rng, kind):
     """To make columns narrow says how far the points reach, to the last bit and without a pass."""
     X = points(kind, 30, rng)
     gram, fresh = RBF(X, 0.01), RBF(X, 0.01)
-    if gram.narrow() is not gram:
+    if gram.low_precision() is not gram:
         assert "_norms" not in vars(gram)
     assert gram.error == fresh.error > 0
 

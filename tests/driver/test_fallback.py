@@ -20,7 +20,7 @@ from qpsvm import (
     SVDDDual,
     solve,
 )
-from qpsvm.driver.fallback import PATIENCE, Leg, lent, relay
+from qpsvm.driver.fallback import PATIENCE, Stage, lent, relay
 from qpsvm.driver.loop import Limits
 from qpsvm.solvers.methods import METHODS
 
@@ -89,7 +89,7 @@ def test_a_stop_in_the_second_leg_returns_the_better_answer():
 
 def test_dense_matrices_keep_to_the_memory_limit():
     form = CRAWLING["smo + crsvm"].as_qp()
-    leg = Leg("smo", METHODS["smo"].solver())
+    leg = Stage("smo", METHODS["smo"].solver())
     outcome, last = relay(form, leg, None, Limits(1e-5, 50_000), 24 * form.m**2 - 1, 0)
     assert last == leg and outcome.status is Status.MAX_ITER
 
@@ -135,5 +135,5 @@ def test_rounding_on_a_nearly_dependent_face_is_no_negative_curvature():
 def test_points_are_copied_to_float64_only_where_something_goes_on(monkeypatch):
     X, y = two_clouds(80, 3, seed=4)
     gram = RBF(X.astype(np.float32), gamma=0.5)
-    monkeypatch.setattr(RBF, "wide", lambda self: pytest.fail("the first method was enough"))
+    monkeypatch.setattr(RBF, "to_float64", lambda self: pytest.fail("the first method was enough"))
     assert solve(HingeDual(gram, y), tol=1e-3).converged

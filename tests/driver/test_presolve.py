@@ -215,7 +215,7 @@ def test_equal_points_are_those_of_a_sort(kind):
     found = equal_points(points, [y], 1)
     np.testing.assert_array_equal(found.first, np.sort(first))
     np.testing.assert_array_equal(rows[found.first[found.label]], rows)
-    np.testing.assert_array_equal(found.first[found.label], first[label])
+    np.testing.assert_array_equal(found.first[found.label], first[label.ravel()])
     assert equal_points(points, [y], 3000 - len(first)) is not None
     assert equal_points(points, [y], 3000 - len(first) + 1) is None
 
@@ -357,7 +357,9 @@ def test_packed_points_are_merged_and_taken_without_their_coordinates():
         result = solve(L2SVMDual(RBF(given, 0.5), y, 1.0), tol=TOL)
         assert result.converged and result.counters["merged"] == 3000 - n
         assert result.model.decision_function(X[:9]).shape == (9,)
-    lean, taken = (getattr(problem.K, how)(merged.copies.first) for how in ("lean", "take"))
-    assert lean.X.shape == taken.X.shape and lean.wide() is lean
+    lean, taken = (getattr(problem.K, how)(merged.copies.first) for how in ("take_for_solve", "take"))
+    assert lean.X.shape == taken.X.shape and lean.to_float64() is lean
     np.testing.assert_array_equal(lean.column_error, taken.column_error)
-    np.testing.assert_array_equal(lean.narrow().block(rows), taken.narrow().block(rows))
+    np.testing.assert_array_equal(
+        lean.low_precision().block(rows), taken.low_precision().block(rows)
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, LeastSquares, Status, solve
-from qpsvm.canonical.qp import Bounds
+from qpsvm.canonical.base import Bounds
 from qpsvm.clock import Clock
 from qpsvm.domains import simplex
 from qpsvm.driver.certificate import certify

@@ -204,7 +204,7 @@ def test_large_blocks_agree_with_the_formula(kind, dtype):
     rows = rng.permutation(1700)[:900]
     np.testing.assert_allclose(gram.dot(x), K @ x, atol=1e-11)
     np.testing.assert_allclose(gram.dot(x, rows), (K @ x)[rows], atol=1e-11)
-    for one in (gram, gram.narrow()):
+    for one in (gram, gram.low_precision()):
         store = ColumnStore(one, 1 << 26)
         store.ensure(rows)
         atol = 1e-5 if one.dtype == np.float32 else 1e-13
@@ -213,8 +213,8 @@ def test_large_blocks_agree_with_the_formula(kind, dtype):
 
 def test_columns_stay_precise_where_rounded_points_would_move_the_kernel():
     near, far = RBF(X, 0.2), RBF(1e3 * X, 0.2)
-    assert near.narrow().dtype == np.float32
-    assert far.narrow() is far
+    assert near.low_precision().dtype == np.float32
+    assert far.low_precision() is far
 
 
 def test_columns_asked_for_together_are_held_together():

@@ -36,7 +36,7 @@ def test_every_piece_once(two):
             gate.wait()  # passed by two threads only
         done.append(piece)
 
-    parallel.spread(task, list(range(50)))
+    parallel.parallel_for(task, list(range(50)))
     assert sorted(done) == list(range(50))
 
 
@@ -48,7 +48,7 @@ def test_helpers_are_used_again(two):
             found.append(threading.current_thread())
             gate.wait()
 
-        parallel.spread(task, [0, 1])
+        parallel.parallel_for(task, [0, 1])
         return set(found) - {threading.current_thread()}
 
     first = names()
@@ -66,7 +66,7 @@ def test_a_failure_of_a_helper_is_raised(two):
 
     for _ in range(2):  # the helper goes on
         with pytest.raises(ValueError, match="no"):
-            parallel.spread(task, [0, 1])
+            parallel.parallel_for(task, [0, 1])
 
 
 def test_callers_side_by_side(two):
@@ -74,7 +74,7 @@ def test_callers_side_by_side(two):
 
     def caller(k):
         for _ in range(20):
-            parallel.spread(lambda piece: sums[k].__setitem__(piece, piece), list(range(100)))
+            parallel.parallel_for(lambda piece: sums[k].__setitem__(piece, piece), list(range(100)))
 
     callers = [threading.Thread(target=caller, args=(k,)) for k in range(4)]
     for one in callers:
@@ -87,18 +87,18 @@ def test_callers_side_by_side(two):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_has_helpers_of_its_own(two):
-    parallel.spread(lambda piece: None, [0, 1])
+    parallel.parallel_for(lambda piece: None, [0, 1])
     child = os.fork()
     if child == 0:
         done = []
-        parallel.spread(done.append, [0, 1, 2])
+        parallel.parallel_for(done.append, [0, 1, 2])
         os._exit(0 if sorted(done) == [0, 1, 2] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 9])
 def test_apart(n):
-    starts = parallel.apart(10 * n, 10)
+    starts = parallel.alternating_starts(10 * n, 10)
     assert sorted(starts) == list(range(0, 10 * n, 10))
     half = 10 * (-(-n // 2))
     assert all((a < half) != (b < half) for a, b in zip(starts[::2], starts[1::2], strict=False))
@@ -131,7 +131,7 @@ def test_long_columns(d, monkeypatch, rng):
 def test_float64_points_narrowed_lie_feature_by_feature(monkeypatch, rng):
     monkeypatch.setattr(rbf, "LONG", 1000)
     gram = RBF(1.0 + rng.standard_normal((2000, 6)), 0.2)
-    narrow = gram.narrow()
+    narrow = gram.low_precision()
     assert narrow.dtype == np.float32
     assert narrow._points.flags.f_contiguous
     out = np.empty((1, 2000), np.float32)

@@ -21,7 +21,7 @@ def share(monkeypatch, n):
             list(pool.map(task, pieces[:n]))
 
     monkeypatch.setattr(team, "SHARED", 1)
-    monkeypatch.setattr(team, "spread", spread)
+    monkeypatch.setattr(team, "parallel_for", spread)
 
 
 @pytest.mark.parametrize("method", ["fw", "mfw", "pfw", "npa", "smo"])

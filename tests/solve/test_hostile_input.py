@@ -112,11 +112,19 @@ class ObjectSparse(sp.csr_matrix):
     dtype = np.dtype(object)
 
 
+def three_dimensional():
+    """Return a sparse array that is no matrix, which scipy makes since 1.15."""
+    try:
+        return sp.coo_array((np.ones(1), ([0], [1], [1])), shape=(2, 2, 2))
+    except ValueError:
+        return np.ones((2, 2, 2))
+
+
 @pytest.mark.parametrize(
     "bad",
     [
         sp.coo_array(np.arange(3.0)),
-        sp.coo_array((np.ones(1), ([0], [1], [1])), shape=(2, 2, 2)),
+        three_dimensional(),
         ObjectSparse(SMALL),
         np.ma.masked_array(X, X > 1),
         [[10**400, 1], [2, 3]],

@@ -41,7 +41,7 @@ def test_chunk_invariance(case):
     def advanced(*chunks):
         form = next(form for form in instance.declare().forms() if METHODS[method].fits(form))
         solver = METHODS[method].maker(form)()
-        with form.lend(1 << 28) as qp:
+        with form.with_store(1 << 28) as qp:
             state = solver.init(qp, None, np.random.default_rng(0))
             for chunk in chunks:
                 if advance(qp, solver, state, chunk) is not Stop.BUDGET:

@@ -54,7 +54,7 @@ class Row(NamedTuple):
     seconds: float
 
     @property
-    def reached(self) -> bool:
+    def entries_that_matter(self) -> bool:
         """Whether the gap is within the tolerance."""
         return self.gap <= TOL
 
@@ -162,7 +162,7 @@ def draw(rows: list[Row], axis: str, path: Path) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
     for who in dict.fromkeys(row.who for row in rows):
-        reached = [row for row in rows if row.who == who and row.reached]
+        reached = [row for row in rows if row.who == who and row.entries_that_matter]
         axes.loglog(
             [getattr(row, axis) for row in reached],
             [row.seconds for row in reached],

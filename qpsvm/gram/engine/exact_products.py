@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from qpsvm.gram.engine.sweep import gaussian_sums
 from qpsvm.gram.engine.tiles import add_both
 from qpsvm.gram.storage.points import DENSIFIED, Points, products, squared_norms
-from qpsvm.numerics.parallel import scratch, spread
+from qpsvm.numerics.parallel import parallel_for, scratch
 
 PART = 512  # support points of a block
 FEW = 2048  # support points below which it has half as many, for threads to share out
@@ -64,7 +64,7 @@ def gaussian_product(
         chosen = others[first : first + STRIP]
         out[chosen] = gaussian_expansion(parts, x[support], gamma, points(chosen), size)
 
-    spread(strip, list(range(0, len(others), STRIP)))
+    parallel_for(strip, list(range(0, len(others), STRIP)))
     return out if rows is None else out[rows]
 
 
@@ -140,7 +140,7 @@ def _inside(
             _add(few, a, some, b, gamma, x[there], total, *both)
         out[here], backward[j] = total, above
 
-    spread(column, list(columns)[::-1])  # the longest first
+    parallel_for(column, list(columns)[::-1])  # the longest first
     for above in backward:
         out[: len(above)] += above
     return out

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.engine.exact_products import PART, gaussian_expansion, prepared
 from qpsvm.gram.storage.points import Points
-from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.parallel import parallel_for
 
 STRIP = 512
 """New points of a block."""
@@ -64,5 +64,5 @@ def gaussian_combination(
         out[first : first + STRIP] = gaussian_expansion(few.__getitem__, coef, rate, some, PART)
 
     parts(unit is not None)
-    spread(strip, list(range(0, new.shape[0], STRIP)))
+    parallel_for(strip, list(range(0, new.shape[0], STRIP)))
     return out

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.engine.sweep import LOG2E, summing, vectorised
 from qpsvm.numerics.exp2 import exp2_32
-from qpsvm.numerics.parallel import apart, spread
+from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import read_only
 
 PIECE = 1 << 17
@@ -53,7 +53,7 @@ def fill_column(
     def piece(start: int) -> None:
         sweep(held, b, weight, own, rate, out, start, start + PIECE)
 
-    spread(piece, apart(len(norms), PIECE))
+    parallel_for(piece, alternating_starts(len(norms), PIECE))
 
 
 @vectorised

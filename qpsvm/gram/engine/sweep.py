@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qpsvm.numerics.exp2 import exp2_32, exp2_64
 from qpsvm.numerics.jit import njit
-from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.parallel import parallel_for
 
 CHUNK = 1024
 FEW = 16  # rows summed up before they are added to the sums of a block, and these to those of all
@@ -48,7 +48,7 @@ def gaussian_sweep(
         at = slice(start, start + rows)
         to(K[at], out[at], rate, a[at], b)
 
-    spread(piece, list(range(0, len(K), rows)))
+    parallel_for(piece, list(range(0, len(K), rows)))
 
 
 def gaussian_sums(

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.gram.column_store import UNIT
+from qpsvm.gram.column_store import QUANTUM
 from qpsvm.gram.engine.sweep import LOG2E, summing, vectorised
-from qpsvm.gram.storage.byte_grid import Grid
-from qpsvm.gram.storage.integer import Bits
+from qpsvm.gram.storage.byte_grid import ByteGrid
+from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.jit import njit
-from qpsvm.numerics.parallel import apart, spread
+from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import read_only
 from qpsvm.numerics.simd import aligned, turn, values
 from qpsvm.numerics.vector_shape import GROUP, LANES, TILE
@@ -39,7 +39,7 @@ ALONE = 1 << 16
 Vector = NDArray[np.float64]
 ALL, NONE = read_only(np.empty(0, np.int64)), np.empty(0)
 UNPACKED = np.empty((0, 0), np.uint16)
-UNITS, HALF = np.float32(1.0 / UNIT), np.float32(0.5)
+UNITS, HALF = np.float32(1.0 / QUANTUM), np.float32(0.5)
 
 within = njit(inline="always")  # compiled once, in the sweep
 
@@ -65,7 +65,7 @@ def fill(
     points : ndarray, shape (m, d), Bits or Grid
         In C's or Fortran's order.
     b : ndarray, shape (m,)
-        Their `terms`, in the precision of `out`, which may be of 16 bits for multiples of `UNIT`.
+        Their `terms`, in the precision of `out`, which may be of 16 bits for multiples of `QUANTUM`.
     gamma : float
     columns, rows, slots : ndarray of int
         All rows if they are None.
@@ -80,7 +80,7 @@ def fill(
         at = chosen, first, min(first + width, m), factor
         _sweep(*sides, *at, *stores, into, x, NONE, NONE, NONE, NONE, NONE)
 
-    spread(piece, apart(m, width))
+    parallel_for(piece, alternating_starts(m, width))
 
 
 def add(
@@ -109,7 +109,7 @@ def add(
         at = ALL, first, min(first + width, m), factor
         _sweep(*sides, *at, *to, ALL, x, top, out, sizes, NONE, NONE)
 
-    spread(piece, apart(m, width))
+    parallel_for(piece, alternating_starts(m, width))
 
 
 def add_both(
@@ -140,10 +140,10 @@ def add_both(
 def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], gamma: float) -> Any:
     """Return points with their terms, some in groups, as the sweep reads them; products' factor."""
     kind, factor = b.dtype.type, 2.0 * gamma * LOG2E
-    if isinstance(some, Grid):
+    if isinstance(some, ByteGrid):
         factor *= -0.5
         few, a, some, b = few.signed(), few.squares, some.words, some.terms()
-    elif isinstance(some, Bits):
+    elif isinstance(some, PackedBits):
         factor *= some.weight
         few, some = few.words, some.words
     turned = some.flags.f_contiguous and not some.flags.c_contiguous
@@ -177,8 +177,8 @@ def _sweep(
     """Take the kernel values of `few` with the points from `first` to `last` where they are wanted.
 
     Those are all points, or the points `rows`. Values go to the rows `slots` of `store` or, as whole
-    multiples of `UNIT`, of `packed`, sums by the weights x to `out` and `size`, and by the weights z to
-    `back`, each unless it is empty.
+    multiples of `QUANTUM`, of `packed`, sums by the weights x to `out` and `size`, and by the
+    weights z to `back`, each unless it is empty.
     """
     tile, K = aligned(few.shape[1] + LANES, points), aligned(GROUP, x)
     norm, total = aligned(1, a)[0], aligned(2, out)

@@ -93,7 +93,7 @@ class PointGram(Gram):
         """What tells the points apart: X, or packed points where they are at hand."""
         return self.X
 
-    def wide(self) -> Gram:
+    def to_float64(self) -> Gram:
         """Return the Gram of the points in float64."""
         return self if self.dtype == np.float64 else replace(self, X=self.X.astype(np.float64))
 

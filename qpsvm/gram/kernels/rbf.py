@@ -12,11 +12,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram
-from qpsvm.gram.column_store import UNIT
+from qpsvm.gram.column_store import QUANTUM
 from qpsvm.gram.engine.error_bounds import RelativeError, column_error, exponent_error
 from qpsvm.gram.kernels.base import PointGram, settle_gamma
-from qpsvm.gram.storage.byte_grid import Grid, near_grid, suits
-from qpsvm.gram.storage.integer import Bits, Unit, norms_of, unit_of
+from qpsvm.gram.storage.byte_grid import ByteGrid, near_grid, suits
+from qpsvm.gram.storage.integer import PackedBits, Unit, norms_of, unit_of
 from qpsvm.gram.storage.points import DENSIFIED, Points, mean_point, moved, products, squared_norms
 from qpsvm.numerics.products import FUSED
 
@@ -60,7 +60,7 @@ class RBF(PointGram):
 
     gamma: Any = "scale"
     spreads = True
-    unit = UNIT
+    unit = QUANTUM
     _whole = False
     """Whether the points are whole multiples, whose inner products are exact in any order."""
     _away = 0.0
@@ -137,7 +137,7 @@ class RBF(PointGram):
         k = self._exponent_error
         if self.dtype == np.float64 or k is None:
             return None
-        norms = self._points.spread() if isinstance(self._points, Grid) else self._norms
+        norms = self._points.spread() if isinstance(self._points, ByteGrid) else self._norms
         return RelativeError(norms, self._rate, k, self._roundoff, self._far)
 
     @property
@@ -152,7 +152,7 @@ class RBF(PointGram):
     @property
     def _exponent_error(self) -> float | None:
         """The k of `bounds`; None where features are too many for sums in this precision."""
-        if isinstance(self._points, Grid):
+        if isinstance(self._points, ByteGrid):
             return 0.0
         if self._whole or self._unit is not None:
             return 9.0 * self._roundoff
@@ -180,7 +180,7 @@ class RBF(PointGram):
         """Return k(columns, rows), one product and one sweep."""
         whole, rows = rows is None, slice(None) if rows is None else rows
         dtype = self.dtype if dtype is None else np.dtype(dtype)
-        if isinstance(self._words, Grid):
+        if isinstance(self._words, ByteGrid):
             return self._on_grid(columns, rows, dtype)
         a: NDArray[np.floating]
         at_hand = dtype == self.dtype and (whole or "_points" in vars(self))
@@ -205,7 +205,7 @@ class RBF(PointGram):
 
     def _fuses(self, n_entries: int) -> bool:
         """Return whether so many entries are for compiled code; for packed points it is at hand."""
-        return n_entries >= FUSED or isinstance(self._words, (Bits, Grid))
+        return n_entries >= FUSED or isinstance(self._words, (PackedBits, ByteGrid))
 
     def _by_tiles(self, n_entries: int) -> bool:
         """Return whether columns are for compiled code, which many points in float32 have at hand."""
@@ -241,12 +241,12 @@ class RBF(PointGram):
         fill(self._points, self._terms, self._rate, columns, rows, out, slots)
 
     @property
-    def patience(self) -> int:
+    def break_even_reuse_count(self) -> int:
         """Dense or packed points are multiplied in cache, and their kernel values stay there."""
         if sp.issparse(self._points) or self.m < FEW:
             return -1
         d, points = self._points.shape[1], self._points
-        side = 8 if isinstance(points, Bits) else 4 if isinstance(points, Grid) else 1
+        side = 8 if isinstance(points, PackedBits) else 4 if isinstance(points, ByteGrid) else 1
         return PATIENCE // -(-d // side)
 
     def add(
@@ -258,7 +258,7 @@ class RBF(PointGram):
         size: NDArray[np.float64] | None = None,
     ) -> None:
         """Add the sum of columns by weight to `out`, and of their sizes; no column is written."""
-        if not (self.patience >= 0 and self._by_tiles(len(columns) * self.m)):
+        if not (self.break_even_reuse_count >= 0 and self._by_tiles(len(columns) * self.m)):
             return super().add(columns, weights, out, size=size)
         from qpsvm.gram.engine.tiles import add
 
@@ -273,7 +273,7 @@ class RBF(PointGram):
         """Sums in float32 are of a few columns at a time; weights are rounded to it before."""
         from qpsvm.gram.engine.tiles import SUM_ERROR
 
-        return SUM_ERROR if self.patience >= 0 and self.dtype == np.float32 else 0.0
+        return SUM_ERROR if self.break_even_reuse_count >= 0 and self.dtype == np.float32 else 0.0
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return K x, or its entries `rows`, computed afresh in float64."""
@@ -297,7 +297,7 @@ class RBF(PointGram):
     @property
     def coordinates(self) -> Points:
         """Packed points, or X."""
-        return self._words if isinstance(self._words, Bits) else self.X
+        return self._words if isinstance(self._words, PackedBits) else self.X
 
     @property
     def _words(self) -> Points:
@@ -310,14 +310,14 @@ class RBF(PointGram):
         still = {"_mean": 0.0} if isinstance(self._mean, float) else {}
         return self._over(self.X[rows], self.gamma, {"_unit": unit, **still})
 
-    def lean(self, rows: NDArray[np.int64]) -> Gram:
+    def take_for_solve(self, rows: NDArray[np.int64]) -> Gram:
         """Return the Gram of the points `rows`; packed ones in float64 without their coordinates."""
         unit = None if self._unit is None else self._unit.take(rows)
-        if unit is None or not isinstance(unit.points, Bits) or self.dtype != np.float64:
+        if unit is None or not isinstance(unit.points, PackedBits) or self.dtype != np.float64:
             return self.take(rows)
         return self._over(unit.points.astype(self.dtype), self.gamma, {"_unit": unit, "_mean": 0.0})
 
-    def narrow(self) -> Gram:
+    def low_precision(self) -> Gram:
         """Return a Gram of columns in float32, where that keeps three digits of K in most rows.
 
         Points far out lose more; their rows are known to `column_error`. Its points are the multiples

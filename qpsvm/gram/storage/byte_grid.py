@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.parallel import parallel_for
 
 MOST = 255
 """Greatest coordinate."""
@@ -36,7 +36,7 @@ ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class ByteGrid:
     """Points with whole coordinates from 0 to 255, four to a word.
 
     They answer as an array does: `shape`, `dtype`, rows by index or slice.
@@ -65,12 +65,12 @@ class Grid:
         """The shape of the points."""
         return len(self.words), self.d
 
-    def __getitem__(self, rows: Any) -> Grid:
+    def __getitem__(self, rows: Any) -> ByteGrid:
         """Return the points `rows`, an index array or slice."""
         words, squares, sums = self.words[rows], self.squares[rows], self.sums[rows]
         return replace(self, words=words, squares=squares, sums=sums)
 
-    def astype(self, dtype: Any, copy: bool = False) -> Grid:
+    def astype(self, dtype: Any, copy: bool = False) -> ByteGrid:
         """Return the points with kernel values in another precision."""
         return replace(self, dtype=np.dtype(dtype))
 
@@ -100,7 +100,7 @@ def suits(m: int, d: int) -> bool:
 class Found(NamedTuple):
     """A grid that points are on, or near."""
 
-    points: Grid
+    points: ByteGrid
     step: float
     away: float  # greatest distance of a coordinate from the grid
 
@@ -133,12 +133,12 @@ def near_grid(X: NDArray[np.floating]) -> Found | None:
 
     piece(slice(0, SOME))
     if farthest[-1] <= most:
-        spread(piece, pieces(octets))
+        parallel_for(piece, pieces(octets))
     away = max(farthest) + 4.0 * float(np.finfo(np.float64).eps) * max(-low, high)
     return Found(gridded(octets, X.shape[1]), step, away) if away <= most else None
 
 
-def gridded(octets: NDArray[np.uint8], d: int) -> Grid:
+def gridded(octets: NDArray[np.uint8], d: int) -> ByteGrid:
     """Return points by their coordinates, zeros beyond the d-th, which `room` made room for."""
     squares, sums = (np.empty(len(octets), np.int32) for _ in range(2))
     ones = np.ones(octets.shape[1])
@@ -148,8 +148,8 @@ def gridded(octets: NDArray[np.uint8], d: int) -> Grid:
         sums[at] = some @ ones
         squares[at] = np.multiply(some, some, out=some) @ ones
 
-    spread(piece, pieces(octets))
-    return Grid(octets.view(np.int32), squares, sums, d)
+    parallel_for(piece, pieces(octets))
+    return ByteGrid(octets.view(np.int32), squares, sums, d)
 
 
 def room(m: int, d: int) -> NDArray[np.uint8]:

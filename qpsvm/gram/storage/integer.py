@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.storage.byte_grid import MOST, Grid, gridded, pieces, room, suits
-from qpsvm.numerics.parallel import spread
+from qpsvm.gram.storage.byte_grid import MOST, ByteGrid, gridded, pieces, room, suits
+from qpsvm.numerics.parallel import parallel_for
 
 EXACT = 2.0**24
 """Greatest squared norm of integer points whose sums of products float32 represents exactly."""
@@ -37,7 +37,7 @@ WORDS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Bits:
+class PackedBits:
     """Points with coordinates 0 and 1, or 0 and one other value, packed a bit each.
 
     They answer as an array does: `shape`, `dtype`, rows by index or slice.
@@ -66,11 +66,11 @@ class Bits:
         """The shape of the points."""
         return len(self.words), self.d
 
-    def __getitem__(self, rows: Any) -> Bits:
+    def __getitem__(self, rows: Any) -> PackedBits:
         """Return the points `rows`, an index array or slice."""
         return replace(self, words=self.words[rows], ones=self.ones[rows])
 
-    def astype(self, dtype: Any, copy: bool = False) -> Bits:
+    def astype(self, dtype: Any, copy: bool = False) -> PackedBits:
         """Return the points with products in another precision."""
         return replace(self, dtype=np.dtype(dtype))
 
@@ -89,9 +89,9 @@ class Unit(NamedTuple):
 
     def multiples(self, X: Any) -> Any:
         """Return the multiples of other points, stored alike, or None where there are others."""
-        if isinstance(self.points, Bits):
+        if isinstance(self.points, PackedBits):
             return pack(X, self.size)
-        if isinstance(self.points, Grid):
+        if isinstance(self.points, ByteGrid):
             found = _in_bytes(X.toarray() if sp.issparse(X) else X, self.size)
             return None if found is None else found[0]
         values = X.data if sp.issparse(X) else X
@@ -131,7 +131,7 @@ def _unit_of_grid(X: Any, size: float) -> Unit | None:
     return None if found is None else Unit(size, found[1], found[0], found[0].squared_norms())
 
 
-def _in_bytes(X: NDArray[np.floating], size: float) -> tuple[Grid, bool] | None:
+def _in_bytes(X: NDArray[np.floating], size: float) -> tuple[ByteGrid, bool] | None:
     """Return the multiples of points and whether one is rounded, or None where a byte is too small."""
     whole, d = room(*X.shape), X.shape[1]
     found: list[bool | None] = [False]
@@ -140,7 +140,7 @@ def _in_bytes(X: NDArray[np.floating], size: float) -> tuple[Grid, bool] | None:
         if None not in found:
             found.append(_convert(X[at], size, whole[at, :d]))
 
-    spread(piece, pieces(whole))
+    parallel_for(piece, pieces(whole))
     return None if None in found else (gridded(whole, d), any(found))
 
 
@@ -158,7 +158,7 @@ def _unit(X: Any, size: float) -> Unit | None:
         if None not in found:
             found.append(_convert(values[at], size, whole[at]))
 
-    spread(piece, pieces)
+    parallel_for(piece, pieces)
     if None in found:
         return None
     points = _like(X, whole)
@@ -172,7 +172,7 @@ def packs(X: Any) -> bool:
     return m >= PACKED and d <= EXACT and (not sp.issparse(X) or X.nnz >= SPARSE * m * d)
 
 
-def pack(X: Any, value: float | None = None) -> Bits | None:
+def pack(X: Any, value: float | None = None) -> PackedBits | None:
     """Return points with coordinates 0 and `value` packed, or None if there are others.
 
     Without a `value` it is the least size of a coordinate among the first points, and products are
@@ -193,7 +193,9 @@ def pack(X: Any, value: float | None = None) -> Bits | None:
         octets[first : first + step, : -(-d // 8)] = np.packbits(present, axis=1)
         ones[first : first + step] = np.count_nonzero(present, axis=1)
     weight = one * one if value is None else 1.0
-    return Bits(octets.view(np.uint32), ones, d, weight, X.dtype if value is None else np.float32)
+    return PackedBits(
+        octets.view(np.uint32), ones, d, weight, X.dtype if value is None else np.float32
+    )
 
 
 def _binary(X: Any, one: float) -> bool:
@@ -237,7 +239,7 @@ def _like(X: Any, values: NDArray[np.float32]) -> Any:
 
 def norms_of(points: Any) -> NDArray[np.float64]:
     """Return the squared norms of points, summed in float64; many are shared out among threads."""
-    if isinstance(points, (Bits, Grid)):
+    if isinstance(points, (PackedBits, ByteGrid)):
         return points.squared_norms()
     if sp.issparse(points):
         squares = np.square(points.data, dtype=np.float64)
@@ -250,5 +252,5 @@ def norms_of(points: Any) -> NDArray[np.float64]:
         some = points[start : start + step].astype(np.float64)
         np.einsum("ij,ij->i", some, some, out=norms[start : start + step])
 
-    spread(piece, list(range(0, len(points), step)))
+    parallel_for(piece, list(range(0, len(points), step)))
     return norms

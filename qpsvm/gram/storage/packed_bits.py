@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.gram.storage.integer import WORDS, Bits
+from qpsvm.gram.storage.integer import WORDS, PackedBits
 from qpsvm.numerics.jit import count_bits, njit
 
 TILE = 256  # points whose words are turned at a time
 
 
 def common_products(
-    A: Bits, B: Bits, out: NDArray[np.floating] | None = None
+    A: PackedBits, B: PackedBits, out: NDArray[np.floating] | None = None
 ) -> NDArray[np.floating]:
     """Return A B', shape (len(A), len(B)), in `out` if it is given."""
     if out is None:

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import slices
-from qpsvm.gram.storage.byte_grid import Grid
-from qpsvm.gram.storage.integer import Bits
+from qpsvm.gram.storage.byte_grid import ByteGrid
+from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.products import FUSED
 
 MANY, ABREAST = 1 << 17, 512
@@ -35,7 +35,7 @@ def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> N
 
     Sparse A with sparse B is for points of many features.
     """
-    if isinstance(B, Bits):
+    if isinstance(B, PackedBits):
         from qpsvm.gram.storage.packed_bits import common_products
 
         return common_products(A, B, out)
@@ -57,7 +57,7 @@ def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> N
 
 def squared_norms(A: Points) -> NDArray[np.floating]:
     """Return the squared norms of the rows."""
-    if isinstance(A, (Bits, Grid)):
+    if isinstance(A, (PackedBits, ByteGrid)):
         return A.squared_norms()
     if sp.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()

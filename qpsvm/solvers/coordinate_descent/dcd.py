@@ -63,7 +63,7 @@ class DualCoordinateDescent(HingeOnFactor):
     target: float | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (PenaltyBox, BoxHyperplane)
-    sure: ClassVar[float] = 0.98  # the products are fresh, of a w that is
+    check_threshold: ClassVar[float] = 0.98  # the products are fresh, of a w that is
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -72,7 +72,7 @@ class DualCoordinateDescent(HingeOnFactor):
         if self.target is not None:
             check_number("target", self.target, low=0.0)
 
-    def aim(self, tol: float) -> Self:
+    def for_tolerance(self, tol: float) -> Self:
         """Return the solver whose sweeps stop for a look at this gap."""
         return self if self.target is not None else replace(self, target=tol)
 

@@ -51,7 +51,7 @@ class Pegasos(HingeOnFactor):
     batch: int = 1
 
     domains: ClassVar[tuple[type[Domain], ...]] = (PenaltyBox,)
-    gives_up: ClassVar[bool] = True  # x is set at the end of an epoch
+    is_abandonable: ClassVar[bool] = True  # x is set at the end of an epoch
 
     def __post_init__(self) -> None:
         """Check the settings."""

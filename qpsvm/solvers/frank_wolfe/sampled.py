@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.qp import EPS, QP, Bounds
+from qpsvm.canonical.base import EPS, Bounds
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import SimplexProduct
 from qpsvm.gram import Gram
 from qpsvm.gram.base import slices

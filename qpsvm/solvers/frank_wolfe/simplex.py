@@ -42,7 +42,7 @@ from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.jit import bare, compiled
-from qpsvm.numerics.work_sharing import TILE, Team, offer, together, wait
+from qpsvm.numerics.work_sharing import TILE, WorkSharing, offer, together, wait
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.frank_wolfe import sampled
 from qpsvm.solvers.frank_wolfe.step_rules import (
@@ -64,7 +64,7 @@ from qpsvm.solvers.frank_wolfe.support import (
     slopes,
     weight_of,
 )
-from qpsvm.solvers.shared.column_reads import MISSING, entry, form, held, own, touch
+from qpsvm.solvers.shared.column_reads import MISSING, entry, form, is_cached, own, touch
 from qpsvm.solvers.shared.gradient_pass import Move, Points, assist, follow, least
 from qpsvm.solvers.shared.sampling import SAMPLED_PERIOD, Draws, OnSamples
 from qpsvm.solvers.shared.starting_points import random_ball, two_points
@@ -166,7 +166,7 @@ def _advance(
     n_steps: int,
     missing: Any,
     counts: Any,
-    who: Team,
+    who: WorkSharing,
 ) -> Any:
     """Make steps in place; return the number done and why it came back."""
     cols, points, q, support, keys, made = bare((cols, points, q, support, keys, made))
@@ -204,7 +204,7 @@ def _advance(
             missing[2 * n_groups] = into
             missing[2 * n_groups + 1] = out
         for j in range(len(missing)):
-            if missing[j] >= 0 and not held(cols, missing[j]):
+            if missing[j] >= 0 and not is_cached(cols, missing[j]):
                 return step, MISSING
         for j in range(len(missing)):
             missing[j] = -1

@@ -15,7 +15,7 @@ from qpsvm.canonical.qp import QP
 from qpsvm.domains import SimplexProduct
 from qpsvm.numerics.argextremes import extreme_key_of, first_of
 from qpsvm.numerics.jit import compiled, njit, vectorized
-from qpsvm.numerics.work_sharing import TILE, Team, team
+from qpsvm.numerics.work_sharing import TILE, WorkSharing, team
 from qpsvm.solvers.frank_wolfe.step_rules import STEP_KINDS
 from qpsvm.solvers.shared.gradient_pass import Move, Points, move, search
 from qpsvm.solvers.shared.prefetch import Prefetch, least_unheld
@@ -54,7 +54,7 @@ class FrankWolfeState:
     ridge: NDArray[np.float64]  # D
     prefetch: Prefetch  # which columns come along with missing ones
     made: Move  # the last step
-    team: Team  # who shares the passes
+    team: WorkSharing  # who shares the passes
     written: NDArray[np.int64]  # where the point is not zero
     stale: bool = False
 

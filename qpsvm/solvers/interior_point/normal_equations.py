@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from qpsvm.numerics.csr_rows import Rows, add, dot, in_order, rows_of
 from qpsvm.numerics.jit import summing
-from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.parallel import parallel_for
 from qpsvm.numerics.products import times
 from qpsvm.numerics.row_products import read_only, row_combination, row_products_at
 from qpsvm.solvers.interior_point.normal_matrix import (
@@ -147,7 +147,7 @@ class NormalEquations:
             first, last = k * self.m // n_parts, (k + 1) * self.m // n_parts
             totals[k] = task(first, last, sums[k])
 
-        spread(part, list(range(n_parts))) if n_parts > 1 else part(0)
+        parallel_for(part, list(range(n_parts))) if n_parts > 1 else part(0)
         return np.sum(sums, axis=0), float(np.sum(totals))
 
     def factor(

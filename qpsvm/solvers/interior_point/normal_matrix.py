@@ -18,7 +18,7 @@ from scipy.sparse.linalg import splu
 
 from qpsvm.numerics.csr_rows import Rows, add, add_outer_products, in_order
 from qpsvm.numerics.jit import summing
-from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.parallel import parallel_for
 from qpsvm.numerics.row_products import read_only
 
 Vector = NDArray[np.float64]
@@ -206,7 +206,7 @@ def _assemble_dense(
             _gather(read_only(X), rows[start:stop], roots[start:stop], mean, block, moment)
             M += np.matmul(block.T, block, out=square)  # BLAS sees that it is symmetric
 
-    spread(add_part, list(range(n_parts)))
+    parallel_for(add_part, list(range(n_parts)))
     M, moment = sums[0]
     for other, its_moment in sums[1:]:
         M += other

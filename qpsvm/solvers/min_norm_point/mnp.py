@@ -29,7 +29,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.qp import EPS, QP
+from qpsvm.canonical.base import EPS
+from qpsvm.canonical.qp import QP
 from qpsvm.clock import Expired, poll
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
@@ -83,7 +84,7 @@ class MinNormPoint(Solver):
     room: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
-    gives_up: ClassVar[bool] = True
+    is_abandonable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -36,8 +36,8 @@ from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.gram.column_store import FEWEST_COLUMNS
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.newton.low_rank_model import Forecast, least_ahead
-from qpsvm.solvers.newton.lower_triangle import Strips
+from qpsvm.solvers.newton.low_rank_model import LowRankModel, least_ahead
+from qpsvm.solvers.newton.lower_triangle import LowerTriangle
 
 NARROW = 2000
 """Points from which K over the rows is held in float32."""
@@ -75,8 +75,8 @@ class FaceState:
     product: Vector  # G x; of points that are no rows as foretold, or as last certified
     u: Vector  # weights, some of them negative; 0 but for rows
     g: Vector  # G u, the margins; of points that are no rows like the product
-    forecast: Forecast
-    strips: Strips  # K over the rows
+    forecast: LowRankModel
+    strips: LowerTriangle  # K over the rows
     foretold: bool  # whether the weights say more about S than the margins
     counters: dict[str, int] = field(default_factory=lambda: {"cg": 0, "columns": 0, "bytes": 0})
 
@@ -127,8 +127,10 @@ class FaceNewton(Solver):
     room: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
-    sure: ClassVar[float] = 0.9  # products over the rows do not drift
-    gives_up: ClassVar[bool] = True  # x and its product are set together, at the end of a step
+    check_threshold: ClassVar[float] = 0.9  # products over the rows do not drift
+    is_abandonable: ClassVar[bool] = (
+        True  # x and its product are set together, at the end of a step
+    )
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -137,7 +139,7 @@ class FaceNewton(Solver):
         check_number("margin", self.margin, low=0.0)
         check_number("goal", self.goal, low=0.0, high=1.0, open_low=True)
 
-    def aim(self, tol: float) -> Self:
+    def for_tolerance(self, tol: float) -> Self:
         """Return the solver for this relative gap."""
         return replace(self, goal=tol)
 
@@ -172,13 +174,13 @@ class FaceNewton(Solver):
     ) -> FaceState:
         """Return the state that is foretold, or that of the starting point."""
         gram, m = problem.gram, problem.m
-        kernel = gram.kernel.narrow() if m >= NARROW else gram.kernel
+        kernel = gram.kernel.low_precision() if m >= NARROW else gram.kernel
         memory = self.room or NO_LIMIT
         firm = float(np.mean(gram.ridge)) >= WEAK * float(np.mean(gram.diag()))
         most = self.rank or (RANK if firm else 2 * RANK)
         rank = max(1, min(most, m, memory // (16 * m)))  # two arrays in float32
-        forecast = Forecast(gram, kernel, rank, rng)
-        strips = Strips(kernel, max(memory - forecast.n_bytes, 0))
+        forecast = LowRankModel(gram, kernel, rank, rng)
+        strips = LowerTriangle(kernel, max(memory - forecast.n_bytes, 0))
         x, product, u, g = np.zeros((4, m))
         state = FaceState(x, product, u, g, forecast, strips, x0 is None)
         if x0 is None:
@@ -217,7 +219,7 @@ class FaceNewton(Solver):
             return Reply(1, Stop.NUMERICAL)
         state.u[rows], state.g[rows] = u, g
         if gain <= NEAR * self.goal * before:
-            _settle(problem, state, self.sure * self.goal)
+            _settle(problem, state, self.check_threshold * self.goal)
         return Reply(1, Stop.BUDGET if gain > 1e-14 * before else Stop.STALLED)
 
     def refresh(self, problem: QP, state: FaceState, product: NDArray[np.float64]) -> None:

@@ -59,7 +59,7 @@ class FiniteNewton(Solver):
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
     on_columns: ClassVar[bool] = False
-    sure: ClassVar[float] = 0.98  # the products are fresh
+    check_threshold: ClassVar[float] = 0.98  # the products are fresh
 
     def fits(self, problem: QP) -> bool:
         """Return whether it is the L2-SVM with finite penalties on a Gram with a factor."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
 from qpsvm.gram import Gram, SignedGram
-from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.parallel import parallel_for
 
 PIECE = 2048
 """Points whose rows of F are multiplied at a time."""
@@ -35,7 +35,7 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-class Forecast:
+class LowRankModel:
     """G + D ~ F F' + B with a diagonal B that makes up for the rest of G's.
 
     Parameters
@@ -67,7 +67,7 @@ class Forecast:
             some *= factor[at, None]
             own[at] = np.einsum("ij,ij->i", some, some)
 
-        spread(piece, _slices(m))
+        parallel_for(piece, _slices(m))
         V = np.empty((0, 0), np.float32)  # its memory is for what follows
         self.rest = np.maximum(gram.diag() - own, 0.0)
         self.B = gram.ridge + self.rest
@@ -91,7 +91,7 @@ class Forecast:
         self._add(np.flatnonzero(self._inside & ~now), -1.0)
         self._inside = now
         self._some, self._own = self._room[: len(face)], self.B[face]
-        spread(lambda at: np.take(self.F, face[at], 0, self._some[at]), _slices(len(face)))
+        parallel_for(lambda at: np.take(self.F, face[at], 0, self._some[at]), _slices(len(face)))
         A = self._inner + np.eye(len(self._inner))
         A[np.diag_indices_from(A)] += 1e-6 * float(np.max(np.diagonal(A)))
         self._factor = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
@@ -106,7 +106,7 @@ class Forecast:
             some *= root[pieces[k], None]
             parts[k] = some.T @ some
 
-        spread(piece, list(range(len(pieces))))
+        parallel_for(piece, list(range(len(pieces))))
         for part in parts:
             self._inner += sign * part
 
@@ -148,7 +148,7 @@ def share_of_support(problem: QP) -> float:
     n = min(SAMPLE, problem.m)
     part = problem.gram.take(np.sort(rng.choice(problem.m, n, replace=False)))
     part = replace(part, ridge=part.ridge * (n / problem.m))
-    u, _ = Forecast(part, part.kernel, SAMPLE_RANK, rng).weights()
+    u, _ = LowRankModel(part, part.kernel, SAMPLE_RANK, rng).weights()
     return float(np.mean(u > 0.0))
 
 
@@ -190,7 +190,7 @@ def _subtract(V: NDArray[np.float32], drawn: Indices, G: NDArray[np.float32]) ->
     def piece(at: slice) -> None:
         G[:, at] -= few @ V[:, at]
 
-    spread(piece, _slices(V.shape[1]))
+    parallel_for(piece, _slices(V.shape[1]))
 
 
 def _append(new: NDArray[np.float32], W: Any, G: NDArray[np.float32], d: Vector) -> None:
@@ -200,7 +200,7 @@ def _append(new: NDArray[np.float32], W: Any, G: NDArray[np.float32], d: Vector)
         new[:, at] = W @ G[:, at]
         d[at] -= np.einsum("ij,ij->j", new[:, at], new[:, at])
 
-    spread(piece, _slices(len(d)))
+    parallel_for(piece, _slices(len(d)))
 
 
 def _slices(n: int) -> list[slice]:
@@ -214,7 +214,7 @@ def _product(F: NDArray[np.float32], v: Vector) -> Vector:
     def piece(at: slice) -> None:
         out[at] = F[at] @ w
 
-    spread(piece, _slices(len(F)))
+    parallel_for(piece, _slices(len(F)))
     return out
 
 
@@ -226,7 +226,7 @@ def _transposed_product(F: NDArray[np.float32], v: Vector) -> Vector:
     def piece(k: int) -> None:
         parts[k] = w[pieces[k]] @ F[pieces[k]]
 
-    spread(piece, list(range(len(pieces))))
+    parallel_for(piece, list(range(len(pieces))))
     return parts.sum(axis=0)
 
 

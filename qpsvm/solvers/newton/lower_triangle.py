@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram
 from qpsvm.numerics.jit import njit
-from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.parallel import parallel_for
 
 STRIP = 512
 """Rows of a strip."""
@@ -24,7 +24,7 @@ CHUNK = 1024
 Vector = NDArray[np.float64]
 
 
-class Strips:
+class LowerTriangle:
     """K over points that may become more, lower strips held while memory lasts.
 
     Parameters
@@ -75,7 +75,7 @@ class Strips:
             _strip(held, v, wanted, start, above[k], out[start:stop])
 
         held = [k for k, (_, _, entries) in enumerate(self._strips) if entries is not None]
-        spread(lambda k: strip(k, self._strips[k][2]), held[::-1])
+        parallel_for(lambda k: strip(k, self._strips[k][2]), held[::-1])
         room = np.empty(0, self._gram.dtype)
         for k, (start, stop, entries) in enumerate(self._strips):
             if entries is None:

@@ -12,7 +12,7 @@ MISSING = 4
 
 
 @inlined
-def held(cols: Columns, i: int) -> bool:
+def is_cached(cols: Columns, i: int) -> bool:
     """Return whether column i can be read."""
     return cols.slot[i] >= 0
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.argextremes import GREATEST, extreme_key_of, first_of
 from qpsvm.numerics.jit import bits64, vectorized
-from qpsvm.numerics.work_sharing import TILE, Team, done, join, offered, over, take
+from qpsvm.numerics.work_sharing import TILE, WorkSharing, done, join, offered, over, take
 
 
 class Points(NamedTuple):
@@ -125,7 +125,7 @@ def follow(
     q: Any,
     keys: Any,
     room: Any,
-    who: Team,
+    who: WorkSharing,
     number: int,
     mine: int,
 ) -> None:
@@ -178,7 +178,7 @@ def follow(
 
 
 @vectorized
-def assist(cols: Columns, points: Points, made: Move, q: Any, keys: Any, who: Team) -> None:
+def assist(cols: Columns, points: Points, made: Move, q: Any, keys: Any, who: WorkSharing) -> None:
     """Do pieces of whatever is offered until the steps are over."""
     room, mine, last = np.empty(TILE), join(who), 0
     while not over(who):

@@ -54,14 +54,14 @@ class OnSamples(Solver):
     @property
     def goal(self) -> float:
         """Relative gap over samples at which it is worth while to look at all points."""
-        return self.sure * (self.target or 0.0)
+        return self.check_threshold * (self.target or 0.0)
 
-    def aim(self, tol: float) -> Self:
+    def for_tolerance(self, tol: float) -> Self:
         """Return the solver whose samples seek this gap."""
         known = self.sampling is None or self.target is not None
         return self if known else replace(self, target=tol)
 
-    def narrow(self, problem: Any) -> bool:
+    def low_precision(self, problem: Any) -> bool:
         """Return whether steps are on samples: kernel values in float32 take half of the memory."""
         return self.sampling is not None
 
@@ -70,7 +70,7 @@ class OnSamples(Solver):
         return False, self.sampling is not None
 
     @property
-    def confirms(self) -> bool:  # type: ignore[override]
+    def uses_full_gap(self) -> bool:  # type: ignore[override]
         """Whether all points are looked at before it ends."""
         return self.confirm
 

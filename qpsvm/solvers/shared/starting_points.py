@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.canonical.base import Form
 from qpsvm.canonical.margin import MarginProblem
-from qpsvm.canonical.qp import HINGE, QP, Form
+from qpsvm.canonical.qp import HINGE, QP
 from qpsvm.domains import CappedSimplex, SimplexProduct
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.shared.subproblem import solve_subproblem

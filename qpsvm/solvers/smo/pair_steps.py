@@ -16,7 +16,7 @@ from qpsvm.numerics.argextremes import GREATEST, first_of, greatest32
 from qpsvm.numerics.jit import bare, bits64, from64, inlined, vectorized
 from qpsvm.numerics.work_sharing import (
     TILE,
-    Team,
+    WorkSharing,
     done,
     join,
     offer,
@@ -26,7 +26,7 @@ from qpsvm.numerics.work_sharing import (
     team,
     wait,
 )
-from qpsvm.solvers.shared.column_reads import MISSING, held, touch
+from qpsvm.solvers.shared.column_reads import MISSING, is_cached, touch
 from qpsvm.solvers.shared.gradient_pass import add_least, add_least_signed
 
 
@@ -228,7 +228,7 @@ def _lift(s: Any, k: int, ridge: float, t: float, low: int, high: int) -> bool:
 
 
 @vectorized
-def _follow(cols: Columns, made: Reading, s: Any, who: Team, number: int, mine: int) -> None:
+def _follow(cols: Columns, made: Reading, s: Any, who: WorkSharing, number: int, mine: int) -> None:
     """Let s follow the pair that `who` tells, by the pieces that nobody has taken; note extremes."""
     i, j, t = who.place[0], who.place[1], who.number[0]
     a, b = cols.scale * t * made.side[i], -cols.scale * t * made.side[j]
@@ -268,7 +268,7 @@ def _follow(cols: Columns, made: Reading, s: Any, who: Team, number: int, mine: 
 
 
 @vectorized
-def assist_pairs(cols: Columns, made: Reading, s: Any, who: Team) -> None:
+def assist_pairs(cols: Columns, made: Reading, s: Any, who: WorkSharing) -> None:
     """Do pieces of whatever is offered until the steps are over."""
     mine, last = join(who), 0
     while not over(who):
@@ -311,7 +311,7 @@ def pair_steps(
     n_steps: int,
     spread: float,
     missing: Any,
-    who: Team,
+    who: WorkSharing,
 ) -> Any:
     """Do what `pairs` does, given what it reads."""
     cols, made, z, upper, x, s = bare((cols, made, z, upper, x, s))
@@ -343,14 +343,14 @@ def pair_steps(
                 g, i, low, low_key, violation = h, k, s[k], least, apart
         if i < 0 or violation <= spread:
             return step, 1
-        if not held(cols, i):
+        if not is_cached(cols, i):
             missing[0], missing[1] = i, i
             return step, MISSING
         row_i = cols.store[cols.slot[i]]
         j = _partner(row_i, made, s, g, i, low, low_key, violation, fixed)
         if j < 0 or j == i:
             return step, 1
-        if not held(cols, j):
+        if not is_cached(cols, j):
             missing[0], missing[1] = i, j
             return step, MISSING
         touch(cols, i)

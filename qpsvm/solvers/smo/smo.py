@@ -25,9 +25,9 @@ from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, Simp
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.argextremes import greatest_key
 from qpsvm.numerics.jit import vectorized
-from qpsvm.numerics.work_sharing import TILE, Team, team, together
+from qpsvm.numerics.work_sharing import TILE, WorkSharing, team, together
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.shared.column_reads import MISSING, held, touch
+from qpsvm.solvers.shared.column_reads import MISSING, is_cached, touch
 from qpsvm.solvers.shared.prefetch import Prefetch, least_unheld
 from qpsvm.solvers.shared.starting_points import for_pairs
 from qpsvm.solvers.smo.pair_steps import (
@@ -55,7 +55,9 @@ class SMO(Solver):
         PenaltyBox,
     )
 
-    sure: ClassVar[float] = 0.9  # the gradient follows held columns, so that it hardly drifts
+    check_threshold: ClassVar[float] = (
+        0.9  # the gradient follows held columns, so that it hardly drifts
+    )
     first_check: ClassVar[int] = 200  # a check costs as much as a hundred short steps
     least_period: ClassVar[int] = 100
 
@@ -116,7 +118,7 @@ class PairState:
     grow: NDArray[np.float64]  # (n_groups, m): 0 where z x can grow in the group, else infinity
     shrink: NDArray[np.float64]  # (n_groups, m): 0 where z x can shrink in the group, else infinity
     prefetch: Prefetch
-    team: Team  # who shares the passes
+    team: WorkSharing  # who shares the passes
     room: NDArray[np.float64]  # (m,), for products: fresh memory costs more than they do
     n_steps: int = 0
     reading: Reading | None = None  # what the steps read, unless s was set anew
@@ -234,7 +236,7 @@ def singles(
         start = tile * TILE
         part = gain[start : min(start + TILE, m)]
         i = start + int(np.argmax(part))
-        if not held(cols, i):
+        if not is_cached(cols, i):
             missing[:] = i
             return step, MISSING
         touch(cols, i)

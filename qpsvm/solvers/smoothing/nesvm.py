@@ -53,8 +53,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.canonical.base import Form
 from qpsvm.canonical.margin import MarginProblem, Products
-from qpsvm.canonical.qp import Form
 from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.smoothing.iterate import EASE, NesterovState
@@ -107,7 +107,7 @@ class NESVM(Solver):
     form = MarginProblem
     domains = ()
     homotopic: ClassVar[bool] = False
-    gives_up: ClassVar[bool] = (
+    is_abandonable: ClassVar[bool] = (
         True  # x and its products are set together, where the gap is assessed
     )
 
@@ -133,7 +133,7 @@ class NESVM(Solver):
         """Return whether the problem is one in the margins."""
         return isinstance(problem, MarginProblem)
 
-    def aim(self, tol: float) -> Self:
+    def for_tolerance(self, tol: float) -> Self:
         """Return the solver that chooses its smoothing for this gap."""
         return self if self.target is not None else replace(self, target=tol)
 

@@ -20,7 +20,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.qp import EPS, QP, Held
+from qpsvm.canonical.base import EPS, ApproximateProducts
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
 from qpsvm.solvers.base import Reply, Stop
@@ -100,9 +101,11 @@ class CoreSet(OnSamples, OnCore):
         moved = solve_core(problem, state, max(self.inner_tol * violation, noise))
         return Reply(1, Stop.BUDGET if moved else Stop.STALLED)
 
-    def held(self, problem: QP, state: CoreState) -> Held | None:
+    def approximate_products(self, problem: QP, state: CoreState) -> ApproximateProducts | None:
         """Return the product with a bound on its errors; on samples it is not maintained."""
-        return None if isinstance(state, SampledCore) else super().held(problem, state)
+        return (
+            None if isinstance(state, SampledCore) else super().approximate_products(problem, state)
+        )
 
     def period(self, problem: QP) -> int:
         """Return a short period: an iteration solves a whole reduced problem."""

@@ -24,7 +24,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.qp import EPS, QP
+from qpsvm.canonical.base import EPS
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.gram.column_store import ColumnStore
@@ -103,7 +104,7 @@ class Decomposition(OnCore):
         if self.target is not None:
             check_number("target", self.target, low=0.0)
 
-    def aim(self, tol: float) -> Self:
+    def for_tolerance(self, tol: float) -> Self:
         """Return the solver that solves the last cores for this gap."""
         return self if self.target is not None else replace(self, target=tol)
 
@@ -113,7 +114,7 @@ class Decomposition(OnCore):
         A quarter more than `largest` and those that enter are in the core at once, and where its matrix
         grows, the old one is there too.
         """
-        each = 1.25 * (4 if self.narrow(problem) else problem.gram.kernel.dtype.itemsize)
+        each = 1.25 * (4 if self.low_precision(problem) else problem.gram.kernel.dtype.itemsize)
         most = min(problem.m, 2 * (self.largest + self.largest // 4 + self.entering))
         own, left = shared(memory_limit, int(each * most**2))
         rows = isqrt(int(own / each))
@@ -123,7 +124,7 @@ class Decomposition(OnCore):
         entering = max(2, min(self.entering, largest // 4))
         return replace(self, largest=min(self.largest, largest), entering=entering, room=rows), left
 
-    def narrow(self, problem: QP) -> bool:
+    def low_precision(self, problem: QP) -> bool:
         """Return whether the columns are many: float32 halves their time and memory."""
         return problem.m >= NARROW
 
@@ -184,7 +185,7 @@ class Decomposition(OnCore):
 
     def _few(self, store: ColumnStore, pair: PairState) -> int:
         """Return how many may enter whose columns are not held."""
-        fewest, share, most = BY_COLUMNS if store.patience < 0 else BY_ENTRIES
+        fewest, share, most = BY_COLUMNS if store.break_even_reuse_count < 0 else BY_ENTRIES
         return min(self.entering, most, max(fewest, int(share * np.count_nonzero(pair.x != 0))))
 
     def period(self, problem: QP) -> int:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.qp import EPS, QP, Held
+from qpsvm.canonical.base import EPS, ApproximateProducts
+from qpsvm.canonical.qp import QP
 from qpsvm.gram.column_store import ColumnStore
 
 SIZES = 1.001
@@ -23,7 +24,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass
-class Drift:
+class GradientError:
     """How far the weights have moved since the product was set, and by what columns it followed."""
 
     error: float | Vector  # bound on the error of the product when it was set
@@ -44,7 +45,9 @@ class Drift:
         known = store.relative_error
         self.apart += total if known is None else float(np.sum(moves[~known.of_use(indices)]))
 
-    def held(self, problem: QP, x: Vector, product: Vector) -> Held | None:
+    def approximate_products(
+        self, problem: QP, x: Vector, product: Vector
+    ) -> ApproximateProducts | None:
         """Return the product with a bound on the error of each entry, where the columns have one.
 
         A change of x by t in a coordinate adds t times the error of a column, and at most t |G_ij|
@@ -72,4 +75,4 @@ class Drift:
         rounding = (problem.m + 16) * problem.scale * self.moved + 8 * (self.n_passes + 1) * size
         error *= gram.scale
         error += self.error + EPS * rounding
-        return Held(x.copy(), product, error)
+        return ApproximateProducts(x.copy(), product, error)

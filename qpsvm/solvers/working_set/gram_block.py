@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.numerics.jit import njit
-from qpsvm.numerics.parallel import spread
+from qpsvm.numerics.parallel import parallel_for
 from qpsvm.numerics.simd import LINE, expand, fetch, turn_square
 from qpsvm.numerics.vector_shape import EXPANDS, LANES
 
@@ -55,7 +55,7 @@ def accumulate(
         signed, indices, factors = signed[order], indices[order], factors[order]
     turn = int(np.count_nonzero(signed < 0.0)) if len(size) else 0
     slots, by = cols.slot[indices], z * cols.sign * cols.scale
-    spread(
+    parallel_for(
         lambda at: _accumulate(
             cols.store, slots, signed, by, cols.shift, s, factors, turn, size, *at
         ),
@@ -171,11 +171,11 @@ def extend(
     else:
         kind = store.store.dtype.type  # to be cut to whole multiples, or as it is
         by, half = (kind(1.0 / store.unit), kind(0.5)) if packs else (kind(1.0), kind(0.0))
-        spread(
+        parallel_for(
             lambda at: _gather(block, store.store, slots, core, first, own, by, half, *at),
             _pieces(len(slots), len(core), 1),
         )
-    spread(lambda at: _mirror(block, places, first, *at), _pieces(first, len(slots), LINE))
+    parallel_for(lambda at: _mirror(block, places, first, *at), _pieces(first, len(slots), LINE))
 
 
 def compact(block: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -188,7 +188,7 @@ def compact(block: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[np.int64]
     order, holes = np.arange(n), np.flatnonzero(gaps)
     order[holes] = last
     pieces = _pieces(n, len(wanted), 1) if len(holes) else []
-    spread(lambda at: _compact(block, order, gaps, holes, last, *at), pieces)
+    parallel_for(lambda at: _compact(block, order, gaps, holes, last, *at), pieces)
     return order
 
 

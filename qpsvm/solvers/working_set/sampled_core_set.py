@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.qp import EPS, QP, Bounds
+from qpsvm.canonical.base import EPS, Bounds
+from qpsvm.canonical.qp import QP
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP, Draws
 from qpsvm.solvers.smo.smo import PairState

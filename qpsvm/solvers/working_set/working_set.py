@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.qp import QP, Held
+from qpsvm.canonical.base import ApproximateProducts
+from qpsvm.canonical.qp import QP
 from qpsvm.clock import Expired
 from qpsvm.gram.base import slices
 from qpsvm.solvers.base import Reply, Solver
 from qpsvm.solvers.smo.smo import PairState
-from qpsvm.solvers.working_set.gradient_error import Drift
+from qpsvm.solvers.working_set.gradient_error import GradientError
 from qpsvm.solvers.working_set.gram_block import accumulate, extend, square
 from qpsvm.solvers.working_set.inner_smo import Core, solve_inner
 
@@ -42,7 +43,7 @@ class CoreState:
     extremes: Any = None  # least s that can grow and greatest that can shrink, where known
     unit: float = field(init=False)  # below 1 where the block holds 16 bits
     inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
-    drift: Drift = field(init=False)  # what `product` may have lost since it was set
+    drift: GradientError = field(init=False)  # what `product` may have lost since it was set
 
     def __post_init__(self) -> None:
         """Start with an empty core."""
@@ -54,7 +55,7 @@ class CoreState:
     def settle(self, error: float | NDArray[np.float64]) -> None:
         """Note a bound on the error of the product that was just set."""
         self.extremes = None
-        self.drift = Drift(error, np.zeros(len(self.x)))
+        self.drift = GradientError(error, np.zeros(len(self.x)))
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -76,7 +77,7 @@ class CoreState:
 class OnCore(Solver):
     """A method that works on a core; an iteration solves over the core, and may be given up."""
 
-    gives_up: ClassVar[bool] = True
+    is_abandonable: ClassVar[bool] = True
 
     @abstractmethod
     def iterate(self, problem: QP, state: CoreState) -> Reply:
@@ -97,14 +98,14 @@ class OnCore(Solver):
         state.pair.set_product(product)
         state.settle(problem.entry_roundoff(state.x))
 
-    def refresh_some(self, problem: QP, state: CoreState, held: Held) -> None:
+    def refresh_partly(self, problem: QP, state: CoreState, held: ApproximateProducts) -> None:
         """Take over what is known of G x."""
         state.pair.set_product(held.product)
         state.settle(held.error)
 
-    def held(self, problem: QP, state: CoreState) -> Held | None:
+    def approximate_products(self, problem: QP, state: CoreState) -> ApproximateProducts | None:
         """Return the product with a bound on the error of each entry, where the columns have one."""
-        return state.drift.held(problem, state.x, state.product)
+        return state.drift.approximate_products(problem, state.x, state.product)
 
 
 def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool | None = None) -> None:
@@ -115,7 +116,7 @@ def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool | No
     """
     store = problem.store
     assert store is not None
-    hold = store.patience < 0 if hold is None else hold
+    hold = store.break_even_reuse_count < 0 if hold is None else hold
     for at in slices(len(new), store.n_slots):
         part = new[at]
         if hold:

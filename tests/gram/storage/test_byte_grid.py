@@ -12,7 +12,7 @@ from qpsvm import RBF, HingeDual, solve
 from qpsvm.gram.engine import tiles
 from qpsvm.gram.kernels import rbf
 from qpsvm.gram.storage import byte_grid as grid
-from qpsvm.gram.storage.byte_grid import MANY, Grid, gridded, near_grid
+from qpsvm.gram.storage.byte_grid import MANY, ByteGrid, gridded, near_grid
 from qpsvm.gram.storage.integer import unit_of
 from qpsvm.numerics import simd as lanes
 
@@ -129,11 +129,11 @@ def test_what_is_near_a_grid(rng):
 @pytest.mark.parametrize("gamma", [0.01, 1.0, 30.0])
 def test_bounds_of_columns_near_a_grid(rng, gamma):
     X = six_digits(rng)
-    narrow = RBF(X, gamma).narrow()
-    assert isinstance(narrow.X, Grid) == (gamma < 50) and narrow.dtype == np.float32
+    narrow = RBF(X, gamma).low_precision()
+    assert isinstance(narrow.X, ByteGrid) == (gamma < 50) and narrow.dtype == np.float32
     columns = rng.permutation(M)[:300]
     X[7] = X[columns[0]]
-    narrow = RBF(X, gamma).narrow()
+    narrow = RBF(X, gamma).low_precision()
     for gram, points in ((narrow, X), (narrow.take(np.arange(400)), X[:400])):
         some = columns[columns < gram.m]
         out = np.zeros((len(some), gram.m), np.float32)
@@ -148,7 +148,7 @@ def test_bounds_of_columns_near_a_grid(rng, gamma):
 
 def test_far_from_a_grid_for_the_kernel(rng):
     """Points stay where they are where the kernel is so narrow that six digits matter."""
-    assert not isinstance(RBF(six_digits(rng), 200.0).narrow().X, Grid)
+    assert not isinstance(RBF(six_digits(rng), 200.0).low_precision().X, ByteGrid)
 
 
 @pytest.mark.parametrize(("divisor", "rounded"), [(1, False), (16, False), (255, True)])
@@ -158,7 +158,9 @@ def test_levels_of_grey(rng, divisor, rounded):
     X[0, 0] = 1 / divisor
     kernel = RBF(X, 2e-2 * (divisor / 255) ** 2)
     unit = kernel._unit
-    assert isinstance(unit.points, Grid) and unit.rounded == rounded and unit.size == 1 / divisor
+    assert (
+        isinstance(unit.points, ByteGrid) and unit.rounded == rounded and unit.size == 1 / divisor
+    )
     exact = np.exp(-kernel.gamma * cdist(X, X, "sqeuclidean"))
     columns, rows = rng.permutation(M)[:200], rng.permutation(M)[:400]
     near = {"rtol": 0, "atol": kernel.error + 1e-14}
@@ -169,8 +171,8 @@ def test_levels_of_grey(rng, divisor, rounded):
     for gram, at in ((kernel, slice(None)), (kernel.take(rows), rows)):
         product = exact[at][:, at] @ x[at]
         np.testing.assert_allclose(gram.dot(x[at]), product, rtol=0, atol=near["atol"] * size)
-    narrow = kernel.narrow()
-    assert isinstance(narrow.X, Grid)
+    narrow = kernel.low_precision()
+    assert isinstance(narrow.X, ByteGrid)
     np.testing.assert_allclose(narrow.block(columns), exact[columns], rtol=2e-6, atol=1e-37)
     support, new = np.flatnonzero(x), np.round(255 * rng.random((300, 60))) / divisor
     for given in (new, sp.csr_matrix(new), new + 1e-7, 2.0 * new):  # on the grid, off it, beyond it
@@ -182,11 +184,11 @@ def test_levels_of_grey(rng, divisor, rounded):
 def test_what_fits_into_bytes(rng):
     X = rng.integers(0, 256, (M, 10)).astype(float)
     X[0, 0] = 1.0
-    assert isinstance(unit_of(X).points, Grid)
-    assert not isinstance(unit_of(X[: MANY - 1]).points, Grid)
+    assert isinstance(unit_of(X).points, ByteGrid)
+    assert not isinstance(unit_of(X[: MANY - 1]).points, ByteGrid)
     for x in (256.0, -1.0):
         X[-1, -1] = x
-        assert not isinstance(unit_of(X).points, Grid)
+        assert not isinstance(unit_of(X).points, ByteGrid)
 
 
 def test_a_machine_near_a_grid(rng, monkeypatch):

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from qpsvm import RBF, HingeDual, Laplacian, Linear, Polynomial, Sigmoid, solve
 from qpsvm.gram.storage import integer as units
-from qpsvm.gram.storage.integer import Bits, pack, unit_of
+from qpsvm.gram.storage.integer import PackedBits, pack, unit_of
 from qpsvm.gram.storage.points import products, squared_norms
 
 M = 1100
@@ -80,7 +80,7 @@ def test_kernels_of_binary_points(rng, make, storage, value):
 @pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)
 def test_narrow_columns_of_binary_points(rng, storage):
     X = binary(rng, 65)
-    narrow = RBF(storage(X), 0.05).narrow()
+    narrow = RBF(storage(X), 0.05).low_precision()
     assert narrow.dtype == np.float32
     rows = rng.permutation(M)[:300]
     for gram, points in ((narrow, X), (narrow.take(rows), X[rows])):
@@ -94,7 +94,9 @@ def test_narrow_columns_of_binary_points(rng, storage):
 def test_what_is_packed(rng):
     """Only points of 0 and one other value, and only many and dense enough ones."""
     X = binary(rng, 40)
-    assert isinstance(unit_of(X).points, Bits) and isinstance(unit_of(7.0 * X).points, Bits)
+    assert isinstance(unit_of(X).points, PackedBits) and isinstance(
+        unit_of(7.0 * X).points, PackedBits
+    )
     stored = sp.csr_matrix(X)
     stored.data[::2] = 0.0  # stored zeros are zeros
     assert np.array_equal(pack(stored).ones, stored.toarray().sum(axis=1))
@@ -102,9 +104,9 @@ def test_what_is_packed(rng):
         other = X.copy()
         other[-1, -1] = change
         unit = unit_of(other)
-        assert unit is None or not isinstance(unit.points, Bits)
+        assert unit is None or not isinstance(unit.points, PackedBits)
         assert pack(other) is None
-    assert not isinstance(unit_of(X[:1000]).points, Bits)
+    assert not isinstance(unit_of(X[:1000]).points, PackedBits)
     thin = sp.csr_matrix(np.eye(M))
     assert not units.packs(thin) and units.packs(thin.toarray())
     assert unit_of(rng.standard_normal((M, 3))) is None
@@ -125,7 +127,7 @@ def test_levels_of_grey(rng, storage, divisor, rounded):
     x = np.where(rng.random(M) < 0.5, rng.standard_normal(M), 0.0)
     size = np.sum(np.abs(x))
     np.testing.assert_allclose(kernel.dot(x), exact @ x, rtol=0, atol=(kernel.error + 1e-14) * size)
-    np.testing.assert_allclose(kernel.narrow().block(np.arange(200)), exact[:200], rtol=1e-5)
+    np.testing.assert_allclose(kernel.low_precision().block(np.arange(200)), exact[:200], rtol=1e-5)
     support, new = np.flatnonzero(x), np.round(255 * rng.random((300, 60))) / divisor
     for given in (storage(new), new + 1e-7):
         expected = kernel.cross(given, support) @ x[support]

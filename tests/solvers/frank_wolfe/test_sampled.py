@@ -48,7 +48,9 @@ def advanced(problem, method, chunks, seed=0, memory_limit=1 << 28, exact=False,
     """Return the state after so many steps, made in chunks; with `exact` on columns in float64."""
     form = problem.as_qp()
     solver = METHODS[method].maker(form)(sampling=59, **options)
-    with form.lend(memory_limit, narrow=not exact and solver.narrow(form)) as qp:
+    with form.with_store(
+        memory_limit, low_precision=not exact and solver.low_precision(form)
+    ) as qp:
         state = solver.init(qp, None, np.random.default_rng(seed))
         for left in chunks:
             while left > 0:
@@ -202,9 +204,13 @@ def test_without_a_sample_nothing_changes():
     qp = MEBDual(RBF(X, 0.1)).as_qp()
     for method in ON_SAMPLES:
         solver = METHODS[method].maker(qp)()
-        assert solver.aim(1e-3) == solver and solver.confirms and not solver.narrow(qp)
+        assert (
+            solver.for_tolerance(1e-3) == solver
+            and solver.uses_full_gap
+            and not solver.low_precision(qp)
+        )
         assert solver.on_one_thread(qp) == (False, False)
-        assert replace(solver, sampling=59).aim(1e-3).target == 1e-3
+        assert replace(solver, sampling=59).for_tolerance(1e-3).target == 1e-3
 
 
 def test_sections_are_those_of_the_papers():

@@ -280,7 +280,7 @@ def test_an_iteration_is_bounded_by_the_work_of_its_steps(rng, monkeypatch, line
     assert not any(none.counters[kind] for kind in mnp.STEP_KINDS)
     seen = []
     qp = problem.as_qp()
-    with qp.lend(1 << 30) as lent:
+    with qp.with_store(1 << 30) as lent:
         solver = mnp.MinNormPoint()
         state = solver.init(lent, start / start.sum(), rng)
         for _ in range(60):

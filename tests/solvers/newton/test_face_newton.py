@@ -8,8 +8,8 @@ import pytest
 from qpsvm import RBF, Cached, L2SVMDual, Linear, MEBDual, Status, solve
 from qpsvm.driver.selection import auto
 from qpsvm.solvers.newton.face_newton import FaceNewton
-from qpsvm.solvers.newton.low_rank_model import Forecast, share_of_support
-from qpsvm.solvers.newton.lower_triangle import STRIP, Strips
+from qpsvm.solvers.newton.low_rank_model import LowRankModel, share_of_support
+from qpsvm.solvers.newton.lower_triangle import STRIP, LowerTriangle
 
 FACE = "face-newton"
 
@@ -25,7 +25,7 @@ def noisy(m, d=4, seed=0):
 def test_strips_multiply_whether_they_are_held_or_not(limit):
     X, _ = noisy(3000)
     gram, rng = RBF(X, 0.3), np.random.default_rng(1)
-    strips = Strips(gram, limit)
+    strips = LowerTriangle(gram, limit)
     some = rng.permutation(len(X))[:1700]
     strips.add(some[:1100])
     strips.add(some[1100:])
@@ -42,7 +42,7 @@ def test_strips_multiply_whether_they_are_held_or_not(limit):
 def test_the_forecast_solves_its_own_problem_and_its_preconditioner_inverts():
     X, y = noisy(600)
     gram = L2SVMDual(RBF(X, 0.3), y, C=2.0).as_qp().gram
-    forecast = Forecast(gram, gram.kernel, 100, np.random.default_rng(0))
+    forecast = LowRankModel(gram, gram.kernel, 100, np.random.default_rng(0))
     u, _ = forecast.weights()
     F = forecast.F.astype(np.float64)
     whole = F @ F.T + np.diag(forecast.B)
@@ -73,7 +73,7 @@ def test_points_that_the_forecast_missed_become_rows():
     assert poor.converged
     few = FaceNewton(rank=2, margin=0.0)
     qp = problem.as_qp()
-    with qp.lend(1 << 30) as lent:
+    with qp.with_store(1 << 30) as lent:
         first = len(few.init(lent, None, np.random.default_rng(0)).rows)
     assert poor.counters["columns"] > first
 

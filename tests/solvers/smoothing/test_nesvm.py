@@ -145,8 +145,8 @@ def test_homotopy_needs_fewer_products_than_the_last_problem_alone(instance):
 
 def last_smoothing(problem, n_iter):
     """Return the mu with which the homotopy from w = 0 ends."""
-    solver = HomotopyNESVM().aim(1e-4)
-    with problem.as_margin().lend(1 << 30) as form:
+    solver = HomotopyNESVM().for_tolerance(1e-4)
+    with problem.as_margin().with_store(1 << 30) as form:
         state = solver.init(form, None, np.random.default_rng(0))
         solver.advance(form, state, n_iter)
     return state.mu

@@ -45,7 +45,7 @@ def value(problem, x):
 def test_a_core_is_solved_until_no_more_than_the_goal_is_left_to_gain(points, kind, goal):
     X, y = points
     form = KINDS[kind](RBF(X, 0.5), y).as_qp()
-    with form.lend(1 << 24) as problem:
+    with form.with_store(1 << 24) as problem:
         support = np.flatnonzero(for_pairs(problem, None))
         state = started(problem, np.union1d(support, np.arange(0, problem.m, 2)))
         solve_core(problem, state, 1.0, 1e-10, goal)
@@ -60,7 +60,7 @@ def test_a_core_is_solved_until_no_more_than_the_goal_is_left_to_gain(points, ki
 def test_a_core_is_solved_on_until_its_gap_is_small_enough_and_no_further(points):
     X, y = points
     form = HingeDual(RBF(X, 0.5), y, 10.0).as_qp()
-    with form.lend(1 << 24) as problem:
+    with form.with_store(1 << 24) as problem:
         steps = []
         for least, goal in ((np.inf, 0.0), (1e-8, 1.0), (1e-8, 1e-4), (1e-8, 0.0), (0.1, 0.0)):
             state = started(problem, np.arange(problem.m))
@@ -75,8 +75,8 @@ def test_the_last_cores_are_solved_for_the_gap_that_is_asked_for(points):
     """What is asked for is the tolerance of the solve, or the option `target`."""
     X, y = points
     problem = HingeDual(RBF(X, 0.5), y, 10.0)
-    assert Decomposition().aim(1e-5).target == 1e-5
-    assert Decomposition(target=1e-2).aim(1e-5).target == 1e-2
+    assert Decomposition().for_tolerance(1e-5).target == 1e-5
+    assert Decomposition(target=1e-2).for_tolerance(1e-5).target == 1e-2
     loose, same, sharp = (
         solve(problem, "decomposition", tol=1e-3, target=target) for target in (0.9, 1e-3, 1e-9)
     )
@@ -91,7 +91,7 @@ def test_the_last_cores_are_solved_for_the_gap_that_is_asked_for(points):
 def test_those_enter_that_violate_most_about_half_of_them_for_each_direction(points, kind, size):
     X, y = points
     form = KINDS[kind](RBF(X, 0.5), y).as_qp()
-    with form.lend(1 << 24) as problem:
+    with form.with_store(1 << 24) as problem:
         state = started(problem, np.union1d(np.flatnonzero(for_pairs(problem, None)), [0, 1, 2]))
         solve_core(problem, state, 0.1)
         pair, outside = state.pair, ~state.inside
@@ -125,7 +125,7 @@ def test_bounds_are_looked_at_once_the_violation_falls(rng):
 def test_coordinates_that_leave_before_the_last_steps_keep_what_they_did(points, monkeypatch):
     X, y = points
     form = HingeDual(RBF(X, 0.5), y, 10.0).as_qp()
-    with form.lend(1 << 24) as problem:
+    with form.with_store(1 << 24) as problem:
         state, left = started(problem, np.arange(problem.m)), []
 
         def shed():

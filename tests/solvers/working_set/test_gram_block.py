@@ -33,7 +33,7 @@ def test_columns_that_are_summed_and_not_held(kind, binary, rng):
 @pytest.mark.parametrize("size", [1e-60, 1e60])
 def test_weights_beyond_float32_are_summed(size, rng):
     X = rng.standard_normal((2500, 9)).astype(np.float32)
-    kernel, columns = RBF(X, 0.2).narrow(), rng.permutation(2500)[:300]
+    kernel, columns = RBF(X, 0.2).low_precision(), rng.permutation(2500)[:300]
     weights, out = size * rng.standard_normal(300), np.zeros(2500)
     kernel.add(columns, weights, out)
     exact = weights @ kernel.block(columns, None, np.float64)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, solve
-from qpsvm.gram.column_store import UNIT, ColumnStore
+from qpsvm.gram.column_store import QUANTUM, ColumnStore
 from qpsvm.solvers.shared.starting_points import for_pairs
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set import working_set as core_of
@@ -18,7 +18,7 @@ from qpsvm.solvers.working_set.working_set import CoreState, enter, solve_core
 
 
 def packed(K):
-    return np.rint(K / UNIT).astype(np.uint16)
+    return np.rint(K / QUANTUM).astype(np.uint16)
 
 
 @pytest.mark.parametrize("m", [400, 2500])  # few values are numpy's
@@ -31,7 +31,7 @@ def test_values_are_the_nearest_multiples(m, binary, rng):
     K = kernel.block(columns, rows, np.float64)
     out = np.zeros((4, m + 1), np.uint16)
     kernel.fill(columns, out, np.array([3, 0, 1]), rows)
-    assert np.max(np.abs(UNIT * out[[3, 0, 1], :m] - K)) <= 0.51 * UNIT
+    assert np.max(np.abs(QUANTUM * out[[3, 0, 1], :m] - K)) <= 0.51 * QUANTUM
     assert out[3, :m][rows == 1] == 65535  # 1, and no overflow
     assert not out[2].any() and not out[:, m].any()
 
@@ -43,7 +43,7 @@ def test_values_are_the_nearest_multiples(m, binary, rng):
 @pytest.mark.parametrize("bits", [16, 32, 64])
 def test_a_core_is_extended_and_compacted(first, more, held, bits, rng):
     kernel = RBF(rng.standard_normal((300, 4)), 0.2)
-    kernel = kernel if bits == 64 else kernel.narrow()
+    kernel = kernel if bits == 64 else kernel.low_precision()
     store, core = ColumnStore(kernel, 1 << 24), rng.permutation(300)[: first + more]
     if held:
         store.ensure(core)
@@ -53,10 +53,10 @@ def test_a_core_is_extended_and_compacted(first, more, held, bits, rng):
     if first:
         extend(block, store, core[:first], core[:first])
     extend(block, store, core[first:], core)
-    unit = UNIT if bits == 16 else 1.0
+    unit = QUANTUM if bits == 16 else 1.0
     exact = kernel.block(core, core, np.float64)
     n = len(core)
-    error = {16: 0.52 * UNIT, 32: 1e-6, 64: 1e-14}[bits]
+    error = {16: 0.52 * QUANTUM, 32: 1e-6, 64: 1e-14}[bits]
     np.testing.assert_allclose(unit * block[:n, :n], exact, rtol=0, atol=error)
     np.testing.assert_array_equal(block[:first, first:n], block[first:n, :first].T)
     np.testing.assert_array_equal(unit * np.diag(block)[:n], 1.0)
@@ -82,7 +82,7 @@ def test_steps_on_16_bits_against_float64(C, spread, rng):
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(700) > 0, 1.0, -1.0)
     K = RBF(X, 0.5).block(np.arange(700), None, np.float64)
     values = []
-    for block, unit in ((K.copy(), 1.0), (packed(K), UNIT)):
+    for block, unit in ((K.copy(), 1.0), (packed(K), QUANTUM)):
         core, x, begun, s, up, down = hinge_core(K, y, C, block, unit)
         limits = 300_000, spread, np.inf, 0.0
         _, left, blurred = solve_inner(core, x, begun, s.copy(), up, down, *limits)
@@ -90,7 +90,7 @@ def test_steps_on_16_bits_against_float64(C, spread, rng):
         v = y * x
         s = K @ v - y  # of the exact kernel: off by half of a unit for each weight at most
         apart = np.max(s[down[0] == 0.0]) - np.min(s[up[0] == 0.0])
-        bound = 1.05 * spread + (UNIT * np.sum(x) if unit < 1.0 else 0.0)
+        bound = 1.05 * spread + (QUANTUM * np.sum(x) if unit < 1.0 else 0.0)
         assert apart <= bound
         values.append((0.5 * v @ K @ v - np.sum(x), bound * np.sum(x)))
     assert abs(values[0][0] - values[1][0]) <= max(values[0][1], values[1][1])
@@ -100,7 +100,7 @@ def test_steps_say_where_16_bits_blur_them(rng):
     X = rng.standard_normal((300, 2))
     y = np.where(X[:, 0] + rng.standard_normal(300) > 0, 1.0, -1.0)
     K = RBF(X, 0.5).block(np.arange(300), None, np.float64)
-    for block, unit, blurs in ((K.copy(), 1.0, False), (packed(K), UNIT, True)):
+    for block, unit, blurs in ((K.copy(), 1.0, False), (packed(K), QUANTUM, True)):
         core, x, begun, s, up, down = hinge_core(K, y, 1e3, block, unit)
         limits = 300_000, 0.1, 1e-6, 0.0
         steps, left, blurred = solve_inner(core, x, begun, s, up, down, *limits)
@@ -123,7 +123,9 @@ def apart(state):
 def test_the_matrix_is_made_anew_and_the_steps_go_on(rng):
     X = rng.standard_normal((300, 2))
     y = np.where(X[:, 0] + rng.standard_normal(300) > 0, 1.0, -1.0)
-    with HingeDual(RBF(X, 0.5), y, 100.0).as_qp().lend(1 << 24, narrow=True) as problem:
+    with (
+        HingeDual(RBF(X, 0.5), y, 100.0).as_qp().with_store(1 << 24, low_precision=True) as problem
+    ):
         state = started(problem)
         assert state.block.dtype == np.uint16
         solve_core(problem, state, 0.05, 1e-3, 0.0)
@@ -134,7 +136,7 @@ def test_the_matrix_is_made_anew_and_the_steps_go_on(rng):
 def test_a_matrix_that_is_further_off_is_noticed_by_the_gradient(rng):
     X = rng.standard_normal((300, 2))
     y = np.where(X[:, 0] + rng.standard_normal(300) > 0, 1.0, -1.0)
-    with HingeDual(RBF(X, 0.5), y, 1.0).as_qp().lend(1 << 24, narrow=True) as problem:
+    with HingeDual(RBF(X, 0.5), y, 1.0).as_qp().with_store(1 << 24, low_precision=True) as problem:
         state = started(problem)
         state.block &= 0xFF00  # as if all roundings were downwards, and larger
         solve_core(problem, state, 1e-2)
@@ -163,7 +165,7 @@ def test_whole_solves_that_16_bits_cannot_finish_alone(C, tol, rng, monkeypatch)
 
 def test_columns_that_are_not_narrow_keep_their_precision(rng):
     X = rng.standard_normal((300, 2))
-    with HingeDual(RBF(X, 0.5), np.sign(X[:, 0]), 1.0).as_qp().lend(1 << 24) as problem:
+    with HingeDual(RBF(X, 0.5), np.sign(X[:, 0]), 1.0).as_qp().with_store(1 << 24) as problem:
         assert started(problem).block.dtype == np.float64
 
 
