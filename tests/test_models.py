@@ -29,6 +29,7 @@ from qpsvm import (
 )
 from qpsvm.gram.engine import exact_products as fresh
 from qpsvm.gram.engine import prediction as expansion
+from qpsvm.gram.kernels import base
 from qpsvm.models import Expansion
 
 X, Y = two_clouds(80, 3, seed=21)
@@ -190,9 +191,10 @@ def test_prediction_in_blocks_is_prediction(monkeypatch, make, densified):
     indices, coef = plane.expansion.indices, plane.expansion.coef
     K = make(X).cross(NEW, indices)
     np.testing.assert_allclose(whole, K @ coef + plane.b, rtol=1e-12, atol=1e-13)
-    for name, value in (("FUSED", 0), ("STRIP", 7), ("DENSIFIED", densified)):
-        monkeypatch.setattr(expansion, name, value)
-    monkeypatch.setattr(fresh, "PART", 11)
+    monkeypatch.setattr(base, "FUSED", 0)
+    monkeypatch.setattr(expansion, "PANEL_POINTS", 7)
+    monkeypatch.setattr(expansion, "BLOCK_POINTS", 11)
+    monkeypatch.setattr(expansion, "DENSIFIED", densified)
     monkeypatch.setattr(fresh, "DENSIFIED", densified)
     monkeypatch.setattr(qpsvm.gram.base, "BLOCK_ENTRIES", 7 * len(indices))
     for trained in (np.asarray, sp.csr_matrix):

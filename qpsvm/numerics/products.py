@@ -50,3 +50,12 @@ def transposed_times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
     for i in range(0, X.shape[0], size):
         total += X[i : i + size].astype(np.float64).T @ v[i : i + size]
     return total
+
+
+def squared_norms(A: Any) -> NDArray[Any]:
+    """Return the squared norms of the rows, dense, CSR, or packed, which know theirs."""
+    if hasattr(A, "squared_norms"):
+        return np.asarray(A.squared_norms())
+    if sp.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", A, A)

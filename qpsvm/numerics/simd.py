@@ -25,14 +25,15 @@ from qpsvm.numerics.exp2 import (
 )
 from qpsvm.numerics.intrinsics import cgutils, with_plain_twin
 from qpsvm.numerics.jit import njit
-from qpsvm.numerics.vector_shape import BYTES, GROUP, LANES, TILE, WIDE
+from qpsvm.numerics.vector_shape import LANES, TILE, WIDE
 
 
-def _lanes(kind: Any) -> int:
+def lanes_of(kind: Any) -> int:
+    """Return how many numbers of a type a vector has."""
     return LANES * 32 // int(kind.bitwidth)
 
 
-def _place(builder: Any, array: Any, row: Any, column: Any, vector: Any) -> Any:
+def place(builder: Any, array: Any, row: Any, column: Any, vector: Any) -> Any:
     """Return the address of a vector in a C-ordered matrix, from an entry on."""
     width = cgutils.unpack_tuple(builder, array.shape)[1]
     entry = builder.gep(array.data, [builder.add(builder.mul(row, width), column)])
@@ -46,86 +47,6 @@ def place_lanes(builder: Any, array: Any, start: Any, lanes: int) -> tuple[Any, 
     return builder.bitcast(entry, vector.as_pointer()), vector
 
 
-def _values(context, few, i, tile, first, a, norm, factor, K):  # type: ignore[no-untyped-def]
-    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        few, tile, a, norm, K = (
-            context.make_array(signature.args[n])(context, builder, arguments[n])
-            for n in (0, 2, 4, 5, 7)
-        )
-        i, first, index = arguments[1], arguments[3], arguments[1].type
-        result = ir.VectorType(arguments[6].type, lanes)
-        sums = _products(context, builder, few, i, tile, first, kind)
-        factor = spread_lanes(builder, arguments[6], lanes)
-        terms = ir.VectorType(context.get_data_type(norm_type.dtype), lanes)
-        at = builder.bitcast(builder.gep(norm.data, [first]), terms.as_pointer())
-        others = builder.load(at, align=4)
-        for u, total in enumerate(sums):
-            own = builder.load(builder.gep(a.data, [builder.add(i, index(u))]))
-            own = spread_lanes(builder, own, lanes)
-            if kind == types.int32:
-                apart = builder.sub(builder.add(own, others), builder.add(total, total))
-                t = builder.fmul(factor, builder.sitofp(apart, result))
-            else:
-                t = builder.fadd(own, others, flags=("contract",))
-                more = builder.fmul(factor, _number(builder, total, result), flags=("contract",))
-                t = builder.fadd(t, more, flags=("contract",))
-            to = _place(builder, K, index(u), first, result)
-            builder.store(_exp2(builder, t, kind != types.int32), to, align=4)
-        return context.get_dummy_value()
-
-    kind, lanes, norm_type = few.dtype, _lanes(few.dtype), norm
-    return types.void(few, types.intp, tile, types.intp, a, norm, factor, K), emit
-
-
-def _products(
-    context: Any, builder: Any, few: Any, i: Any, tile: Any, first: Any, kind: Any
-) -> list[Any]:
-    """Return the products of GROUP rows with a vector of points, their sums in registers."""
-    number, lanes, index = context.get_data_type(kind), _lanes(kind), i.type
-    vector = ir.VectorType(number, lanes)
-    d = cgutils.unpack_tuple(builder, few.shape)[1]
-    rows = [builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP)]
-    nothing = ir.Constant(vector, [number(0)] * lanes)
-    sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(GROUP)]
-    with cgutils.for_range(builder, d, intp=index) as loop:
-        points = builder.load(_place(builder, tile, loop.index, first, vector), align=4)
-        for row, total in zip(rows, sums, strict=True):
-            own = spread_lanes(builder, builder.load(builder.gep(row, [loop.index])), lanes)
-            before = builder.load(total)
-            if kind == types.uint32:
-                more = _call(builder, "llvm.ctpop", builder.and_(own, points))
-                builder.store(builder.add(before, more), total)
-            elif kind == types.int32:
-                builder.store(_dot_of_bytes(builder, before, points, own), total)
-            else:
-                more = builder.fmul(own, points, flags=("contract",))
-                builder.store(builder.fadd(before, more, flags=("contract",)), total)
-    return [builder.load(total) for total in sums]
-
-
-def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
-    """Add the products of four bytes without a sign by four with one, of each word."""
-    kind = before.type
-    if BYTES and kind.count == 16:
-        function = ir.FunctionType(kind, [kind] * 3)
-        name = "llvm.x86.avx512.vpdpbusd.512"
-        call = cgutils.get_or_insert_function(builder.module, function, name)
-        return builder.call(call, [before, points, own])
-    halves = ir.VectorType(ir.IntType(16), 2 * kind.count)
-    eight = ir.Constant(halves, [8] * halves.count)
-    low = ir.Constant(halves, [255] * halves.count)
-    points, own = builder.bitcast(points, halves), builder.bitcast(own, halves)
-    even = builder.and_(points, low), builder.ashr(builder.shl(own, eight), eight)
-    odd = builder.lshr(points, eight), builder.ashr(own, eight)
-    wide = ir.VectorType(ir.IntType(32), halves.count)
-    for a, b in (even, odd):  # which compilers know to be one instruction
-        product = builder.mul(builder.sext(a, wide), builder.sext(b, wide))
-        for start in (0, 1):
-            some = ir.Constant(kind, list(range(start, halves.count, 2)))
-            before = builder.add(before, builder.shuffle_vector(product, product, some))
-    return before
-
-
 def spread_lanes(builder: Any, number: Any, lanes: int) -> Any:
     """Return a vector of one number."""
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
@@ -134,14 +55,14 @@ def spread_lanes(builder: Any, number: Any, lanes: int) -> Any:
     return builder.shuffle_vector(one, none, zeros)
 
 
-def _number(builder: Any, value: Any, kind: Any) -> Any:
+def number(builder: Any, value: Any, kind: Any) -> Any:
     """Return counts or numbers in the precision of `kind`, which is no less."""
     if isinstance(value.type.element, ir.IntType):
         return builder.uitofp(value, kind)
     return value if value.type == kind else builder.fpext(value, kind)
 
 
-def _call(builder: Any, name: str, value: Any) -> Any:
+def call(builder: Any, name: str, value: Any) -> Any:
     """Return what LLVM's function of a vector gives, which is of the same type."""
     function = ir.FunctionType(value.type, [value.type])
     name = _name(name, value.type)
@@ -158,7 +79,7 @@ def _name(name: str, vector: Any) -> str:
 _FLOATS = {"float": "f32", "double": "f64"}
 
 
-def _exp2(builder: Any, t: Any, bounded: bool) -> Any:
+def exp2(builder: Any, t: Any, bounded: bool) -> Any:
     """Return 2^t of a vector as `exponential` does, but with instructions that round and scale.
 
     Where t is known to be finite and at most 0 these need no bounds: scaled too far, values become 0.
@@ -174,7 +95,7 @@ def _exp2(builder: Any, t: Any, bounded: bool) -> Any:
         for bound, right in ((constant(0.0), "<"), (constant(least), ">")):
             t = builder.select(builder.fcmp_ordered(right, t, bound), t, bound)
     if WIDE:
-        n = _call(builder, "llvm.rint", t)
+        n = call(builder, "llvm.rint", t)
         return _scaled(builder, _series(builder, builder.fsub(t, n), series), n)
     bits, up = (32, 23) if single else (64, 52)
     whole, far = ir.VectorType(ir.IntType(bits), lanes), constant(ROUND32 if single else ROUND64)
@@ -218,14 +139,14 @@ def _turn_square(context, points, rows, k, tile, j):  # type: ignore[no-untyped-
         points, rows, tile = (
             context.make_array(signature.args[n])(context, builder, arguments[n]) for n in (0, 1, 3)
         )
-        k, j, index, lanes = arguments[2], arguments[4], arguments[2].type, _lanes(kind)
+        k, j, index, lanes = arguments[2], arguments[4], arguments[2].type, lanes_of(kind)
         vector, places = (
             ir.VectorType(ir.IntType(bits), lanes) for bits in (int(kind.bitwidth), 32)
         )
         half, square = lanes // 2, []
         for u in range(lanes):
             row = builder.load(builder.gep(rows.data, [builder.add(j, index(u))]))
-            square.append(builder.load(_place(builder, points, row, k, vector), align=4))
+            square.append(builder.load(place(builder, points, row, k, vector), align=4))
         mixed = [
             ir.Constant(places, [start + n // 2 + lanes * (n % 2) for n in range(lanes)])
             for start in (0, half)
@@ -234,7 +155,7 @@ def _turn_square(context, points, rows, k, tile, j):  # type: ignore[no-untyped-
             pairs = zip(square[:half], square[half:], strict=True)
             square = [builder.shuffle_vector(*pair, by) for pair in pairs for by in mixed]
         for u, column in enumerate(square):
-            at = _place(builder, tile, builder.add(k, index(u)), j, vector)
+            at = place(builder, tile, builder.add(k, index(u)), j, vector)
             builder.store(column, at, align=4)
         return context.get_dummy_value()
 
@@ -262,14 +183,14 @@ def _expand(context, row, gaps, j, spare, k, out):  # type: ignore[no-untyped-de
         taken = builder.ctpop(builder.bitcast(marks, ir.IntType(lanes)))
         return builder.add(k, builder.zext(taken, k.type))
 
-    kind, lanes = row.dtype, _lanes(row.dtype)
+    kind, lanes = row.dtype, lanes_of(row.dtype)
     return types.intp(row, gaps, types.intp, spare, types.intp, out), emit
 
 
 def _fetch(context, block, i, j):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         block = context.make_array(signature.args[0])(context, builder, arguments[0])
-        at, word = _place(builder, block, arguments[1], arguments[2], ir.IntType(8)), ir.IntType(32)
+        at, word = place(builder, block, arguments[1], arguments[2], ir.IntType(8)), ir.IntType(32)
         function = ir.FunctionType(ir.VoidType(), [at.type, word, word, word])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [at.type], function)
         to_read, second_level, of_data = word(0), word(2), word(1)
@@ -278,13 +199,6 @@ def _fetch(context, block, i, j):  # type: ignore[no-untyped-def]
 
     return types.void(block, types.intp, types.intp), emit
 
-
-values: Any = with_plain_twin(_values, plain_lanes.values)
-"""``values(few, i, tile, first, a, norm, factor, K)`` writes kernel values of GROUP rows of `few`, from i
-on, with a vector of points of the tile, from `first` on, to the same places of K, shape (GROUP,
-TILE): 2^((a_i + norm_j) + factor p) for the inner product p, whose d terms are added one after the
-other; of words without a sign p is how many bits they have in common. Words with a sign are four bytes
-each, those of `few` with a sign and the others without; values are 2^(factor (a_i + norm_j - 2 p))."""
 
 turn_square: Any = with_plain_twin(_turn_square, plain_lanes.turn_square)
 """``turn_square(points, rows, k, tile, j)`` writes as many numbers of as many points as a vector has,

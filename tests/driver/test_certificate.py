@@ -12,9 +12,9 @@ from problems.clouds import two_clouds
 from qpsvm import (
     RBF,
     Cached,
+    CustomKernel,
     HingeDual,
     L2SVMDual,
-    Linear,
     MEBDual,
     OneClassDual,
     PolytopeDistanceDual,
@@ -25,7 +25,7 @@ from qpsvm.canonical.base import ApproximateProducts
 from qpsvm.driver import certificate, loop
 from qpsvm.driver.certificate import certify
 from qpsvm.gram import SignedGram
-from qpsvm.gram.kernels import rbf
+from qpsvm.gram.kernels import base
 from qpsvm.gram.storage.points import mean_point
 from qpsvm.solvers.working_set.gram_block import accumulate
 
@@ -126,7 +126,9 @@ def test_no_entry_of_a_column_is_off_by_more_than_its_bound(rng, kind, d, rate):
 @pytest.mark.parametrize("kind", ["normal", "outliers", "aligned"])
 def test_sums_of_columns_are_off_by_no_more_than_the_sizes_that_come_along(rng, kind, monkeypatch):
     """Columns that are summed up as they are evaluated, and held ones; weights of both signs."""
-    monkeypatch.setattr(rbf, "FEW", 0)  # sums in compiled code, though points are few
+    monkeypatch.setattr(
+        base, "MIN_POINTS_FOR_TILES", 0
+    )  # sums in compiled code, though points are few
     X = points(kind, 60, rng)
     kernel = RBF(X.astype(np.float32), 1e-2 if kind == "aligned" else 1e-2 / 60)
     columns = rng.permutation(M)[:COLUMNS]
@@ -153,9 +155,9 @@ def test_sums_of_columns_are_off_by_no_more_than_the_sizes_that_come_along(rng, 
             assert kind != "normal" or np.median(bound) < 1e-4 * np.median(sizes)
 
 
-def test_columns_of_other_kernels_have_no_bound(rng):
+def test_columns_of_kernels_that_are_only_called_have_no_bound(rng):
     X = rng.standard_normal((30, 2))
-    assert Linear(X).column_error is None
+    assert CustomKernel(X, lambda A, B: A @ B.T).column_error is None
     assert np.array_equal(Cached(RBF(X, 1.0)).column_error, RBF(X, 1.0).column_error)
     wide = sp.csr_matrix((np.array([0.3, 0.7]), ([0, 5], [0, 9])), (30, 1 << 20), dtype=np.float32)
     assert np.all(RBF(wide, 1.0).column_error == 1.0)  # sums of a million terms in float32

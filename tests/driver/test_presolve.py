@@ -357,7 +357,9 @@ def test_packed_points_are_merged_and_taken_without_their_coordinates():
         result = solve(L2SVMDual(RBF(given, 0.5), y, 1.0), tol=TOL)
         assert result.converged and result.counters["merged"] == 3000 - n
         assert result.model.decision_function(X[:9]).shape == (9,)
-    lean, taken = (getattr(problem.K, how)(merged.copies.first) for how in ("take_for_solve", "take"))
+    lean, taken = (
+        getattr(problem.K, how)(merged.copies.first) for how in ("take_for_solve", "take")
+    )
     assert lean.X.shape == taken.X.shape and lean.to_float64() is lean
     np.testing.assert_array_equal(lean.column_error, taken.column_error)
     np.testing.assert_array_equal(

@@ -10,7 +10,7 @@ import pytest
 
 from qpsvm import RBF, threads
 from qpsvm.gram.engine import single_column as single
-from qpsvm.gram.kernels import rbf
+from qpsvm.gram.kernels import base, rbf
 from qpsvm.numerics import parallel
 
 
@@ -110,10 +110,11 @@ def test_long_columns(d, monkeypatch, rng):
     gamma = 1.0 / d
     plain = RBF(X, gamma)
     assert plain._points.flags.c_contiguous
-    monkeypatch.setattr(rbf, "LONG", 1000)
-    monkeypatch.setattr(single, "PIECE", 700)
+    monkeypatch.setattr(rbf, "MIN_POINTS_BY_FEATURES", 1000)
+    monkeypatch.setattr(base, "MIN_POINTS_FOR_SINGLE_COLUMN", 1000)
+    monkeypatch.setattr(single, "CHUNK_POINTS", 700)
     gram = RBF(X, gamma)
-    assert gram._points.flags.f_contiguous == (d <= rbf.NARROW)
+    assert gram._points.flags.f_contiguous == (d <= rbf.MAX_FEATURES_BY_FEATURES)
     exact = np.exp(-gamma * np.sum((X[7].astype(float) - X.astype(float)) ** 2, axis=1))
     for columns in (np.array([7]), np.array([7, 8, 9])):
         out = np.empty((5, 3000), np.float32)
@@ -129,7 +130,7 @@ def test_long_columns(d, monkeypatch, rng):
 
 
 def test_float64_points_narrowed_lie_feature_by_feature(monkeypatch, rng):
-    monkeypatch.setattr(rbf, "LONG", 1000)
+    monkeypatch.setattr(rbf, "MIN_POINTS_BY_FEATURES", 1000)
     gram = RBF(1.0 + rng.standard_normal((2000, 6)), 0.2)
     narrow = gram.low_precision()
     assert narrow.dtype == np.float32

@@ -1,4 +1,7 @@
-"""What rounding can do to Gaussian kernel values: bounds for columns in float32, entry by entry.
+"""What rounding can do to kernel values: bounds for columns in float32 or float64.
+
+`formula_error` has the maps of inner products and of l1 distances; the rest is of Gaussian kernels, entry
+by entry.
 
 Let u be the unit roundoff of the columns, E = gamma |x_i - x_j|^2 the exponent and q = sqrt(gamma) |x|.
 Errors of E relative to q_i^2 + q_j^2 are 4u where coordinates were rounded once more, 4u in norms, rates
@@ -19,6 +22,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from qpsvm.gram.engine.formula import LOG2E, Formula, Identity, Power, Tangent
 
 SAMPLE = 1024
 """Points that a middle value is taken of."""
@@ -52,6 +57,51 @@ def column_error(square: Vector, k: float, u: float, far: float) -> Vector:
     error = (k * (2.0 * square + np.sqrt(square) + 0.5) + 10.0 * u) * value + 1.72 * far
     error[3.0 * k * square > 1.0] = 1.0
     return np.minimum(error, 1.0)
+
+
+def formula_error(formula: Formula, size: Vector, d: int, u: float) -> Vector | None:
+    """Return what the entries of a column are off by at most, for each row; None for too many features.
+
+    With u the unit roundoff, let products and coordinates be rounded: p is off by at most 1.06 d u + 2 u
+    of |x| |z|, and t, with its factor, terms and sums, by
+
+        e = u ((1.06 d + 6) P + 4 |c|), P = |factor| |x| |z|, c = 2 shift, while |t| <= T = P + |c| + e.
+
+    So t^g, a product of g numbers, is off by at most g T^(g-1) e + 1.02 g u T^g, and tanh t, whose slope
+    is at most 1, by e + 12 u. |z| is at most the largest `size`.
+
+    Of the l1 distance E = |factor| p / log2(e) is off by at most A + B E, A = u |factor| (|x|_1 + |z|_1)
+    from rounded coordinates and B = u (1.06 d + 6); since (A + B E) exp(A + B E - E) is at most
+    exp(A) (A + B / (e (1 - B))) for B < 1/16, the value is off by that and 10 u.
+
+    Parameters
+    ----------
+    formula : Formula
+        With rate 0.
+    size : ndarray, shape (m,)
+        |x|, the l1 norm for an l1 distance.
+    d : int
+        Features.
+    u : float
+    """
+    assert formula.rate == 0.0
+    if (d + 9) * u > 1 / 20:
+        return None
+    product = abs(formula.factor) * size * float(np.max(size))
+    own = 2.0 * abs(formula.shift)
+    error = u * ((1.06 * d + 6.0) * product + 4.0 * own)
+    if isinstance(formula.map, Identity):
+        return error
+    if isinstance(formula.map, Tangent):
+        return np.minimum(error + 12.0 * u, 2.0)
+    if isinstance(formula.map, Power):
+        degree, largest = formula.map.degree, product + own + error
+        with np.errstate(over="ignore"):
+            return largest ** (degree - 1) * (degree * error + 1.02 * degree * u * largest)
+    of_points = u * abs(formula.factor) / LOG2E * (size + float(np.max(size)))
+    of_sums = u * (1.06 * d + 6.0)
+    grown = np.exp(np.minimum(of_points, 1.0)) * (of_points + of_sums / (np.e * (1.0 - of_sums)))
+    return np.minimum(np.where(of_points > 1.0, 1.0, grown) + 10.0 * u, 1.0)
 
 
 @dataclass(frozen=True, eq=False)

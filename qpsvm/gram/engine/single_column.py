@@ -1,4 +1,4 @@
-"""One column of the Gaussian kernel over many points.
+"""One column of a kernel over many points in float32.
 
 BLAS takes as long for one column as for eight, where points have few features: these loops read them
 once, as fast as the memory gives them, and write kernel values.
@@ -11,60 +11,53 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.gram.engine.sweep import LOG2E, summing, vectorised
-from qpsvm.numerics.exp2 import exp2_32
+from qpsvm.gram.engine.formula import Evaluator
+from qpsvm.gram.engine.maps import apply_map
+from qpsvm.gram.engine.sweep import mapping, summing
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import read_only
 
-PIECE = 1 << 17
+CHUNK_POINTS = 1 << 17
 """Points that a thread works on before it takes others."""
 
-TILE = 512
+TILE_POINTS = 512
 """Points whose inner products stay in the nearest cache."""
 
 
-def fill_column(
-    points: NDArray[np.float32],
-    norms: NDArray[np.float64],
-    i: int,
-    gamma: float,
-    out: NDArray[np.float32],
-) -> None:
-    """Write exp(-gamma |x_i - x|^2) for all points x to `out`, in parallel.
+def fill_column(evaluator: Evaluator, i: int, out: NDArray[np.float32]) -> None:
+    """Write k(x_i, x) for all points x to `out`, in parallel.
 
     Parameters
     ----------
-    points : ndarray, shape (m, d)
-        In any order; fastest feature by feature, which is Fortran's.
-    norms : ndarray, shape (m,)
-        Their squared norms.
+    evaluator : Evaluator
+        Of dense points in float32, in any order; fastest feature by feature, which is Fortran's.
     i : int
-    gamma : float
     out : ndarray, shape (m,)
     """
-    b, own, rate = read_only(norms), np.float32(norms[i]), np.float32(-gamma * LOG2E)
-    weight = 2.0 * points[i]  # exact
+    points, terms, factor, kernel_map = evaluator
+    b, own, weight = read_only(terms), terms[i], points[i].copy()
     sweep: Any
     if points.flags.f_contiguous:
         sweep, held = _by_features, read_only(points.T)
     else:
         sweep, held = _by_points, read_only(np.ascontiguousarray(points))
 
-    def piece(start: int) -> None:
-        sweep(held, b, weight, own, rate, out, start, start + PIECE)
+    def chunk(start: int) -> None:
+        at = start, min(start + CHUNK_POINTS, len(b))
+        sweep(held, b, weight, own, np.float32(factor), kernel_map, out, *at)
 
-    parallel_for(piece, alternating_starts(len(norms), PIECE))
+    parallel_for(chunk, alternating_starts(len(b), CHUNK_POINTS))
 
 
-@vectorised
+@mapping
 def _by_features(
-    features: Any, b: Any, weight: Any, own: Any, rate: Any, out: Any, first: int, last: int
-) -> None:
-    d, last = len(weight), min(last, len(b))
-    room = np.empty(TILE, np.float32)
-    for start in range(first, last, TILE):
-        stop = min(start + TILE, last)
-        total, to, norm = room[: stop - start], out[start:stop], b[start:stop]
+    features: Any, b: Any, weight: Any, own: Any, factor: Any, kernel_map: Any, out: Any,
+    first: int, last: int,
+) -> None:  # fmt: skip
+    d, scratch = len(weight), np.empty((1, TILE_POINTS), np.float32)
+    for start in range(first, last, TILE_POINTS):
+        stop = min(start + TILE_POINTS, last)
+        total, norm = scratch[0, : stop - start], b[start:stop]
         total[:] = 0.0
         k = 0
         while k + 4 <= d:  # fewer passes over the sums
@@ -80,22 +73,26 @@ def _by_features(
                 total[j] += w0 * r0[j]
             k += 1
         for j in range(len(total)):
-            to[j] = exp2_32(rate * ((own + np.float32(norm[j])) - total[j]))
+            total[j] = (own + norm[j]) + factor * total[j]
+        apply_map(kernel_map, scratch[:, : stop - start])
+        out[start:stop] = total
 
 
 @summing
 def _by_points(
-    points: Any, b: Any, weight: Any, own: Any, rate: Any, out: Any, first: int, last: int
-) -> None:
-    last = min(last, len(b))
-    room = np.empty(TILE, np.float32)
-    for start in range(first, last, TILE):
-        stop = min(start + TILE, last)
-        total, to, norm = room[: stop - start], out[start:stop], b[start:stop]
+    points: Any, b: Any, weight: Any, own: Any, factor: Any, kernel_map: Any, out: Any,
+    first: int, last: int,
+) -> None:  # fmt: skip
+    scratch = np.empty((1, TILE_POINTS), np.float32)
+    for start in range(first, last, TILE_POINTS):
+        stop = min(start + TILE_POINTS, last)
+        total, norm = scratch[0, : stop - start], b[start:stop]
         for j in range(len(total)):
             row, t = points[start + j], np.float32(0.0)
             for k in range(len(weight)):
                 t += row[k] * weight[k]
             total[j] = t
         for j in range(len(total)):
-            to[j] = exp2_32(rate * ((own + np.float32(norm[j])) - total[j]))
+            total[j] = (own + norm[j]) + factor * total[j]
+        apply_map(kernel_map, scratch[:, : stop - start])
+        out[start:stop] = total

@@ -1,6 +1,7 @@
-"""The Gaussian kernel from inner products, in one compiled sweep that stores it, or sums it up.
+"""Kernel values from blocks of inner products, in one compiled sweep that stores them, or sums them up.
 
-A block of products is read once while it is in cache.
+The products come from BLAS or from compiled products of CSR rows; a block is read once while it is in
+cache. The map is a parameter: see `maps`.
 """
 
 from __future__ import annotations
@@ -10,50 +11,54 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.numerics.exp2 import exp2_32, exp2_64
+from qpsvm.gram.engine.maps import MAP_FLAGS, apply_map
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import parallel_for
 
-CHUNK = 1024
-FEW = 16  # rows summed up before they are added to the sums of a block, and these to those of all
-PIECE = 1 << 18  # entries that a thread sweeps at a time
-LOG2E = 1.4426950408889634
+CHUNK_ENTRIES = 1024
+"""Entries of a row that are mapped at a time, in the nearest cache."""
+
+ROWS_PER_SUM = 16
+"""Rows summed up before they are added to the sums of a block, and these to those of all."""
+
+SWEEP_ENTRIES = 1 << 18
+"""Entries that a thread sweeps at a time."""
 
 Vector = NDArray[np.float64]
-vectorised = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz"})
+mapping = njit(cache=True, **MAP_FLAGS)
 summing = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 
 
-def gaussian_sweep(
-    K: NDArray[np.floating], out: NDArray[np.floating], gamma: float, a: Vector, b: Vector
+def map_products(
+    K: NDArray[np.floating], factor: float, kernel_map: Any, a: Vector, b: Vector
 ) -> None:
-    """Write exp(-gamma max(a_i + b_j - 2 K_ij, 0)) to `out`, which may be K, in parallel.
+    """Replace inner products K by kernel values phi(a_i + b_j + factor K_ij), in parallel.
 
     Parameters
     ----------
     K : ndarray, shape (n, m)
-        Inner products, C-ordered, in float32 or in the precision of `out`.
-    out : ndarray, shape (n, m)
         C-ordered, float32 or float64.
-    gamma : float
+    factor : float
+    kernel_map : NamedTuple
+        See `maps.Formula`.
     a, b : ndarray, shapes (n,) and (m,)
-        Squared norms.
+        Terms of rows and columns.
     """
-    rows = max(1, PIECE // max(1, K.shape[1]))
-    kind = out.dtype.type
-    to, rate = _sweep32 if kind is np.float32 else _sweep64, kind(-gamma * LOG2E)
+    rows = max(1, SWEEP_ENTRIES // max(1, K.shape[1]))
+    kind = K.dtype.type
     a, b = a.astype(kind, copy=False), b.astype(kind, copy=False)
 
-    def piece(start: int) -> None:
+    def chunk(start: int) -> None:
         at = slice(start, start + rows)
-        to(K[at], out[at], rate, a[at], b)
+        _map(K[at], kind(factor), kernel_map, a[at], b)
 
-    parallel_for(piece, list(range(0, len(K), rows)))
+    parallel_for(chunk, list(range(0, len(K), rows)))
 
 
-def gaussian_sums(
+def sum_products(
     K: NDArray[np.floating],
-    gamma: float,
+    factor: float,
+    kernel_map: Any,
     a: Vector,
     b: Vector,
     x: Vector,
@@ -67,72 +72,50 @@ def gaussian_sums(
     ----------
     K : ndarray, shape (n, m)
         Inner products, C-ordered, float32 or float64.
-    gamma : float
-    a, b : ndarray, shapes (n,) and (m,)
-        Squared norms.
+    factor, kernel_map, a, b
+        As in `map_products`.
     x, back : ndarray, shape (n,)
     z, out : ndarray, shape (m,)
     """
-    if z is None or back is None:
-        _sums(K, -gamma * LOG2E, a, b, x, out)
-    else:
-        _both_sums(K, -gamma * LOG2E, a, b, x, out, z, back)
+    none = np.empty(0)
+    z, back = (none, none) if z is None or back is None else (z, back)
+    _sums(K, factor, kernel_map, a, b, x, out, z, back)
 
 
-@vectorised
-def _sweep32(K: Any, out: Any, rate: Any, a: Any, b: Any) -> None:
-    room = np.empty(CHUNK, np.float32)  # lanes may not write where others still read
+@mapping
+def _map(K: Any, factor: Any, kernel_map: Any, a: Any, b: Any) -> None:
+    t = np.empty((1, CHUNK_ENTRIES), K.dtype)  # lanes may not write where others still read
     for i in range(len(a)):
-        for start in range(0, len(b), CHUNK):
-            norm, own = b[start : start + CHUNK], a[i]
-            row, last = K[i, start : start + CHUNK], out[i, start : start + CHUNK]
-            for j in range(len(norm)):
-                room[j] = exp2_32(rate * ((own + norm[j]) - np.float32(2.0) * row[j]))
-            for j in range(len(norm)):
-                last[j] = room[j]
-
-
-@vectorised
-def _sweep64(K: Any, out: Any, rate: Any, a: Any, b: Any) -> None:
-    room = np.empty(CHUNK)  # lanes may not write where others still read
-    for i in range(len(a)):
-        for start in range(0, len(b), CHUNK):
-            norm, own = b[start : start + CHUNK], a[i]
-            row, last = K[i, start : start + CHUNK], out[i, start : start + CHUNK]
-            for j in range(len(norm)):
-                room[j] = exp2_64(rate * ((own + norm[j]) - 2.0 * row[j]))
-            for j in range(len(norm)):
-                last[j] = room[j]
+        for start in range(0, len(b), CHUNK_ENTRIES):
+            norm, own = b[start : start + CHUNK_ENTRIES], a[i]
+            row, width = K[i, start : start + CHUNK_ENTRIES], len(norm)
+            for j in range(width):
+                t[0, j] = (own + norm[j]) + factor * row[j]
+            apply_map(kernel_map, t[:, :width])
+            for j in range(width):
+                row[j] = t[0, j]
 
 
 @summing
-def _sums(K: Any, rate: Any, a: Any, b: Any, x: Any, out: Any) -> None:
-    few, block = np.empty(len(b)), np.zeros(len(b))
-    for start in range(0, len(a), FEW):
+def _sums(
+    K: Any, factor: Any, kernel_map: Any, a: Any, b: Any, x: Any, out: Any, z: Any, back: Any
+) -> None:
+    width = len(b)
+    few, block, t = np.empty(width), np.zeros(width), np.empty((1, width))
+    for start in range(0, len(a), ROWS_PER_SUM):
         few[:] = 0.0
-        for i in range(start, min(start + FEW, len(a))):
-            row, own, weight = K[i], a[i], x[i]
-            for j in range(len(b)):
-                few[j] += weight * exp2_64(rate * ((own + b[j]) - 2.0 * row[j]))
-        for j in range(len(b)):
-            block[j] += few[j]
-    for j in range(len(b)):
-        out[j] += block[j]
-
-
-@summing
-def _both_sums(K: Any, rate: Any, a: Any, b: Any, x: Any, out: Any, z: Any, back: Any) -> None:
-    few, block = np.empty(len(b)), np.zeros(len(b))
-    for start in range(0, len(a), FEW):
-        few[:] = 0.0
-        for i in range(start, min(start + FEW, len(a))):
+        for i in range(start, min(start + ROWS_PER_SUM, len(a))):
             row, own, weight, total = K[i], a[i], x[i], 0.0
-            for j in range(len(b)):
-                value = exp2_64(rate * ((own + b[j]) - 2.0 * row[j]))
-                few[j] += weight * value
-                total += value * z[j]
-            back[i] += total
-        for j in range(len(b)):
+            for j in range(width):
+                t[0, j] = (own + b[j]) + factor * row[j]
+            apply_map(kernel_map, t)
+            for j in range(width):
+                few[j] += weight * t[0, j]
+            if len(z):
+                for j in range(width):
+                    total += t[0, j] * z[j]
+                back[i] += total
+        for j in range(width):
             block[j] += few[j]
-    for j in range(len(b)):
+    for j in range(width):
         out[j] += block[j]

@@ -1,8 +1,8 @@
-"""Columns of the Gaussian kernel, tile by tile, in one compiled pass that stores them or sums them up.
+"""Columns of a kernel, tile by tile, in one compiled pass that stores them or sums them up.
 
-A tile of points is turned, so that vector lanes run over points, and stays in cache for all columns.
-Eight columns at a time are multiplied and go through the exponential in registers; from cache values
-go to where they are held, or into the sums of the tile.
+A tile of points is transposed, so that vector lanes run over points, and stays in cache for all columns.
+Eight columns at a time are multiplied and mapped to kernel values in registers or in the nearest cache;
+from there values go to the column store, or into the sums of the tile. See `formula` for the map.
 
 Products of few features come two to three times as fast as from BLAS, which copies blocks that are made
 for many, and those of many features no slower. No interpreter runs between two tiles, so threads have
@@ -18,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import QUANTUM
-from qpsvm.gram.engine.sweep import LOG2E, summing, vectorised
+from qpsvm.gram.engine.formula import Evaluator
+from qpsvm.gram.engine.kernel_rows import kernel_rows
+from qpsvm.gram.engine.maps import MAP_FLAGS, finish_map
 from qpsvm.gram.storage.byte_grid import ByteGrid
 from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import read_only
-from qpsvm.numerics.simd import aligned, turn, values
+from qpsvm.numerics.simd import aligned, turn
 from qpsvm.numerics.vector_shape import GROUP, LANES, TILE
 
 SUM_ERROR = (GROUP + 4) * 2.0**-24
@@ -42,17 +44,12 @@ UNPACKED = np.empty((0, 0), np.uint16)
 UNITS, HALF = np.float32(1.0 / QUANTUM), np.float32(0.5)
 
 within = njit(inline="always")  # compiled once, in the sweep
-
-
-def terms(gamma: float, norms: Vector, kind: Any) -> NDArray[np.floating]:
-    """Return what squared norms add to the exponents of kernel values, which are of base 2."""
-    return (-gamma * LOG2E * norms).astype(kind)
+mapping = njit(cache=True, **MAP_FLAGS)
+summing = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 
 
 def fill(
-    points: Any,
-    b: NDArray[np.floating],
-    gamma: float,
+    evaluator: Evaluator,
     columns: NDArray[np.int64],
     rows: NDArray[np.int64] | None,
     out: NDArray[Any],
@@ -62,31 +59,27 @@ def fill(
 
     Parameters
     ----------
-    points : ndarray, shape (m, d), Bits or Grid
-        In C's or Fortran's order.
-    b : ndarray, shape (m,)
-        Their `terms`, in the precision of `out`, which may be of 16 bits for multiples of `QUANTUM`.
-    gamma : float
+    evaluator : Evaluator
+        Its terms are in the precision of `out`, which may be of 16 bits for multiples of `QUANTUM`.
     columns, rows, slots : ndarray of int
         All rows if they are None.
     """
-    sides, factor = _sides(points[columns], b[columns], points, b, gamma)
+    points, b, factor, kernel_map = evaluator
+    sides, factor = _sides(points[columns], b[columns], points, b, factor)
     m, chosen = (len(b), ALL) if rows is None else (len(rows), read_only(rows))
     width, into, x = _width(len(columns), m), read_only(slots), np.empty((2, 0), b.dtype)
     packs = out.dtype == np.uint16
     stores = (np.empty((0, 0), b.dtype), out) if packs else (out, UNPACKED)
 
     def piece(first: int) -> None:
-        at = chosen, first, min(first + width, m), factor
+        at = chosen, first, min(first + width, m), factor, kernel_map
         _sweep(*sides, *at, *stores, into, x, NONE, NONE, NONE, NONE, NONE)
 
     parallel_for(piece, alternating_starts(m, width))
 
 
 def add(
-    points: Any,
-    b: NDArray[np.floating],
-    gamma: float,
+    evaluator: Evaluator,
     columns: NDArray[np.int64],
     weights: list[Vector],
     out: Vector,
@@ -97,7 +90,8 @@ def add(
     And to `size`, if given, by the second weights. The sum of a point does not depend on how the
     points are shared out.
     """
-    sides, factor = _sides(points[columns], b[columns], points, b, gamma)
+    points, b, factor, kernel_map = evaluator
+    sides, factor = _sides(points[columns], b[columns], points, b, factor)
     m, width = len(b), _width(len(columns), len(b))
     x, top = np.zeros((2, len(sides[1])), b.dtype), np.ones(2)
     for n, w in enumerate(weights):  # those beyond the range of float32 do not overflow
@@ -106,7 +100,7 @@ def add(
     to, sizes = (np.empty((0, 0), b.dtype), UNPACKED), NONE if size is None else size
 
     def piece(first: int) -> None:
-        at = ALL, first, min(first + width, m), factor
+        at = ALL, first, min(first + width, m), factor, kernel_map
         _sweep(*sides, *at, *to, ALL, x, top, out, sizes, NONE, NONE)
 
     parallel_for(piece, alternating_starts(m, width))
@@ -117,7 +111,8 @@ def add_both(
     a: Vector,
     some: Any,
     b: Vector,
-    gamma: float,
+    factor: float,
+    kernel_map: Any,
     x: Vector,
     out: Vector,
     z: Vector = NONE,
@@ -125,21 +120,21 @@ def add_both(
 ) -> None:
     """Add x'V to `out` for the kernel values V of points `few` and `some`, and given z, V z to `back`.
 
-    In float64 and in this thread. Points are dense or packed; a and b are their squared norms.
+    In float64 and in this thread. Points are dense or packed; a and b are their terms.
     """
-    sides, factor = _sides(few, terms(gamma, a, float), some, terms(gamma, b, float), gamma)
+    sides, factor = _sides(few, a, some, b, factor)
     n, to = len(sides[1]), (np.empty((0, 0)), UNPACKED)
     weights, behind = np.zeros((2, n)), np.zeros(n)
     weights[0, : len(x)] = x
-    at = ALL, 0, len(b), factor
+    at = ALL, 0, len(b), factor, kernel_map
     _sweep(*sides, *at, *to, ALL, weights, np.ones(2), out, NONE, z, behind if len(z) else NONE)
     if len(z):
         back += behind[: len(back)]
 
 
-def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], gamma: float) -> Any:
+def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], factor: float) -> Any:
     """Return points with their terms, some in groups, as the sweep reads them; products' factor."""
-    kind, factor = b.dtype.type, 2.0 * gamma * LOG2E
+    kind = b.dtype.type
     if isinstance(some, ByteGrid):
         factor *= -0.5
         few, a, some, b = few.signed(), few.squares, some.words, some.terms()
@@ -168,11 +163,11 @@ def _width(n: int, m: int) -> int:
     return max(TILE, -(-width // TILE) * TILE)
 
 
-@vectorised
+@mapping
 def _sweep(
     few: Any, a: Any, points: Any, turned: bool, b: Any, rows: Any, first: int, last: int,
-    factor: Any, store: Any, packed: Any, slots: Any, x: Any, top: Any, out: Any, size: Any,
-    z: Any, back: Any,
+    factor: Any, kernel_map: Any, store: Any, packed: Any, slots: Any, x: Any, top: Any, out: Any,
+    size: Any, z: Any, back: Any,
 ) -> None:  # fmt: skip
     """Take the kernel values of `few` with the points from `first` to `last` where they are wanted.
 
@@ -193,7 +188,8 @@ def _sweep(
         total[:] = 0.0
         for i in range(0, len(few), GROUP):
             for j in range(0, TILE, LANES * 4 // few.itemsize):
-                values(few, i, tile, j, a, norm, factor, K)
+                kernel_rows(few, i, tile, j, a, norm, factor, kernel_map, K)
+            finish_map(kernel_map, K)
             for u in range(min(GROUP, len(slots) - i)):
                 if len(packed):
                     _pack(K[u, :width], packed[slots[i + u], start : start + width])

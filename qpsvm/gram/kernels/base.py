@@ -1,42 +1,69 @@
-"""What every kernel on points shares: checks, parameters, blocks."""
+"""What every kernel on points shares: checks, parameters, and its values by the engine.
+
+A kernel says which `Formula` it is, and the points how they are stored; columns, sums, exact products
+and predictions follow. A kernel without a formula gives blocks of values: see `PointGram._values`.
+"""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.errors import InputError, check_choice, check_number, check_points
+from qpsvm.errors import InputError, check_points
 from qpsvm.gram.base import Gram
-from qpsvm.gram.storage.integer import pack, packs
-from qpsvm.gram.storage.points import Points, largest_entry, squared_norms, variance_sum
+from qpsvm.gram.engine.blocks import values_of_products
+from qpsvm.gram.engine.error_bounds import formula_error
+from qpsvm.gram.engine.formula import Evaluator, Formula, L1Exponential
+from qpsvm.gram.storage.byte_grid import ByteGrid
+from qpsvm.gram.storage.integer import PackedBits, pack, packs
+from qpsvm.gram.storage.points import DENSIFIED, Points, largest_entry, products
+from qpsvm.numerics.products import FUSED, squared_norms
 
 LARGEST_VALUE = {np.dtype(np.float32): 2.0**120, np.dtype(np.float64): 2.0**500}
 """Largest squared length of a point, and kernel value, by precision: sums stay finite, and in float64
 products of two."""
 
-SHORTEST = 1e-138
-"""Coordinates below which the square of their last digit is no number of full precision."""
-
 PARAMETERS = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
 """What a kernel's parameters are where it does not have them."""
 
 
+MIN_POINTS_FOR_TILES = 2000
+"""Points from which float32 columns are always swept by tiles and may be summed without being stored;
+below, all columns together are a few MB, which are not worth saving."""
+
+MIN_POINTS_FOR_SINGLE_COLUMN = 1 << 18
+"""Points from which one column has a loop of its own."""
+
+EVALUATED_FEATURES = 160
+"""Features times evaluations of a column that take about as long as the first touch of its memory."""
+
+MAX_DENSE_COORDINATES = 1 << 26
+"""Most coordinates that are stored a second time for columns in float32: 256 MB."""
+
+MAX_COLUMN_ERROR = 1e-3
+"""Error of float32 columns, relative to the middle of the diagonal, that most points must keep."""
+
+POINTS_PER_OUTLIER = 100
+"""One point in so many may exceed `MAX_COLUMN_ERROR`."""
+
+FLOAT32 = np.dtype(np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class PointGram(Gram):
-    """Gram of points `X` under a kernel that subclasses define.
-
-    A column block is one BLAS product of a few points with all points, turned into kernel values
-    in place.
-    """
+    """Gram of points `X` under a kernel that subclasses define."""
 
     X: Points
+    spreads = True
+    KEPT_SETTINGS: ClassVar[tuple[str, ...]] = ()
+    """Private attributes that are settings of the Gram, not derived from its points."""
     by_products: ClassVar[bool] = False
     """Whether the kernel is a function of the inner product."""
 
@@ -78,15 +105,154 @@ class PointGram(Gram):
                 f"got 2^{largest:.4g}"
             )
 
-    @abstractmethod
+    @property
+    def _formula_of_points(self) -> Formula | None:
+        """The kernel as a map of products of points as they were given; None where it is no such map."""
+        return None
+
+    @property
+    def _formula(self) -> Formula | None:
+        """The kernel as a map of products of the points that are multiplied."""
+        return self._formula_of_points
+
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         """Return k(A, B), shape (len(A), len(B)), for A dense and B dense or CSR."""
+        formula = self._formula_of_points
+        assert formula is not None, "a kernel has a formula or evaluates itself"
+        return values_of_products(products(A, B), formula, formula.terms(A), formula.terms(B))
+
+    @property
+    def _unit(self) -> Any:
+        """What coordinates are whole multiples of, where that is made use of."""
+        return None
+
+    @property
+    def _mean(self) -> Any:
+        """What points are moved by before they are multiplied: a point of shape (d,), or 0."""
+        return 0.0
 
     @cached_property
     def _points(self) -> Points:
         """The points that are multiplied: X, or packed where that says the same."""
         bits = pack(self.X) if self.by_products and packs(self.X) else None
         return self.X if bits is None else bits
+
+    def _multiplied(self, rows: Any, dtype: Any) -> Points:
+        """Return the points `rows` as they are multiplied, packed, or in that precision."""
+        if isinstance(self._points, PackedBits):
+            return self._points[rows]
+        part = self.X[rows].astype(dtype, copy=False)
+        if isinstance(self._mean, float):
+            return part
+        return (part - self._mean).astype(dtype, copy=False)
+
+    @cached_property
+    def _terms(self) -> NDArray[np.floating]:
+        """Terms of the points that are multiplied, in the precision of columns, shape (m,)."""
+        assert self._formula is not None
+        return self._formula.terms(self._points).astype(self.dtype)
+
+    @property
+    def _evaluator(self) -> Evaluator:
+        """What the sweep over tiles computes columns from."""
+        from qpsvm.gram.engine.formula import Evaluator
+
+        assert self._formula is not None
+        return Evaluator(self._points, self._terms, self._formula.factor, self._formula.map)
+
+    def _fuses(self, n_entries: int) -> bool:
+        """Return whether so many entries are for compiled code; packed points have no other."""
+        return n_entries >= FUSED or isinstance(self._points, (PackedBits, ByteGrid))
+
+    def _by_tiles(self, n_entries: int) -> bool:
+        """Return whether columns are for compiled code, which many points in float32 have at hand."""
+        if self._formula is None or sp.issparse(self._points):
+            return False
+        at_hand = self.dtype == np.float32 and self.m >= MIN_POINTS_FOR_TILES
+        return at_hand or self._fuses(n_entries)
+
+    def fill(
+        self,
+        columns: NDArray[np.int64],
+        out: NDArray[np.floating],
+        slots: NDArray[np.int64],
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Write k(columns, rows) to rows of `out` by tiles, each swept while in cache."""
+        m = self.m if rows is None else len(rows)
+        if not self._by_tiles(len(columns) * m):
+            return super().fill(columns, out, slots, rows)
+        if len(columns) == 1 and rows is None and self.m >= MIN_POINTS_FOR_SINGLE_COLUMN:
+            kinds = {self._points.dtype, out.dtype}
+            of_products = not isinstance(self._evaluator.map, L1Exponential)
+            if isinstance(self._points, np.ndarray) and kinds == {FLOAT32} and of_products:
+                from qpsvm.gram.engine.single_column import fill_column
+
+                return fill_column(self._evaluator, columns[0], out[slots[0]])
+        from qpsvm.gram.engine.tiles import fill
+
+        fill(self._evaluator, columns, rows, out, slots)
+
+    @property
+    def break_even_reuse_count(self) -> int:
+        """Dense or packed points are multiplied in cache, and their kernel values stay there."""
+        points = self._points
+        if self._formula is None or sp.issparse(points) or self.m < MIN_POINTS_FOR_TILES:
+            return -1
+        features_at_once = (
+            8 if isinstance(points, PackedBits) else 4 if isinstance(points, ByteGrid) else 1
+        )
+        return EVALUATED_FEATURES // -(-points.shape[1] // features_at_once)
+
+    def add(
+        self,
+        columns: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        out: NDArray[np.float64],
+        *,
+        size: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Add the sum of columns by weight to `out`, and of their sizes; no column is written."""
+        if not (self.break_even_reuse_count >= 0 and self._by_tiles(len(columns) * self.m)):
+            return super().add(columns, weights, out, size=size)
+        from qpsvm.gram.engine.tiles import add
+
+        known = None if size is None else self.relative_error
+        if known is None:
+            return add(self._evaluator, columns, [weights], out)
+        sizes = np.abs(weights) * known.columns(columns)
+        add(self._evaluator, columns, [weights, sizes], out, size)
+
+    @property
+    def sum_error(self) -> float:
+        """Sums in float32 are of a few columns at a time; weights are rounded to it before."""
+        from qpsvm.gram.engine.tiles import SUM_ERROR
+
+        if self.break_even_reuse_count < 0 or self.dtype != np.float32:
+            return 0.0
+        return SUM_ERROR * self._largest_value
+
+    @property
+    def _largest_value(self) -> float:
+        """Bound on the absolute kernel values: sqrt(k(x, x) k(z, z)) where K is positive semidefinite."""
+        return float(np.max(np.abs(self.diag())))
+
+    def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
+        """Return K x, or its entries `rows`, computed afresh in float64."""
+        formula, wide = self._formula, sp.issparse(self.X) and self.X.shape[1] > DENSIFIED
+        n_entries = np.count_nonzero(x) * (self.m if rows is None else len(rows))
+        if (
+            formula is None
+            or n_entries < FUSED
+            or (wide and isinstance(formula.map, L1Exponential))
+        ):
+            return super().dot(x, rows)
+        from qpsvm.gram.engine.exact_products import kernel_product
+
+        def multiplied(indices: NDArray[np.int64]) -> Points:
+            return self._multiplied(indices, np.float64)
+
+        return kernel_product(multiplied, self.m, formula, x, rows)
 
     @property
     def coordinates(self) -> Points:
@@ -100,12 +266,62 @@ class PointGram(Gram):
     def block(
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
     ) -> NDArray[np.floating]:
-        """Return k(columns, rows), one BLAS product and one sweep."""
+        """Return k(columns, rows), one product and one sweep."""
         dtype = self.dtype if dtype is None else dtype
-        some = self._points if rows is None else self._points[rows]
-        few = self._points[columns]
+        every, at_hand = rows is None, np.dtype(dtype) == self.dtype
+        rows = slice(None) if every else rows
+        if at_hand and (every or "_points" in vars(self)):
+            few, some = self._points[columns], self._points[rows]
+        else:  # from X: to round moved points would change the problem
+            few, some = self._multiplied(columns, dtype), self._multiplied(rows, dtype)
         few = few.toarray() if sp.issparse(few) else few
         return self._values(few.astype(dtype, copy=False), some.astype(dtype, copy=False))
+
+    @property
+    def column_error(self) -> NDArray[np.float64] | None:
+        """Return a bound on the rounding error of an entry of a stored column, for each row."""
+        return None if self._formula is None else self._column_error
+
+    @cached_property
+    def _column_error(self) -> NDArray[np.float64] | None:
+        formula, X = self._formula_of_points, self.X
+        assert formula is not None
+        if isinstance(formula.map, L1Exponential):
+            size = np.asarray(abs(X).sum(axis=1, dtype=np.float64)).ravel()
+        else:
+            size = np.sqrt(squared_norms(X).astype(np.float64, copy=False))
+        n_terms = X.shape[1]
+        if sp.issparse(X):  # of a sum only those are not zero that one of the two rows has
+            n_terms = min(n_terms, 2 * int(np.max(np.diff(X.indptr), initial=0)))
+        return formula_error(formula, size, n_terms, 0.5 * float(np.finfo(self.dtype).eps))
+
+    def low_precision(self) -> Gram:
+        """Return a Gram of columns in float32, where most rows keep three digits of the diagonal.
+
+        Sparse points of few features become dense.
+        """
+        m, d = self.X.shape
+        densifies = sp.issparse(self.X) and d <= DENSIFIED and m * d <= MAX_DENSE_COORDINATES
+        if self._formula is None or (self.dtype == np.float32 and not densifies):
+            return self
+        X = self._multiplied(slice(None), np.float32)
+        X = self.X.astype(np.float32) if isinstance(X, PackedBits) else X
+        other = self._over(X.toarray() if densifies else X)
+        error = other.column_error
+        if error is None:
+            return self
+        middle = float(np.median(np.abs(self.diag())))
+        n_outliers = np.count_nonzero(error > MAX_COLUMN_ERROR * middle)
+        return self if n_outliers > m // POINTS_PER_OUTLIER else other
+
+    def _over(self, X: Points, **known: Any) -> Self:
+        """Return the Gram of other points with these parameters; the points are not checked again."""
+        other = copy(self)
+        for name in [name for name in vars(other) if name[0] == "_" or name == "relative_error"]:
+            if name not in self.KEPT_SETTINGS:  # it was derived from the points
+                other.__dict__.pop(name)
+        other._set(X=X, m=X.shape[0], dtype=np.dtype(X.dtype), **known)
+        return other
 
     def take(self, rows: NDArray[np.int64]) -> Gram:
         """Return the Gram of the points `rows`, with the parameters of this one."""
@@ -145,7 +361,13 @@ class PointGram(Gram):
         self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return what `combine` does, for points that have been checked."""
-        return Gram.combine(self, new, columns, coef)
+        formula, wide = self._formula_of_points, sp.issparse(new) and new.shape[1] > DENSIFIED
+        small = new.shape[0] * len(columns) < FUSED
+        if formula is None or small or (wide and isinstance(formula.map, L1Exponential)):
+            return Gram.combine(self, new, columns, coef)
+        from qpsvm.gram.engine.prediction import kernel_combination  # which is compiled
+
+        return kernel_combination(self, columns, coef, new)
 
     def _shifted(
         self, few: NDArray[np.float64], new: NDArray[np.float64]
@@ -171,40 +393,3 @@ def _check_lengths(X: Points) -> float:
             f"{square:.3g} (divide X by a common factor)"
         )
     return square
-
-
-def settle_gamma(gamma: Any, X: Points) -> float:
-    """Return the number that `gamma` stands for.
-
-    ``"scale"`` is 1 / (d var(X)) over all entries and ``"auto"`` is 1 / d, as in scikit-learn;
-    ``"mean-distance"`` is
-    1 / (2 sigma^2) with sigma^2 the mean squared distance over all ordered pairs of points, the
-    choice of Frandi et al., whose kernel is exp(-|x - z|^2 / (2 sigma^2)).
-    """
-    if not isinstance(gamma, str):
-        return float(check_number("gamma", gamma, low=0.0, open_low=True, finite=True))
-    check_choice("gamma", gamma, ("scale", "auto", "mean-distance"))
-    if gamma == "auto":
-        return 1.0 / X.shape[1]
-    if gamma == "mean-distance":
-        spread = 4.0 * variance_sum(X)  # 2 sigma^2, sigma^2 = 2 trace of the covariance
-    else:
-        spread = X.shape[1] * _variance(X)
-    least = float(np.finfo(np.float64).tiny)
-    size = largest_entry(X.data if sp.issparse(X) else X)
-    if spread < least and 0.0 < size < SHORTEST:
-        raise InputError(
-            f"gamma must be a number for points whose squares round to zero; got {gamma!r} "
-            "(or multiply X by a common factor)"
-        )
-    return 1.0 / spread if spread >= least else 1.0
-
-
-def _variance(X: Points) -> float:
-    """Return the variance over all entries."""
-    if not sp.issparse(X):
-        return float(np.var(X, dtype=np.float64))
-    n_entries = X.shape[0] * X.shape[1]
-    mean = float(np.sum(X.data, dtype=np.float64)) / n_entries
-    stored = np.subtract(X.data, mean, dtype=np.float64)
-    return (float(stored @ stored) + (n_entries - len(stored)) * mean * mean) / n_entries

@@ -30,6 +30,7 @@ class CustomKernel(PointGram):
         Whether positive semidefiniteness is checked before a lower bound is believed.
     """
 
+    spreads = False
     function: Callable[[Any, Any], Any] | None = None
     psd: str = "check"
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.kernels.base import PointGram, settle_gamma
-from qpsvm.gram.storage.points import Points
+from qpsvm.gram.column_store import QUANTUM
+from qpsvm.gram.engine.formula import Formula, laplacian
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.kernels.gamma import settle_gamma
+from qpsvm.gram.storage.points import Points, mean_point
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,28 @@ class Laplacian(PointGram):
     def diag(self) -> NDArray[np.float64]:
         """Return ones, shape (m,)."""
         return np.ones(self.m)
+
+    unit = QUANTUM
+
+    @property
+    def _formula_of_points(self) -> Formula:
+        return laplacian(self.gamma)
+
+    @cached_property
+    def _mean(self) -> NDArray[np.float64] | float:
+        """What dense points are moved by: distances stay, and coordinates in float32 keep digits."""
+        return 0.0 if sp.issparse(self.X) else mean_point(self.X)
+
+    @cached_property
+    def _points(self) -> Points:
+        """The points that are multiplied: moved, if they are dense."""
+        return self._multiplied(slice(None), self.dtype)
+
+    def _multiplied(self, rows: Any, dtype: Any) -> Points:
+        part = self.X[rows].astype(dtype, copy=False)
+        return (
+            part if isinstance(self._mean, float) else (part - self._mean).astype(dtype, copy=False)
+        )
 
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         if sp.issparse(B):

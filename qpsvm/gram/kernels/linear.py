@@ -10,9 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.gram.engine.formula import Formula, linear
 from qpsvm.gram.kernels.base import PointGram
-from qpsvm.gram.storage.points import Points, products, squared_norms
-from qpsvm.numerics.products import FUSED, is_compiled_pass, times, transposed_times
+from qpsvm.gram.storage.points import Points, products
+from qpsvm.numerics.products import FUSED, is_compiled_pass, squared_norms, times, transposed_times
 
 FAR = 4.0
 """Squared distance of the mean from zero, in variances, from which points are moved to it."""
@@ -29,6 +30,7 @@ class Linear(PointGram):
     """
 
     by_factor = True
+    spreads = False  # `dot` is two products with X, by threads of BLAS
     by_products = True
 
     def diag(self) -> NDArray[np.float64]:
@@ -53,6 +55,10 @@ class Linear(PointGram):
             norms = np.asarray(squared_norms(X.astype(np.float64, copy=False)))
         norms.flags.writeable = False
         return norms
+
+    @property
+    def _formula_of_points(self) -> Formula:
+        return linear()
 
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         return products(A, B)

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.errors import check_number
-from qpsvm.gram.kernels.base import PointGram, settle_gamma
-from qpsvm.gram.storage.points import Points, products, squared_norms
+from qpsvm.gram.engine.formula import Formula, polynomial
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.kernels.gamma import settle_gamma
+from qpsvm.numerics.products import squared_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,20 +49,6 @@ class Polynomial(PointGram):
         squares = np.asarray(squared_norms(self.X.astype(np.float64, copy=False)))
         return (self.gamma * squares + self.coef0) ** self.degree
 
-    def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
-        K = products(A, B)
-        K *= K.dtype.type(self.gamma)
-        K += K.dtype.type(self.coef0)
-        return _power(K, int(self.degree))
-
-
-def _power(K: NDArray[np.floating], degree: int) -> NDArray[np.floating]:
-    """Return K^degree by repeated squaring: exact in sign, ten times faster than power()."""
-    out = None
-    while True:
-        if degree & 1:
-            out = K.copy() if out is None else np.multiply(out, K, out=out)
-        degree >>= 1
-        if not degree:
-            return out  # type: ignore[return-value]
-        K = K * K
+    @property
+    def _formula_of_points(self) -> Formula:
+        return polynomial(int(self.degree), self.gamma, self.coef0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,34 +12,30 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram
 from qpsvm.gram.column_store import QUANTUM
+from qpsvm.gram.engine.blocks import values_of_products
 from qpsvm.gram.engine.error_bounds import RelativeError, column_error, exponent_error
-from qpsvm.gram.kernels.base import PointGram, settle_gamma
+from qpsvm.gram.engine.formula import Formula, gaussian
+from qpsvm.gram.kernels.base import (
+    MAX_COLUMN_ERROR,
+    MAX_DENSE_COORDINATES,
+    POINTS_PER_OUTLIER,
+    PointGram,
+)
+from qpsvm.gram.kernels.gamma import settle_gamma
 from qpsvm.gram.storage.byte_grid import ByteGrid, near_grid, suits
 from qpsvm.gram.storage.integer import PackedBits, Unit, norms_of, unit_of
-from qpsvm.gram.storage.points import DENSIFIED, Points, mean_point, moved, products, squared_norms
-from qpsvm.numerics.products import FUSED
+from qpsvm.gram.storage.points import DENSIFIED, Points, mean_point, moved, products
+from qpsvm.numerics.products import squared_norms
 
-DENSE_ENTRIES = 1 << 26
-"""Most coordinates that are held twice for it: 256 MB in float32."""
-
-LONG, NARROW = 1 << 18, 16
+MIN_POINTS_BY_FEATURES, MAX_FEATURES_BY_FEATURES = 1 << 18, 16
 """So many points of at most so many features are moved into an array that lies feature by feature.
 
 Products with few of them take half the time, one column a third. Of more features it would take several
 times as long to gather some of the points.
 """
 
-PATIENCE = 160
-"""Features times evaluations of a column that take about as long as the first touch of its memory."""
-
-RARE = 100
-"""One point in so many may be too far out for columns in float32."""
-
-NEXT = 1e-5
+MAX_GRID_DISTANCE = 1e-5
 """Greatest distance by which points are moved to a grid, for gamma = 1."""
-
-FEW = 2000
-"""Points below which all columns together are a few MB, which are not worth saving."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +54,8 @@ class RBF(PointGram):
     """
 
     gamma: Any = "scale"
-    spreads = True
     unit = QUANTUM
+    KEPT_SETTINGS = ("_whole", "_away")
     _whole = False
     """Whether the points are whole multiples, whose inner products are exact in any order."""
     _away = 0.0
@@ -72,6 +67,14 @@ class RBF(PointGram):
     def diag(self) -> NDArray[np.float64]:
         """Return ones, shape (m,)."""
         return np.ones(self.m)
+
+    @property
+    def _formula_of_points(self) -> Formula:
+        return gaussian(self.gamma)
+
+    @property
+    def _formula(self) -> Formula:
+        return gaussian(self._rate)
 
     @cached_property
     def _unit(self) -> Unit | None:
@@ -158,7 +161,7 @@ class RBF(PointGram):
             return 9.0 * self._roundoff
         return exponent_error(self._roundoff, self.X.shape[1])
 
-    def _moved(self, rows: Any, dtype: Any) -> Points:
+    def _multiplied(self, rows: Any, dtype: Any) -> Points:
         """Return the points `rows` as they are multiplied: multiples, or moved in that precision."""
         if self._unit is not None:
             return self._points[rows]
@@ -171,7 +174,7 @@ class RBF(PointGram):
         """Return all points moved; whole arrays between would cost more time than their numbers."""
         if isinstance(self._mean, float):
             return self.X.astype(dtype, copy=False)
-        narrow = self.m >= LONG and self.X.shape[1] <= NARROW
+        narrow = self.m >= MIN_POINTS_BY_FEATURES and self.X.shape[1] <= MAX_FEATURES_BY_FEATURES
         return moved(self.X, self._mean, dtype, "F" if narrow else "C")
 
     def block(
@@ -188,111 +191,26 @@ class RBF(PointGram):
             few, some = self._points[columns], self._points[rows]
             a, b = self._norms[columns], self._norms[rows]
         else:  # afresh from X: rounding the moved points would change the problem
-            few, some = self._moved(columns, dtype), self._moved(rows, dtype)
+            few, some = self._multiplied(columns, dtype), self._multiplied(rows, dtype)
             a, b = (squared_norms(part.astype(np.float64, copy=False)) for part in (few, some))
         few = few.toarray() if sp.issparse(few) else few
         K = products(few, some).astype(dtype, copy=False)
-        return _gaussian(K, self._rate, a, b, self._fuses(K.size))
+        formula = self._formula
+        return values_of_products(K, formula, formula.terms(few, a), formula.terms(some, b))
 
     def _on_grid(self, columns: NDArray[np.int64], rows: Any, dtype: Any) -> NDArray[np.floating]:
         from qpsvm.gram.engine.tiles import fill
 
         every = np.arange(self.m)
         out = np.empty((len(every[columns]), len(every[rows])), dtype)
-        sides = self._points, self._terms.astype(dtype, copy=False), self._rate
-        fill(*sides, every[columns], every[rows], out, np.arange(len(out)))
+        evaluator = self._evaluator._replace(terms=self._terms.astype(dtype, copy=False))
+        fill(evaluator, every[columns], every[rows], out, np.arange(len(out)))
         return out
-
-    def _fuses(self, n_entries: int) -> bool:
-        """Return whether so many entries are for compiled code; for packed points it is at hand."""
-        return n_entries >= FUSED or isinstance(self._words, (PackedBits, ByteGrid))
-
-    def _by_tiles(self, n_entries: int) -> bool:
-        """Return whether columns are for compiled code, which many points in float32 have at hand."""
-        at_hand = self.dtype == np.float32 and self.m >= FEW
-        return not sp.issparse(self._points) and (at_hand or self._fuses(n_entries))
 
     @cached_property
     def _terms(self) -> NDArray[np.floating]:
         """What squared norms add to exponents, in the precision of columns, shape (m,)."""
-        from qpsvm.gram.engine.tiles import terms
-
-        return terms(self._rate, self._norms, self.dtype)
-
-    def fill(
-        self,
-        columns: NDArray[np.int64],
-        out: NDArray[np.floating],
-        slots: NDArray[np.int64],
-        rows: NDArray[np.int64] | None = None,
-    ) -> None:
-        """Write k(columns, rows) to rows of `out` by pieces, each swept while in cache."""
-        m = self.m if rows is None else len(rows)
-        if not self._by_tiles(len(columns) * m):
-            return super().fill(columns, out, slots, rows)
-        if len(columns) == 1 and rows is None and self.m >= LONG:
-            points, kinds = self._points, {self._points.dtype, out.dtype}
-            if isinstance(points, np.ndarray) and kinds == {np.dtype(np.float32)}:
-                from qpsvm.gram.engine.single_column import fill_column
-
-                return fill_column(points, self._norms, columns[0], self._rate, out[slots[0]])
-        from qpsvm.gram.engine.tiles import fill
-
-        fill(self._points, self._terms, self._rate, columns, rows, out, slots)
-
-    @property
-    def break_even_reuse_count(self) -> int:
-        """Dense or packed points are multiplied in cache, and their kernel values stay there."""
-        if sp.issparse(self._points) or self.m < FEW:
-            return -1
-        d, points = self._points.shape[1], self._points
-        side = 8 if isinstance(points, PackedBits) else 4 if isinstance(points, ByteGrid) else 1
-        return PATIENCE // -(-d // side)
-
-    def add(
-        self,
-        columns: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        out: NDArray[np.float64],
-        *,
-        size: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Add the sum of columns by weight to `out`, and of their sizes; no column is written."""
-        if not (self.break_even_reuse_count >= 0 and self._by_tiles(len(columns) * self.m)):
-            return super().add(columns, weights, out, size=size)
-        from qpsvm.gram.engine.tiles import add
-
-        known = None if size is None else self.relative_error
-        sides = self._points, self._terms, self._rate, columns
-        if known is None:
-            return add(*sides, [weights], out)
-        add(*sides, [weights, np.abs(weights) * known.columns(columns)], out, size)
-
-    @property
-    def sum_error(self) -> float:
-        """Sums in float32 are of a few columns at a time; weights are rounded to it before."""
-        from qpsvm.gram.engine.tiles import SUM_ERROR
-
-        return SUM_ERROR if self.break_even_reuse_count >= 0 and self.dtype == np.float32 else 0.0
-
-    def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
-        """Return K x, or its entries `rows`, computed afresh in float64."""
-        if np.count_nonzero(x) * (self.m if rows is None else len(rows)) < FUSED:
-            return super().dot(x, rows)
-        from qpsvm.gram.engine.exact_products import gaussian_product
-
-        return gaussian_product(
-            lambda indices: self._moved(indices, np.float64), self.m, self._rate, x, rows
-        )
-
-    def _combine(
-        self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        if new.shape[0] * len(columns) < FUSED:
-            return super()._combine(new, columns, coef)
-        from qpsvm.gram.engine.prediction import gaussian_combination  # which is compiled
-
-        return gaussian_combination(self, columns, coef, new)
+        return self._formula.terms(self._points, self._norms).astype(self.dtype)
 
     @property
     def coordinates(self) -> Points:
@@ -308,14 +226,14 @@ class RBF(PointGram):
         """Return the Gram of the points `rows`; their unit is that of all points."""
         unit = None if self._unit is None else self._unit.take(rows)
         still = {"_mean": 0.0} if isinstance(self._mean, float) else {}
-        return self._over(self.X[rows], self.gamma, {"_unit": unit, **still})
+        return self._over(self.X[rows], _unit=unit, **still)
 
     def take_for_solve(self, rows: NDArray[np.int64]) -> Gram:
         """Return the Gram of the points `rows`; packed ones in float64 without their coordinates."""
         unit = None if self._unit is None else self._unit.take(rows)
         if unit is None or not isinstance(unit.points, PackedBits) or self.dtype != np.float64:
             return self.take(rows)
-        return self._over(unit.points.astype(self.dtype), self.gamma, {"_unit": unit, "_mean": 0.0})
+        return self._over(unit.points.astype(self.dtype), _unit=unit, _mean=0.0)
 
     def low_precision(self) -> Gram:
         """Return a Gram of columns in float32, where that keeps three digits of K in most rows.
@@ -327,22 +245,22 @@ class RBF(PointGram):
         if (near := self._near_grid()) is not None:
             return near
         X = self._unit.points if self._unit is not None else self.X
-        spread_out = sp.issparse(X) and d <= DENSIFIED and m * d <= DENSE_ENTRIES
+        spread_out = sp.issparse(X) and d <= DENSIFIED and m * d <= MAX_DENSE_COORDINATES
         if self.dtype == np.float32 and not spread_out:
             return self
         if self._unit is None:
             X = self._moved_by_pieces(np.float32)
         X = X.toarray() if spread_out else X
         known = {"_unit": None, "_mean": 0.0, "_whole": self._unit is not None}
-        other = self._over(X, self._rate, known)
+        other = self._over(X, gamma=self._rate, **known)
         if self._unit is not None:
             return other
         error = 16.0 * float(np.finfo(np.float32).eps) * self._rate * other._norms
-        if np.count_nonzero(error > 1e-3) > m // RARE:
+        if np.count_nonzero(error > MAX_COLUMN_ERROR) > m // POINTS_PER_OUTLIER:
             return self
         if "_farthest" not in vars(self):  # here is nearly known which point it is
             far = np.flatnonzero(other._norms >= (1.0 - 2.0**-21) * np.max(other._norms))
-            norms = norms_of(self._moved(far, np.float64))
+            norms = norms_of(self._multiplied(far, np.float64))
             self._set(_farthest=float(np.max(norms)))
         return other
 
@@ -356,40 +274,12 @@ class RBF(PointGram):
             return None
         far = found.away / found.step * float(np.sqrt(X.shape[1]))
         known = {"_unit": None, "_mean": 0.0, "_whole": True, "_away": 1.001 * far}
-        other = self._over(found.points, float(np.sqrt(self.gamma) * found.step) ** 2, known)
-        return other if other._far <= NEXT else None
-
-    def _over(self, X: Points, gamma: float, known: dict[str, Any]) -> RBF:
-        """Return the Gram of other points, which are not checked again."""
-        other = copy(self)
-        for name in ("_unit", "_mean", "_rate", "_points", "_norms", "_farthest", "_terms",
-                     "relative_error"):  # fmt: skip
-            other.__dict__.pop(name, None)
-        other._set(X=X, m=X.shape[0], dtype=np.dtype(X.dtype), gamma=gamma, **known)
-        return other
-
-    def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
-        K = products(A, B)
-        return _gaussian(K, self.gamma, squared_norms(A), squared_norms(B), K.size >= FUSED)
+        other = self._over(
+            found.points, gamma=float(np.sqrt(self.gamma) * found.step) ** 2, **known
+        )
+        return other if other._far <= MAX_GRID_DISTANCE else None
 
     def _shifted(
         self, few: NDArray[np.float64], new: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return few - self._mean, new - self._mean
-
-
-def _gaussian(
-    K: NDArray[np.floating], gamma: float, a: NDArray[Any], b: NDArray[Any], fuse: bool
-) -> NDArray[np.floating]:
-    """Turn inner products into kernel values in place, given the squared norms."""
-    if fuse:
-        from qpsvm.gram.engine.sweep import gaussian_sweep
-
-        gaussian_sweep(K, K, gamma, a, b)
-        return K
-    rate = K.dtype.type(gamma)
-    K *= 2 * rate
-    K -= (rate * a).astype(K.dtype)[:, None]
-    K -= (rate * b).astype(K.dtype)[None, :]
-    np.minimum(K, 0.0, out=K)
-    return np.exp(K, out=K)

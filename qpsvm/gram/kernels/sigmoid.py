@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.errors import check_choice, check_number
-from qpsvm.gram.kernels.base import PointGram, settle_gamma
-from qpsvm.gram.storage.points import Points, products, squared_norms
+from qpsvm.gram.engine.formula import Formula, sigmoid
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.kernels.gamma import settle_gamma
+from qpsvm.numerics.products import squared_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +46,10 @@ class Sigmoid(PointGram):
         squares = np.asarray(squared_norms(self.X.astype(np.float64, copy=False)))
         return np.tanh(self.gamma * squares + self.coef0)
 
-    def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
-        K = products(A, B)
-        K *= K.dtype.type(self.gamma)
-        K += K.dtype.type(self.coef0)
-        return np.tanh(K, out=K)
+    @property
+    def _formula_of_points(self) -> Formula:
+        return sigmoid(self.gamma, self.coef0)
+
+    @property
+    def _largest_value(self) -> float:
+        return 1.0  # it need not be positive semidefinite

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import slices
-from qpsvm.gram.storage.byte_grid import ByteGrid
 from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.products import FUSED
 
@@ -53,15 +52,6 @@ def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> N
         return np.ascontiguousarray(K)
     out[:] = K
     return out
-
-
-def squared_norms(A: Points) -> NDArray[np.floating]:
-    """Return the squared norms of the rows."""
-    if isinstance(A, (PackedBits, ByteGrid)):
-        return A.squared_norms()
-    if sp.issparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", A, A)
 
 
 def mean_point(X: Points) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ import pytest
 
 from qpsvm import threads
 from qpsvm.gram.engine import tiles
+from qpsvm.gram.engine.formula import Evaluator, gaussian
 from qpsvm.gram.storage.integer import pack
 from tests.gram.storage.test_byte_grid import grid_of
 
@@ -25,7 +26,7 @@ def kind(request):
 
 
 def sides(kind, m, d, rng):
-    """Return coordinates, points as they are held, and their terms in the precision of columns."""
+    """Return coordinates, and what columns are computed from."""
     X = rng.standard_normal((m, d)) / np.sqrt(d)
     if kind == "bits":
         X = np.where(X > 0.3, 0.5, 0.0)
@@ -41,37 +42,40 @@ def sides(kind, m, d, rng):
     wide = (
         np.float64 if kind in ("float64", "whole") else np.float32
     )  # multiples for both precisions
-    return X, points, tiles.terms(GAMMA, np.square(X).sum(axis=1), wide)
+    formula = gaussian(GAMMA)
+    terms = formula.terms(X, np.square(X).sum(axis=1)).astype(wide)
+    return X, Evaluator(points, terms, formula.factor, formula.map)
 
 
 @pytest.mark.parametrize("m", [1, 5, 64, 65, 1000])
 @pytest.mark.parametrize("d", [1, 2, 9, 16, 17, 70])
 def test_columns_and_sums_are_those_of_the_kernel(kind, m, d, rng):
-    X, points, b = sides(kind, m, d, rng)
-    eps = float(np.finfo(b.dtype).eps)
+    X, evaluator = sides(kind, m, d, rng)
+    dtype = evaluator.terms.dtype
+    eps = float(np.finfo(dtype).eps)
     for n in (1, 8, 11):
         columns = rng.integers(m, size=n)
         exact = values(X, columns)
         bound = (d + 40) * eps * (1.0 + GAMMA * np.square(X).sum(axis=1).max())
         rows = rng.integers(m, size=min(m, 70))
-        store = np.full((n + 2, m + 3), -1.0, b.dtype)
+        store = np.full((n + 2, m + 3), -1.0, dtype)
         slots = rng.permutation(n + 2)[:n]
-        tiles.fill(points, b, GAMMA, columns, None, store, slots)
+        tiles.fill(evaluator, columns, None, store, slots)
         np.testing.assert_allclose(store[slots, :m], exact, rtol=0, atol=bound)
-        tiles.fill(points, b, GAMMA, columns, rows, store, slots)
+        tiles.fill(evaluator, columns, rows, store, slots)
         np.testing.assert_allclose(store[slots, : len(rows)], exact[:, rows], rtol=0, atol=bound)
         untouched = np.setdiff1d(np.arange(n + 2), slots)
         assert np.all(store[untouched] == -1.0) and np.all(store[:, m:] == -1.0)
         x, y = rng.standard_normal(n), rng.random(n)
         out, size = np.ones(m), np.zeros(m)
-        tiles.add(points, b, GAMMA, columns, [x, y], out, size)
+        tiles.add(evaluator, columns, [x, y], out, size)
         limit = (bound + tiles.SUM_ERROR) * np.sum(np.abs(x))
         np.testing.assert_allclose(out, 1.0 + x @ exact, rtol=0, atol=limit)
         np.testing.assert_allclose(size, y @ exact, rtol=1e-5, atol=2 * bound * np.sum(y))
 
 
 def test_sums_do_not_depend_on_threads_or_pieces(kind, rng, monkeypatch):
-    _, points, b = sides(kind, 5000, 9, rng)
+    _, evaluator = sides(kind, 5000, 9, rng)
     columns, found = rng.permutation(5000)[:200], []
     x = rng.standard_normal((2, 200))
     for n in (1, 2):
@@ -79,7 +83,7 @@ def test_sums_do_not_depend_on_threads_or_pieces(kind, rng, monkeypatch):
             monkeypatch.setattr(tiles, "ENTRIES", entries)
             out, size = np.zeros(5000), np.zeros(5000)
             with threads.limit(n):
-                tiles.add(points, b, GAMMA, columns, list(x), out, size)
+                tiles.add(evaluator, columns, list(x), out, size)
             found.append((out, size))
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
@@ -88,10 +92,10 @@ def test_sums_do_not_depend_on_threads_or_pieces(kind, rng, monkeypatch):
 @pytest.mark.parametrize("kind", ["float64", "bits", "whole", "grid"])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (13, 150), (128, 64)])
 def test_a_block_is_summed_both_ways_in_float64(kind, n, m, rng):
-    X, points, _ = sides(kind, n + m, 20, rng)
-    K, norms = values(X, np.arange(n))[:, n:], np.square(X).sum(axis=1)
+    X, (points, _, factor, kernel_map) = sides(kind, n + m, 20, rng)
+    K, terms = values(X, np.arange(n))[:, n:], gaussian(GAMMA).terms(X)
     x, z, out, back = rng.standard_normal(n), rng.standard_normal(m), np.ones(m), np.ones(n)
-    some = points[:n], norms[:n], points[n:], norms[n:], GAMMA
+    some = points[:n], terms[:n], points[n:], terms[n:], factor, kernel_map
     tiles.add_both(*some, x, out, z, back)
     np.testing.assert_allclose(out, 1.0 + x @ K, rtol=0, atol=1e-13 * n)
     np.testing.assert_allclose(back, 1.0 + K @ z, rtol=0, atol=1e-13 * m)

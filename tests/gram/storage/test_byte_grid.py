@@ -10,6 +10,8 @@ from scipy.spatial.distance import cdist
 
 from qpsvm import RBF, HingeDual, solve
 from qpsvm.gram.engine import tiles
+from qpsvm.gram.engine.formula import Evaluator, Exponential, gaussian
+from qpsvm.gram.engine.kernel_rows import kernel_rows
 from qpsvm.gram.kernels import rbf
 from qpsvm.gram.storage import byte_grid as grid
 from qpsvm.gram.storage.byte_grid import MANY, ByteGrid, gridded, near_grid
@@ -38,8 +40,10 @@ def test_distances_are_exact(rng, d, dtype):
     X = extremes(rng, d)
     square = np.square(X[:11, None] - X[None]).sum(axis=2)
     gamma, out = 2.0 / np.median(square), np.empty((11, len(X)), dtype)
-    points, b = grid_of(X), np.zeros(len(X), dtype)
-    tiles.fill(points, b, gamma, np.arange(11), None, out, np.arange(11))
+    formula = gaussian(gamma)
+    points = grid_of(X)
+    evaluator = Evaluator(points, np.zeros(len(X), dtype), formula.factor, formula.map)
+    tiles.fill(evaluator, np.arange(11), None, out, np.arange(11))
     exact, eps = np.exp(-gamma * square), float(np.finfo(dtype).eps)
     assert np.all(out[square == 0] == 1.0)
     np.testing.assert_allclose(out, exact, rtol=0, atol=6 * eps)
@@ -80,12 +84,12 @@ def values_are_right(rng, kind):
         a, norm = norms[:8].astype(dtype), norms[8:].astype(dtype)
         factor = -2 * factor
     step, K = lanes.LANES * 4 // few.itemsize, np.zeros((8, lanes.TILE), dtype)
-    values, width = lanes.values, lanes.TILE
+    kernel_map, width = Exponential(), lanes.TILE
 
     @njit
     def row(few, tile, a, norm, factor, K):
         for j in range(0, width, step):
-            values(few, 0, tile, j, a, norm, factor, K)
+            kernel_rows(few, 0, tile, j, a, norm, factor, kernel_map, K)
 
     row(few, tile, a, norm, factor, K)
     bound = (60.0 if kind == "float32" else 4.0) * d * float(np.finfo(dtype).eps)

@@ -1,0 +1,30 @@
+"""Kernel values of a block of inner products: by numpy where it is small, by a compiled sweep else."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.gram.engine.formula import Exponential, Formula, Power, Tangent
+from qpsvm.numerics.products import FUSED
+
+
+def values_of_products(
+    K: NDArray[np.floating], formula: Formula, a: NDArray[np.float64], b: NDArray[np.float64]
+) -> NDArray[np.floating]:
+    """Turn inner products into kernel values in place, given the terms of rows and columns."""
+    if K.size >= FUSED:
+        from qpsvm.gram.engine.sweep import map_products
+
+        map_products(K, formula.factor, formula.map, a, b)
+        return K
+    K *= K.dtype.type(formula.factor)
+    K += a.astype(K.dtype)[:, None] + b.astype(K.dtype)[None, :]
+    if isinstance(formula.map, Exponential):
+        np.minimum(K, 0.0, out=K)
+        return np.exp2(K, out=K)
+    if isinstance(formula.map, Power):
+        t = K.copy()
+        for _ in range(1, formula.map.degree):
+            K *= t
+    return np.tanh(K, out=K) if isinstance(formula.map, Tangent) else K

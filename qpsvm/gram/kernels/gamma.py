@@ -1,0 +1,51 @@
+"""The parameter gamma: a number, or a name for one that depends on the points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from qpsvm.errors import InputError, check_choice, check_number
+from qpsvm.gram.storage.points import Points, largest_entry, variance_sum
+
+MIN_COORDINATE = 1e-138
+"""Coordinates below which the square of their last digit is no number of full precision."""
+
+
+def settle_gamma(gamma: Any, X: Points) -> float:
+    """Return the number that `gamma` stands for.
+
+    ``"scale"`` is 1 / (d var(X)) over all entries and ``"auto"`` is 1 / d, as in scikit-learn;
+    ``"mean-distance"`` is
+    1 / (2 sigma^2) with sigma^2 the mean squared distance over all ordered pairs of points, the
+    choice of Frandi et al., whose kernel is exp(-|x - z|^2 / (2 sigma^2)).
+    """
+    if not isinstance(gamma, str):
+        return float(check_number("gamma", gamma, low=0.0, open_low=True, finite=True))
+    check_choice("gamma", gamma, ("scale", "auto", "mean-distance"))
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if gamma == "mean-distance":
+        spread = 4.0 * variance_sum(X)  # 2 sigma^2, sigma^2 = 2 trace of the covariance
+    else:
+        spread = X.shape[1] * _variance(X)
+    least = float(np.finfo(np.float64).tiny)
+    size = largest_entry(X.data if sp.issparse(X) else X)
+    if spread < least and 0.0 < size < MIN_COORDINATE:
+        raise InputError(
+            f"gamma must be a number for points whose squares round to zero; got {gamma!r} "
+            "(or multiply X by a common factor)"
+        )
+    return 1.0 / spread if spread >= least else 1.0
+
+
+def _variance(X: Points) -> float:
+    """Return the variance over all entries."""
+    if not sp.issparse(X):
+        return float(np.var(X, dtype=np.float64))
+    n_entries = X.shape[0] * X.shape[1]
+    mean = float(np.sum(X.data, dtype=np.float64)) / n_entries
+    stored = np.subtract(X.data, mean, dtype=np.float64)
+    return (float(stored @ stored) + (n_entries - len(stored)) * mean * mean) / n_entries

@@ -1,0 +1,116 @@
+"""Every kernel in every storage comes out of one sweep, within the rounding bounds of its map."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from qpsvm import RBF, Laplacian, Linear, Polynomial, Sigmoid
+from qpsvm.gram.engine import tiles
+from qpsvm.gram.kernels import base
+
+M = 300
+
+STORAGES = {
+    "dense": lambda rng: rng.standard_normal((M, 13)),
+    "far": lambda rng: 1e3 + rng.standard_normal((M, 7)),
+    "outlier": lambda rng: (
+        rng.standard_normal((M, 5)) * np.where(np.arange(M) == 7, 300.0, 1.0)[:, None]
+    ),
+    "float32": lambda rng: rng.standard_normal((M, 13)).astype(np.float32),
+    "binary": lambda rng: (rng.random((M, 70)) < 0.3).astype(float),
+    "integers": lambda rng: np.floor(200.0 * rng.random((M, 16))),
+    "csr": lambda rng: sp.random_array((M, 40), density=0.2, rng=rng, format="csr"),
+    "wide csr": lambda rng: sp.random_array((M, 2500), density=0.01, rng=rng, format="csr"),
+}
+
+KERNELS = {
+    "rbf": lambda X: RBF(X, "mean-distance"),
+    "laplacian": lambda X: Laplacian(X, 0.5 / np.abs(X).sum(axis=1).mean()),
+    "quadratic": lambda X: Polynomial(X, 2, "scale", 1.0),
+    "cubic": lambda X: Polynomial(X, 3, "scale", 0.0),
+    "degree 6": lambda X: Polynomial(X, 6, 0.3 / np.square(X).sum(axis=1).max(), 0.5),
+    "sigmoid": lambda X: Sigmoid(X, "scale", -0.3, psd="assume"),
+    "linear": Linear,
+}
+
+
+def exact_values(gram, X, columns):
+    """Return k(columns, all points) in extended precision, by the definition of the kernel."""
+    X = (X.toarray() if sp.issparse(X) else X).astype(np.longdouble)
+    few = X[columns]
+    if isinstance(gram, RBF):
+        square = np.square(few[:, None] - X[None]).sum(axis=2)
+        return np.exp(-np.longdouble(gram.gamma) * square)
+    if isinstance(gram, Laplacian):
+        return np.exp(-np.longdouble(gram.gamma) * np.abs(few[:, None] - X[None]).sum(axis=2))
+    product = few @ X.T
+    if isinstance(gram, Polynomial):
+        return (np.longdouble(gram.gamma) * product + gram.coef0) ** gram.degree
+    if isinstance(gram, Sigmoid):
+        return np.tanh(np.longdouble(gram.gamma) * product + gram.coef0)
+    return product
+
+
+@pytest.fixture(params=KERNELS)
+def make(request):
+    return KERNELS[request.param]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("precise", [True, False], ids=["as given", "low precision"])
+def test_columns_are_within_their_bounds(make, storage, precise, rng, monkeypatch):
+    monkeypatch.setattr(base, "FUSED", 0)  # compiled code, however few the points are
+    monkeypatch.setattr(base, "MIN_POINTS_FOR_TILES", 0)
+    X = STORAGES[storage](rng)
+    given = make(X)
+    gram = given if precise else given.low_precision()
+    columns = rng.permutation(M)[:11]
+    exact = exact_values(given, X, columns)
+    eps = float(np.finfo(np.longdouble).eps)
+    slack = 1e3 * eps * np.max(np.abs(exact))  # of `exact` itself
+    out = np.zeros((11, M), gram.dtype)
+    gram.fill(columns, out, np.arange(11))
+    assert np.all(np.abs(out - exact) <= gram.column_error + slack)
+    rows = rng.permutation(M)[:50]
+    some = np.zeros((11, 50), gram.dtype)
+    gram.fill(columns, some, np.arange(11), rows)
+    assert np.all(np.abs(some - exact[:, rows]) <= gram.column_error[rows] + slack)
+    weights, total = rng.standard_normal(11), np.zeros(M)
+    gram.add(columns, weights, total)
+    largest = np.sum(np.abs(weights))
+    bound = (gram.column_error + gram.sum_error + 1e-14 * np.max(np.abs(exact))) * largest
+    assert np.all(np.abs(total - weights @ exact) <= bound + slack)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_sums_in_float64_are_those_of_the_kernel(make, storage, rng, monkeypatch):
+    monkeypatch.setattr(base, "FUSED", 0)
+    X = STORAGES[storage](rng)
+    gram = make(X)
+    K = exact_values(gram, X, np.arange(M)).astype(float)
+    x = np.where(rng.random(M) < 0.4, rng.standard_normal(M), 0.0)
+    atol = 1e-12 * np.max(np.abs(K)) * np.sum(np.abs(x)) * (1e3 if storage == "far" else 1.0)
+    np.testing.assert_allclose(gram.dot(x), K @ x, rtol=0, atol=atol)
+    np.testing.assert_allclose(gram.dot(x, np.arange(9)), K[:9] @ x, rtol=0, atol=atol)
+    some = np.flatnonzero(x)
+    if X.dtype == np.float64:  # sums at new points have the precision of the points
+        np.testing.assert_allclose(gram.combine(X, some, x[some]), K @ x, rtol=0, atol=atol)
+
+
+def test_low_precision_halves_the_memory_where_it_keeps_three_digits(make, rng):
+    near, far = (
+        make(STORAGES["dense"](rng)).low_precision(),
+        Polynomial(
+            STORAGES["outlier"](rng) * np.exp(3.0 * rng.standard_normal((M, 1))), 3, 1.0, 0.0
+        ),
+    )
+    assert near.dtype == np.float32
+    assert far.low_precision() is far
+
+
+def test_sums_of_columns_are_swept_by_tiles(make, rng):
+    assert tiles.GROUP == 8
+    gram = make(rng.standard_normal((2500, 6)).astype(np.float32))
+    assert gram.break_even_reuse_count > 0
