@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError, check_choice, check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.column_store import ColumnStore
-from qpsvm.gram.kernels.base import LARGEST_VALUE
+from qpsvm.gram.kernels.limits import LARGEST_VALUE
 from qpsvm.gram.model_features import MatrixColumns
 from qpsvm.gram.storage.points import largest_entry
 

@@ -74,6 +74,9 @@ def formula_error(formula: Formula, size: Vector, d: int, u: float) -> Vector | 
     from rounded coordinates and B = u (1.06 d + 6); since (A + B E) exp(A + B E - E) is at most
     exp(A) (A + B / (e (1 - B))) for B < 1/16, the value is off by that and 10 u.
 
+    Products and coordinates that underflow add |factor| (d + 1) (1 + |x| + |z|) times the least normal
+    number to the error of t.
+
     Parameters
     ----------
     formula : Formula
@@ -83,13 +86,16 @@ def formula_error(formula: Formula, size: Vector, d: int, u: float) -> Vector | 
     d : int
         Features.
     u : float
+        2^-24 for columns in float32, 2^-53 in float64.
     """
     assert formula.rate == 0.0
+    least = float(np.finfo(np.float32 if u > 2.0**-30 else np.float64).tiny)
+    lost = abs(formula.factor) * (d + 1) * (1.0 + size + float(np.max(size))) * least
     if (d + 9) * u > 1 / 20:
         return None
     product = abs(formula.factor) * size * float(np.max(size))
     own = 2.0 * abs(formula.shift)
-    error = u * ((1.06 * d + 6.0) * product + 4.0 * own)
+    error = u * ((1.06 * d + 6.0) * product + 4.0 * own) + lost
     if isinstance(formula.map, Identity):
         return error
     if isinstance(formula.map, Tangent):
@@ -98,7 +104,7 @@ def formula_error(formula: Formula, size: Vector, d: int, u: float) -> Vector | 
         degree, largest = formula.map.degree, product + own + error
         with np.errstate(over="ignore"):
             return largest ** (degree - 1) * (degree * error + 1.02 * degree * u * largest)
-    of_points = u * abs(formula.factor) / LOG2E * (size + float(np.max(size)))
+    of_points = u * abs(formula.factor) / LOG2E * (size + float(np.max(size))) + lost
     of_sums = u * (1.06 * d + 6.0)
     grown = np.exp(np.minimum(of_points, 1.0)) * (of_points + of_sums / (np.e * (1.0 - of_sums)))
     return np.minimum(np.where(of_points > 1.0, 1.0, grown) + 10.0 * u, 1.0)

@@ -46,14 +46,18 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
             some = some.toarray()
         if not sp.issparse(some) and np.any(mean):
             some = some - mean
+        if gram._scale != 1.0:
+            some = some * gram._scale
         return some.astype(gram.dtype, copy=False)
+
+    formula_of_moved = gram._formula if unit is None else gram._formula_of_points
 
     @cache
     def blocks(multiples: bool) -> list[Any]:
         chunks = [indices[at : at + BLOCK_POINTS] for at in range(0, len(indices), BLOCK_POINTS)]
         if multiples:
             return [prepared(gram._multiplied(chunk, None), gram._formula) for chunk in chunks]
-        return [prepared(moved(gram.X[chunk]), gram._formula_of_points) for chunk in chunks]
+        return [prepared(moved(gram.X[chunk]), formula_of_moved) for chunk in chunks]
 
     out = np.empty(new.shape[0])
 
@@ -61,7 +65,7 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
         given = new[first : first + PANEL_POINTS]
         some = None if unit is None else unit.multiples(given)
         few = blocks(some is not None)
-        formula = gram._formula_of_points if some is None else gram._formula
+        formula = formula_of_moved if some is None else gram._formula
         some = moved(given) if some is None else some
         out[first : first + PANEL_POINTS] = kernel_expansion(
             few.__getitem__, coef, formula, some, BLOCK_POINTS

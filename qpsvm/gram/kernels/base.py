@@ -21,14 +21,11 @@ from qpsvm.gram.base import Gram
 from qpsvm.gram.engine.blocks import values_of_products
 from qpsvm.gram.engine.error_bounds import formula_error
 from qpsvm.gram.engine.formula import Evaluator, Formula, L1Exponential
+from qpsvm.gram.kernels.limits import LARGEST_VALUE, check_lengths
 from qpsvm.gram.storage.byte_grid import ByteGrid
 from qpsvm.gram.storage.integer import PackedBits, pack, packs
-from qpsvm.gram.storage.points import DENSIFIED, Points, largest_entry, products
+from qpsvm.gram.storage.points import DENSIFIED, Points, products
 from qpsvm.numerics.products import FUSED, squared_norms
-
-LARGEST_VALUE = {np.dtype(np.float32): 2.0**120, np.dtype(np.float64): 2.0**500}
-"""Largest squared length of a point, and kernel value, by precision: sums stay finite, and in float64
-products of two."""
 
 PARAMETERS = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
 """What a kernel's parameters are where it does not have them."""
@@ -70,7 +67,7 @@ class PointGram(Gram):
     def __post_init__(self) -> None:
         """Check the points and settle the parameters."""
         X = check_points("X", self.X)
-        square = _check_lengths(X)
+        square = check_lengths(X)
         self._set(X=X, m=X.shape[0], dtype=X.dtype)
         self._settle()
         self._check_values(square)
@@ -130,6 +127,11 @@ class PointGram(Gram):
     def _mean(self) -> Any:
         """What points are moved by before they are multiplied: a point of shape (d,), or 0."""
         return 0.0
+
+    @property
+    def _scale(self) -> float:
+        """What points are multiplied by, after that."""
+        return 1.0
 
     @cached_property
     def _points(self) -> Points:
@@ -304,6 +306,9 @@ class PointGram(Gram):
         densifies = sp.issparse(self.X) and d <= DENSIFIED and m * d <= MAX_DENSE_COORDINATES
         if self._formula is None or (self.dtype == np.float32 and not densifies):
             return self
+        longest = float(np.max(squared_norms(self.X)))
+        if max(longest, self._largest_value) > LARGEST_VALUE[FLOAT32]:
+            return self
         X = self._multiplied(slice(None), np.float32)
         X = self.X.astype(np.float32) if isinstance(X, PackedBits) else X
         other = self._over(X.toarray() if densifies else X)
@@ -377,19 +382,3 @@ class PointGram(Gram):
     def norms(self, points: Any) -> NDArray[np.float64]:
         """Return k(z, z) of new points, shape (n,)."""
         return replace(self, X=points).diag()
-
-
-def _check_lengths(X: Points) -> float:
-    """Return a bound on |x|^2; raise InputError where it would overflow in the points' precision."""
-    values, limit = X.data if sp.issparse(X) else X, LARGEST_VALUE[np.dtype(X.dtype)]
-    largest = largest_entry(values)
-    bound = X.shape[1] * largest * largest
-    if bound <= limit:
-        return bound
-    square = float(np.max(squared_norms(X.astype(np.float64) / largest))) * largest * largest
-    if square > limit:
-        raise InputError(
-            f"X must hold points of squared length below {limit:.0e} in {X.dtype}; got "
-            f"{square:.3g} (divide X by a common factor)"
-        )
-    return square

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_choice, check_values
-from qpsvm.gram.kernels.base import LARGEST_VALUE, PointGram
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.kernels.limits import LARGEST_VALUE
 from qpsvm.gram.storage.points import Points, largest_entry
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,6 +34,9 @@ MIN_POINTS_BY_FEATURES, MAX_FEATURES_BY_FEATURES = 1 << 18, 16
 Products with few of them take half the time, one column a third. Of more features it would take several
 times as long to gather some of the points.
 """
+
+MAX_SCALE_EXPONENT = 20
+"""Binary exponent of 1 / sqrt(gamma), either way, up to which points are multiplied as they are."""
 
 MAX_GRID_DISTANCE = 1e-5
 """Greatest distance by which points are moved to a grid, for gamma = 1."""
@@ -82,9 +86,21 @@ class RBF(PointGram):
         return unit_of(self.X)
 
     @cached_property
+    def _scale(self) -> float:
+        """Power of two that points are multiplied by, where their squares would leave float32's range.
+
+        Gamma for the scaled points is between 1/4 and 4.
+        """
+        exponent = round(0.5 * math.log2(self.gamma))
+        in_range = self._unit is not None or abs(exponent) <= MAX_SCALE_EXPONENT
+        return 1.0 if in_range else 2.0**exponent
+
+    @cached_property
     def _rate(self) -> float:
         """Gamma for the points that are multiplied."""
-        return float(self.gamma * (1.0 if self._unit is None else self._unit.size**2))
+        if self._unit is not None:
+            return float(self.gamma * self._unit.size**2)
+        return float(self.gamma / self._scale / self._scale)
 
     @cached_property
     def _mean(self) -> NDArray[np.float64] | float:
@@ -165,13 +181,18 @@ class RBF(PointGram):
         """Return the points `rows` as they are multiplied: multiples, or moved in that precision."""
         if self._unit is not None:
             return self._points[rows]
-        part = self.X[rows].astype(dtype, copy=False)
-        if isinstance(self._mean, float):
-            return part
-        return (part - self._mean).astype(dtype, copy=False)
+        part, is_moved = self.X[rows], not isinstance(self._mean, float)
+        if self._scale != 1.0:
+            part = part.astype(np.float64)
+            part = (part - self._mean if is_moved else part) * self._scale
+            return part.astype(dtype)
+        part = part.astype(dtype, copy=False)
+        return (part - self._mean).astype(dtype, copy=False) if is_moved else part
 
     def _moved_by_pieces(self, dtype: Any) -> Points:
         """Return all points moved; whole arrays between would cost more time than their numbers."""
+        if self._scale != 1.0:
+            return self._multiplied(slice(None), dtype)
         if isinstance(self._mean, float):
             return self.X.astype(dtype, copy=False)
         narrow = self.m >= MIN_POINTS_BY_FEATURES and self.X.shape[1] <= MAX_FEATURES_BY_FEATURES

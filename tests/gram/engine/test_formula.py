@@ -114,3 +114,18 @@ def test_sums_of_columns_are_swept_by_tiles(make, rng):
     assert tiles.GROUP == 8
     gram = make(rng.standard_normal((2500, 6)).astype(np.float32))
     assert gram.break_even_reuse_count > 0
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e-30, 1e-22, 1e25, 1e60])
+def test_points_of_any_size_keep_the_bounds_of_their_columns(size, rng, monkeypatch):
+    """In float32 squares of such points underflow or overflow: they are scaled, or stay in float64."""
+    monkeypatch.setattr(base, "MIN_POINTS_FOR_TILES", 0)
+    X = size * rng.standard_normal((M, 5))
+    columns = np.arange(7)
+    for given in (RBF(X, "scale"), Laplacian(X, 0.2 / size), Polynomial(X, 3, "scale", 1.0)):
+        gram, out = given.low_precision(), None
+        out = np.zeros((7, M), gram.dtype)
+        gram.fill(columns, out, columns)
+        exact = exact_values(given, X, columns)
+        assert np.all(np.abs(out - exact) <= gram.column_error + 1e-15 * np.max(np.abs(exact)))
+    assert RBF(X, "scale").low_precision().dtype == np.float32

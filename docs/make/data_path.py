@@ -1,0 +1,79 @@
+"""How many files a solve goes through, and how often it changes from one to another.
+
+    python -m docs.make.data_path
+
+A solve of a hinge dual by ``method="auto"`` is followed for five iterations, and a step of `mfw` that
+needs a column which is not stored. What is compiled counts as one call of its file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import qpsvm
+
+PACKAGE = str(Path(qpsvm.__file__).parent)
+
+
+def followed(call: Callable[[], Any]) -> tuple[Counter[str], int, list[str]]:
+    """Return calls by file of the package, changes of file, and the functions called, in order."""
+    calls: Counter[str] = Counter()
+    functions: list[str] = []
+    last, n_changes = "", 0
+
+    def profile(frame: Any, event: str, argument: Any) -> None:
+        nonlocal last, n_changes
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(PACKAGE):
+            file = file[len(PACKAGE) + 1 :]
+            calls[file] += 1
+            functions.append(f"{file}:{frame.f_code.co_name}")
+            n_changes += file != last
+            last = file
+
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return calls, n_changes, functions
+
+
+def data() -> tuple[Any, Any]:
+    """Return 3,000 points in the plane of two overlapping classes, and their labels."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 4))
+    return X, np.where(X[:, 0] + 0.5 * rng.standard_normal(3000) > 0.0, 1.0, -1.0)
+
+
+def main() -> None:
+    """Print the counts."""
+    X, y = data()
+
+    def hinge() -> None:
+        qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X, 0.2), y, 1.0), max_iter=5)
+
+    hinge()  # imports and compiles
+    calls, n_changes, _ = followed(hinge)
+    print(f"hinge dual by auto, five iterations: {len(calls)} files, {n_changes} changes of file")
+    for file, n in calls.most_common():
+        print(f"  {n:5d} calls  {file}")
+
+    from qpsvm.gram.column_store import ColumnStore
+
+    kernel = qpsvm.RBF(X, 0.2)
+    store = ColumnStore(kernel, 1 << 26)
+    store.ensure(np.array([1, 2]))
+    _, _, functions = followed(lambda: store.ensure(np.array([7])))
+    print(f"a column that is not stored: {len(functions)} calls")
+    print(*(f"  {name}" for name in functions), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
