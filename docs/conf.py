@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
+    "layers_picture",
     "methods_table",
     "public_names",
 ]

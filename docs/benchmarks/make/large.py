@@ -22,7 +22,7 @@ from qpsvm import RBF, L2SVMDual, MEBDual
 SIZES = {"dense": (1_000_000, 50), "csr": (500_000, 8_000)}
 STORED = 40  # entries of a row of the CSR matrix
 MEMORY = 4 << 30
-"""Bytes for held columns."""
+"""Bytes for cached columns."""
 
 
 def points(kind: str) -> tuple[Any, Any]:
