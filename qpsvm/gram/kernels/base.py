@@ -102,12 +102,12 @@ class PointGram(Gram):
                 f"got 2^{largest:.4g}"
             )
 
-    @property
+    @cached_property
     def _formula_of_points(self) -> Formula | None:
         """The kernel as a map of products of points as they were given; None where it is no such map."""
         return None
 
-    @property
+    @cached_property
     def _formula(self) -> Formula | None:
         """The kernel as a map of products of the points that are multiplied."""
         return self._formula_of_points
@@ -154,7 +154,7 @@ class PointGram(Gram):
         assert self._formula is not None
         return self._formula.terms(self._points).astype(self.dtype)
 
-    @property
+    @cached_property
     def _evaluator(self) -> Evaluator:
         """What the sweep over tiles computes columns from."""
         from qpsvm.gram.engine.formula import Evaluator

@@ -40,7 +40,7 @@ class Laplacian(PointGram):
 
     unit = QUANTUM
 
-    @property
+    @cached_property
     def _formula_of_points(self) -> Formula:
         return laplacian(self.gamma)
 

@@ -56,7 +56,7 @@ class Linear(PointGram):
         norms.flags.writeable = False
         return norms
 
-    @property
+    @cached_property
     def _formula_of_points(self) -> Formula:
         return linear()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,6 @@ class Polynomial(PointGram):
         squares = np.asarray(squared_norms(self.X.astype(np.float64, copy=False)))
         return (self.gamma * squares + self.coef0) ** self.degree
 
-    @property
+    @cached_property
     def _formula_of_points(self) -> Formula:
         return polynomial(int(self.degree), self.gamma, self.coef0)

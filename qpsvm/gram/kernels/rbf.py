@@ -72,11 +72,11 @@ class RBF(PointGram):
         """Return ones, shape (m,)."""
         return np.ones(self.m)
 
-    @property
+    @cached_property
     def _formula_of_points(self) -> Formula:
         return gaussian(self.gamma)
 
-    @property
+    @cached_property
     def _formula(self) -> Formula:
         return gaussian(self._rate)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Sigmoid(PointGram):
         squares = np.asarray(squared_norms(self.X.astype(np.float64, copy=False)))
         return np.tanh(self.gamma * squares + self.coef0)
 
-    @property
+    @cached_property
     def _formula_of_points(self) -> Formula:
         return sigmoid(self.gamma, self.coef0)
 
