@@ -14,7 +14,7 @@ and moves to the minimum of P. With the right S it is exact. The weights are x =
 1/2 |v - Z'Y a|^2 is the duality gap of v and a.
 
 The matrix has the smaller order of d + 1 and |S|. For CSR points of many features the system is first
-solved by conjugate gradients; the matrix is formed where these do not converge.
+solved by conjugate gradients; a small matrix is formed where these do not converge.
 
 Sources: Mangasarian, "A finite Newton method for classification" (2002); Keerthi and DeCoste, "A
 modified finite Newton method for fast solution of large scale linear SVMs" (2005).
