@@ -135,7 +135,7 @@ class Solver(ABC):
         """
         return None
 
-    def refresh_partly(self, problem: Any, state: Any, held: ApproximateProducts) -> None:
+    def refresh_partly(self, problem: Any, state: Any, products: ApproximateProducts) -> None:
         """Set products of which some are recomputed and the others those of `approximate_products`."""
         raise NotImplementedError(f"{type(self).__name__} has no bound on its errors")
 

@@ -142,11 +142,13 @@ class VertexFrankWolfe(GeneralSolver):
             state.compose(problem)
 
     def _step(self, problem: QP, state: VertexState) -> Stop:
+        """Make a step of the rule; return BUDGET, or the reason to stop."""
+        # 1. The slopes of the candidates, and the kind of step.
         quad, active = quadratic(problem), state.active
         g = gradient(problem, state.product)
-        level = float(g @ state.x)
+        xg = float(g @ state.x)
         v = problem.domain.linear_min(g)
-        toward = level - float(g @ v)
+        toward = xg - float(g @ v)
         if not np.isfinite(toward):
             return Stop.NUMERICAL
         if not toward > 0.0:
@@ -156,9 +158,10 @@ class VertexFrankWolfe(GeneralSolver):
         else:
             slopes = active.points @ g
             far, near = int(np.argmax(slopes)), int(np.argmin(slopes))
-            away, inner = float(slopes[far]) - level, float(slopes[far] - slopes[near])
+            away, inner = float(slopes[far]) - xg, float(slopes[far] - slopes[near])
             kind = choose(STEP_RULES[self.rule], toward, away, away + toward, inner)
 
+        # 2. The direction, and the length by exact line search.
         longest = 1.0
         if kind == AWAY_STEP:
             weight = active.weights[far]
@@ -180,8 +183,9 @@ class VertexFrankWolfe(GeneralSolver):
         if length == 0.0 or not np.isfinite(length):
             return Stop.STALLED
 
-        whole = length >= longest
-        state.counts[DROP_COUNT if whole and kind != TOWARD_STEP else kind] += 1
+        # 3. The move of the point, then that of the weights.
+        is_maximal = length >= longest
+        state.counts[DROP_COUNT if is_maximal and kind != TOWARD_STEP else kind] += 1
         state.x += length * d
         state.product += length * d_product
         if self.rule == "toward":
@@ -189,7 +193,7 @@ class VertexFrankWolfe(GeneralSolver):
         if kind == TOWARD_STEP:
             active.weights *= 1.0 - length
             active.add(v, to_image, length)
-            if whole:
+            if is_maximal:
                 state.x[:], state.product[:] = v, to_image
         elif kind == AWAY_STEP:
             active.weights *= 1.0 + length
@@ -200,7 +204,7 @@ class VertexFrankWolfe(GeneralSolver):
                 active.weights[near] += length
             else:
                 active.add(v, to_image, length)
-        if whole and kind != TOWARD_STEP:
+        if is_maximal and kind != TOWARD_STEP:
             active.weights[far] = 0.0
         active.prune()
         return Stop.BUDGET

@@ -43,7 +43,7 @@ from qpsvm.solvers.shared.column_reads import MISSING
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP, Draws
 
 MAX_ROWS = 4096
-"""Most points whose kernel values with the core are held at once."""
+"""Most points whose kernel values with the core are stored at once."""
 
 DRAWS_AHEAD = 2048
 """Points drawn at once, for this and the following steps."""

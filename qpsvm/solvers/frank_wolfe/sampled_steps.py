@@ -178,10 +178,10 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
             return step, STALLED_CODE
         slope = away if is_away else toward
         length = min(slope / max(curvature, 1e-12 * size), longest)
-        whole = is_away and length >= longest
+        is_maximal = is_away and length >= longest
         gain = -length if is_away else length
         keep = 1.0 - gain
-        counts[DROP_COUNT if whole else AWAY_COUNT if is_away else TOWARD_COUNT] += 1
+        counts[DROP_COUNT if is_maximal else AWAY_COUNT if is_away else TOWARD_COUNT] += 1
 
         # 5. The move.
         for a in range(n):
@@ -194,7 +194,7 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
                 gradient[a] += t * sign[core[a]] * (rows[r, a] + shift)
             gradient[vertex[g]] += gain * ridge[vertex[g]]
             w = weight[vertex[g]]
-            if whole and w < 1.0 and w / (1.0 - w) <= longest:
+            if is_maximal and w < 1.0 and w / (1.0 - w) <= longest:
                 weight[vertex[g]] = 0.0  # exactly: gain < 0 below keeps it
         for a in range(n):
             weight[a] *= keep

@@ -115,15 +115,15 @@ def simplex_steps(
             if curvature <= 0.0 and kind != PAIR_STEP:
                 return step, STALLED_CODE
             length = min(slope / max(curvature, 1e-12 * size), longest)
-            whole = length >= longest
+            is_maximal = length >= longest
             if kind == PAIR_STEP:
-                counts[DROP_STEP if whole else PAIR_STEP] += 1
+                counts[DROP_STEP if is_maximal else PAIR_STEP] += 1
                 keep, n = 1.0, 2
-                _set_pair_move(made, into, out, length, whole)
+                _set_pair_move(made, into, out, length, is_maximal)
             elif kind == AWAY_STEP:
-                counts[DROP_STEP if whole else AWAY_STEP] += 1
+                counts[DROP_STEP if is_maximal else AWAY_STEP] += 1
                 keep, n = 1.0 + length, n_groups
-                _set_away_move(made, support, high, length, whole, cap)
+                _set_away_move(made, support, high, length, is_maximal, cap)
             else:
                 counts[TOWARD_STEP] += 1
                 keep, n = 1.0 - length, n_groups
@@ -204,21 +204,21 @@ def _vertex_forms(kind: int, cols: Columns, q: Any, support: Support, low: Any, 
 
 
 @inlined
-def _set_pair_move(made: Move, into: int, out: int, length: float, whole: bool) -> None:
-    """Move weight from `out` to `into`; a whole step sets the weight of `out` to zero."""
-    limit = np.inf if whole else 0.0
+def _set_pair_move(made: Move, into: int, out: int, length: float, is_maximal: bool) -> None:
+    """Move weight from `out` to `into`; a maximal step sets the weight of `out` to zero."""
+    limit = np.inf if is_maximal else 0.0
     made.at[0], made.gain[0], made.least[0] = into, length, 0.0
     made.at[1], made.gain[1], made.least[1] = out, -length, limit
 
 
 @inlined
 def _set_away_move(
-    made: Move, support: Support, high: Any, length: float, whole: bool, cap: float
+    made: Move, support: Support, high: Any, length: float, is_maximal: bool, cap: float
 ) -> None:
-    """Move away from the vertex `high`; a whole step sets the weights that attain the cap to zero."""
+    """Move away from the vertex `high`; a maximal step sets the weights that attain the cap to zero."""
     for g in range(len(high)):
         weight = weight_of(support, high[g])
-        drops = whole and weight < 1.0 and weight / (1.0 - weight) <= cap
+        drops = is_maximal and weight < 1.0 and weight / (1.0 - weight) <= cap
         limit = np.inf if drops else 0.0
         made.at[g], made.gain[g], made.least[g] = high[g], -length, limit
 

@@ -76,18 +76,16 @@ class FrankWolfeState:
         counts = np.zeros(len(STEP_KINDS), np.int64)
         ridge, made = problem.gram.ridge, move(2 * domain.n_groups + 2)
         state = cls(
-            *(
-                points,
-                np.empty(m),
-                support,
-                keys,
-                x,
-                counts,
-                ridge,
-                Prefetch(problem),
-                made,
-                team(m),
-            ),
+            points=points,
+            gradient=np.empty(m),
+            support=support,
+            keys=keys,
+            point=x,
+            counts=counts,
+            ridge=ridge,
+            prefetch=Prefetch(problem),
+            made=made,
+            sharing=team(m),
             written=support.at[:0],
         )
         state.set_product(problem, problem.gram.product(x))

@@ -92,42 +92,42 @@ class LowerTriangle:
 @njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 def _add_panel(K: Any, v: Any, wanted: Any, start: int, above: Any, out: Any) -> None:
     """Add the panel times v to `out`, and the transpose of its part left of the diagonal to `above`."""
-    b, whole = K.shape[0], K.shape[0] // 4 * 4
+    b, n_unrolled = K.shape[0], K.shape[0] // 4 * 4
     for left in range(0, start, CHUNK_COLUMNS):
         right = min(left + CHUNK_COLUMNS, start)
-        some, back = v[left:right], above[left:right]
-        for i in range(0, whole, 4):
+        v_part, above_part = v[left:right], above[left:right]
+        for i in range(0, n_unrolled, 4):
             r0, r1 = K[i, left:right], K[i + 1, left:right]
             r2, r3 = K[i + 2, left:right], K[i + 3, left:right]
             if not wanted[start + i : start + i + 4].any():
                 continue
             v0, v1, v2, v3 = v[start + i], v[start + i + 1], v[start + i + 2], v[start + i + 3]
             t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
-            for j in range(len(some)):
-                a, w = some[j], back[j]
+            for j in range(len(v_part)):
+                a, w = v_part[j], above_part[j]
                 k0, k1 = np.float64(r0[j]), np.float64(r1[j])
                 k2, k3 = np.float64(r2[j]), np.float64(r3[j])
                 t0 += a * k0
                 t1 += a * k1
                 t2 += a * k2
                 t3 += a * k3
-                back[j] = w + ((v0 * k0 + v1 * k1) + (v2 * k2 + v3 * k3))
+                above_part[j] = w + ((v0 * k0 + v1 * k1) + (v2 * k2 + v3 * k3))
             out[i] += t0
             out[i + 1] += t1
             out[i + 2] += t2
             out[i + 3] += t3
-        for i in range(whole, b):
+        for i in range(n_unrolled, b):
             r0, v0, t0 = K[i, left:right], v[start + i], 0.0
-            for j in range(len(some)):
+            for j in range(len(v_part)):
                 k0 = np.float64(r0[j])
-                t0 += some[j] * k0
-                back[j] += v0 * k0
+                t0 += v_part[j] * k0
+                above_part[j] += v0 * k0
             out[i] += t0
-    some = v[start:]
+    v_part = v[start:]
     for i in range(b):
         if not wanted[start + i]:
             continue
         r0, t0 = K[i, start:], 0.0
         for j in range(len(r0)):
-            t0 += some[j] * np.float64(r0[j])
+            t0 += v_part[j] * np.float64(r0[j])
         out[i] += t0
