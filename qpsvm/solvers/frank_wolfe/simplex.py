@@ -113,7 +113,8 @@ class FrankWolfe(OnSamples):
         if self.sampling is not None:
             return state.advance(n_steps)
         assert problem.store is not None
-        missing = np.full(2 * len(state.keys) + 2, -1, np.int64)
+        scratch = state.scratch
+        scratch.missing.fill(-1)
         cols = problem.columns()
         points, q, support, keys = state.points, state.gradient, state.support, state.keys
         made, sharing = state.made, state.sharing
@@ -121,13 +122,13 @@ class FrankWolfe(OnSamples):
         done, code = together(
             sharing,
             lambda: simplex_steps(
-                rule, cols, points, q, support, keys, made, n_steps, missing, counts, sharing
+                rule, cols, points, q, support, keys, made, n_steps, scratch, counts, sharing
             ),
             lambda: assist(cols, points, made, q, keys, sharing),
         )
         state.is_stale = True
         if code == MISSING:
-            state.prefetch.serve(problem.store, missing[missing >= 0], state.wanted)
+            state.prefetch.serve(problem.store, scratch.missing[scratch.missing >= 0], state.wanted)
             code = BUDGET_CODE
         return Reply(done, Stop(code))
 

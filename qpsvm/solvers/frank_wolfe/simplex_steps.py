@@ -12,7 +12,7 @@ import numpy as np
 
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.jit import bare, compiled, inlined
-from qpsvm.numerics.work_sharing import TILE, WorkSharing, offer, wait
+from qpsvm.numerics.work_sharing import WorkSharing, offer, wait
 from qpsvm.solvers.base import BUDGET_CODE, NONCONVEX_CODE, NUMERICAL_CODE, STALLED_CODE
 from qpsvm.solvers.frank_wolfe.step_rules import (
     AWAY_STEP,
@@ -26,7 +26,14 @@ from qpsvm.solvers.frank_wolfe.step_rules import (
     choose,
     decrease,
 )
-from qpsvm.solvers.frank_wolfe.support import Support, extreme, move_weights, slopes, weight_of
+from qpsvm.solvers.frank_wolfe.support import (
+    StepScratch,
+    Support,
+    extreme,
+    move_weights,
+    slopes,
+    weight_of,
+)
 from qpsvm.solvers.shared.column_reads import MISSING, entry, form, is_cached, own, touch
 from qpsvm.solvers.shared.gradient_pass import Move, Points, follow, least
 
@@ -41,24 +48,23 @@ def simplex_steps(
     keys: Any,
     made: Move,
     n_steps: int,
-    missing: Any,
+    scratch: StepScratch,
     counts: Any,
     sharing: WorkSharing,
 ) -> Any:
     """Make steps in place; return their number and the code of the stop.
 
-    q = (G + D)x. Where columns are missing, `missing` holds them and nothing else has changed.
+    q = (G + D)x. Where columns are missing, the scratch lists them and nothing else has changed.
     """
     cols, points, q, support, keys, made = bare((cols, points, q, support, keys, made))
-    n_groups, scratch = keys.shape[0], np.empty(TILE)
-    low = np.empty(n_groups, np.int64)  # v: the coordinate of least gradient of each group
-    high = np.empty(n_groups, np.int64)  # a: that of greatest gradient on its support
+    low, high, missing, tile = bare(scratch)
+    n_groups = keys.shape[0]
     zero: Any = np.int64(0)  # a literal would have functions compiled twice
     for step in range(n_steps):
         # 1. The slopes of the candidates, and the kind of step.
         xf, xqx = slopes(points, support, q)
         toward, away, pair, into, out = _candidates(
-            rule, points, q, support, keys, xf, low, high, zero, scratch
+            rule, points, q, support, keys, xf, low, high, zero, tile
         )
         if not np.isfinite(xf):
             return step, NUMERICAL_CODE
@@ -135,7 +141,7 @@ def simplex_steps(
             touch(cols, made.at[j])
         sharing.number[0], sharing.place[0] = keep, n
         number = offer(sharing) if sharing.shared else zero
-        follow(cols, points, made, q, keys, scratch, sharing, number, zero)
+        follow(cols, points, made, q, keys, tile, sharing, number, zero)
         if sharing.shared:
             wait(sharing, number)
     return n_steps, BUDGET_CODE
@@ -152,12 +158,12 @@ def _candidates(
     low: Any,
     high: Any,
     zero: Any,
-    scratch: Any,
+    tile: Any,
 ) -> Any:
     """Set `low` and `high`; return the slopes toward, away and of the steepest pair, and the pair."""
     toward, away, pair, into, out = xf, -xf, -np.inf, zero, zero
     for g in range(len(low)):
-        f_low, low[g] = least(points, q, keys, g, scratch)
+        f_low, low[g] = least(points, q, keys, g, tile)
         f_high, high[g] = extreme(support, g, zero - 1)
         toward -= f_low
         away += f_high

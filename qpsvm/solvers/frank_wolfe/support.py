@@ -32,6 +32,25 @@ class Support(NamedTuple):
     size: NDArray[np.int64]  # (1,), number of coordinates
 
 
+class StepScratch(NamedTuple):
+    """Working arrays of the steps; the caller owns them, so that their references are not counted."""
+
+    low: NDArray[np.int64]  # (n_groups,), v: the coordinate of least gradient of each group
+    high: NDArray[np.int64]  # (n_groups,), a: that of greatest gradient on its support
+    missing: NDArray[np.int64]  # (2 n_groups + 2,), the columns that are missing, or -1
+    tile: NDArray[np.float64]  # (TILE,), gradients of a tile
+
+
+def step_scratch(n_groups: int) -> StepScratch:
+    """Return working arrays for domains of `n_groups` simplices."""
+    return StepScratch(
+        low=np.empty(n_groups, np.int64),
+        high=np.empty(n_groups, np.int64),
+        missing=np.full(2 * n_groups + 2, -1, np.int64),
+        tile=np.empty(TILE),
+    )
+
+
 @dataclass
 class FrankWolfeState:
     """A point of the domain with its gradient.
@@ -49,6 +68,7 @@ class FrankWolfeState:
     prefetch: Prefetch  # chooses columns to fill together with missing ones
     made: Move  # the last step
     sharing: WorkSharing  # the threads that share the passes
+    scratch: StepScratch
     written: NDArray[np.int64]  # where `point` is not zero
     is_stale: bool = False  # whether `point` is older than the support
 
@@ -86,6 +106,7 @@ class FrankWolfeState:
             prefetch=Prefetch(problem),
             made=made,
             sharing=team(m),
+            scratch=step_scratch(domain.n_groups),
             written=support.at[:0],
         )
         state.set_product(problem, problem.gram.product(x))

@@ -196,10 +196,10 @@ def test_single_precision_columns_are_corrected_by_recomputed_products():
 def test_few_columns_in_memory():
     X, y = two_clouds(700, 4, seed=8)
     problem = L2SVMDual(RBF(X, gamma=0.3), y, C=1.0)
-    wide, narrow = solve(problem), solve(problem, memory_limit=40 * 700 * 8)
-    assert narrow.converged
-    assert narrow.counters["columns"] > wide.counters["columns"]
-    np.testing.assert_allclose(narrow.x, wide.x, atol=1e-9)
+    free, limited = solve(problem), solve(problem, memory_limit=40 * 700 * 8)
+    assert limited.converged
+    assert limited.counters["columns"] > free.counters["columns"]
+    np.testing.assert_allclose(limited.x, free.x, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["smo", "mfw"])
@@ -286,12 +286,12 @@ def test_an_iteration_is_bounded_by_the_work_of_its_steps(rng, monkeypatch, line
     assert not any(none.counters[kind] for kind in mnp.STEP_KINDS)
     seen = []
     qp = problem.as_qp()
-    with qp.with_store(1 << 30) as lent:
+    with qp.with_store(1 << 30) as stored:
         solver = mnp.MinNormPoint()
-        state = solver.init(lent, start / start.sum(), rng)
+        state = solver.init(stored, start / start.sum(), rng)
         for _ in range(60):
             before, size = state.counts.copy(), 700
-            solver.advance(lent, state, 1)
+            solver.advance(stored, state, 1)
             steps = state.counts - before
             assert (
                 steps[0] + steps[1]
