@@ -275,9 +275,7 @@ class SampledState:
         if work.progress[DRAWS_USED] == len(self.drawn):
             self.drawn = self.draws.draw(max(1, DRAWS_AHEAD // self.draws.size))
             work.progress[DRAWS_USED] = 0
-        if (
-            work.progress[SAMPLE_DRAWS] > self.draws.size
-        ):  # the sample is evaluated: its vertex is missing
+        if work.progress[SAMPLE_DRAWS] > self.draws.size:  # evaluated: its vertex is missing
             needed = self.core[work.vertex]
         else:
             ahead = self.drawn[work.progress[DRAWS_USED] :][: max(1, len(self.owner) // 2)]
