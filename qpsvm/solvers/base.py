@@ -19,92 +19,100 @@ from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import BLOCK_ENTRIES
 
 WORK_BETWEEN_CHECKS = 2e7
-"""Entries touched between two checks, where these are cheap: about 10 ms."""
+"""Entries read or written between two checks, where these are cheap: about 10 ms."""
 
 WORK_BETWEEN_POLLS = 1e8
-"""Entries touched between two looks at the clock: about 50 ms."""
-
+"""Entries read or written between two readings of the clock: about 50 ms."""
 
 FLOOR_BYTES = 8 * BLOCK_ENTRIES
-"""Bytes of a method's own matrices that come on top of `memory_limit`: 16 MB."""
+"""Bytes of a method's own matrices that do not count against `memory_limit`: 16 MB."""
 
 
 def shared(memory_limit: int, wanted: int) -> tuple[int, int]:
-    """Return the bytes for matrices of which so many are wanted, and those that are left for columns.
+    """Return the bytes for a method's own matrices, at most `wanted`, and the rest for columns.
 
-    Beside the floor, half of a limit that is larger than it is for the matrices.
+    The matrices get the floor, and half of a limit that is larger than the floor.
     """
     own = min(wanted, FLOOR_BYTES + (memory_limit // 2 if memory_limit > FLOOR_BYTES else 0))
     return own, memory_limit - max(own - FLOOR_BYTES, 0)
 
 
 class Stop(Enum):
-    """Why `advance` came back."""
+    """Reason for which `advance` returned."""
 
-    BUDGET = 0  # the steps asked for are done, or a part of them after a service of columns
+    BUDGET = 0  # the requested steps are done, or some of them, after columns were filled
     STALLED = 1  # no step decreases the value: roundoff or an optimal point
-    NONCONVEX = 2  # a direction of negative curvature was met
-    NUMERICAL = 3  # a non-finite number arose
-    DONE = 4  # its own bounds say that the gap is closed
-    NEWS = 5  # there is a new point to look at, before the steps asked for are done
+    NONCONVEX = 2  # a direction of negative curvature was found
+    NUMERICAL = 3  # a non-finite number was found
+    DONE = 4  # the method's own bounds close the gap
+    NEWS = 5  # there is a new point to check, before the requested steps are done
+
+
+BUDGET_CODE, STALLED_CODE, NONCONVEX_CODE = (
+    Stop.BUDGET.value,
+    Stop.STALLED.value,
+    Stop.NONCONVEX.value,
+)
+NUMERICAL_CODE, NEWS_CODE = Stop.NUMERICAL.value, Stop.NEWS.value
+"""The values of `Stop` as compiled steps return them."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """Steps done and why the solver came back."""
+    """Number of steps done, and the reason for the return."""
 
     steps: int
     stop: Stop
 
 
 class Solver(ABC):
-    """Frozen settings of a method; all that changes lives in the state it makes."""
+    """Frozen settings of a method; everything that changes is in the state that `init` makes."""
 
     form: ClassVar[type[Form]] = QP
-    """Canonical form it works on."""
+    """Canonical form that it solves."""
 
     domains: ClassVar[tuple[type[Domain], ...]]
-    """Domains it can work on."""
+    """Domains that it accepts."""
 
     on_columns: ClassVar[bool] = True
-    """Whether it reads columns of the Gram, which a least-squares problem does not have."""
+    """Whether it reads columns of the Gram; a least-squares problem has none."""
 
     check_threshold: ClassVar[float] = 0.5
-    """Share of the tolerance at which its gap is worth a certificate; less than 1, as products drift."""
+    """Fraction of the tolerance at which its gap is worth a certificate; below 1, as products drift."""
 
     first_check: ClassVar[int] = 1
-    """Iteration of the first check; more where a check costs as much as many steps."""
+    """Iteration of the first check; larger where a check costs as much as many steps."""
 
     least_period: ClassVar[int] = 1
-    """Fewest iterations from one check to the next; likewise."""
+    """Fewest iterations from one check to the next; larger for the same reason."""
 
     gap_theorem: ClassVar[bool] = True
-    """Whether the gap is what its theorem bounds; else it is the value alone, and at a limit the point
+    """Whether its theorem bounds the gap. Otherwise it bounds the value alone, and at a limit the point
     of least value is returned."""
 
     is_abandonable: ClassVar[bool] = False
-    """Whether `advance` may raise Expired at a limit: x and its product then still belong together."""
+    """Whether `advance` may raise Expired at a limit; x and its product then still agree."""
 
     uses_full_gap: bool = True
-    """Whether all points are looked at before it ends; else `state.bounds` are a sample's."""
+    """Whether the gap over all points is checked before it ends; else `state.bounds` are a sample's."""
 
     @property
     def scheduled(self) -> bool:
-        """Whether step lengths follow a schedule: then a time without progress is no sign of a stall."""
+        """Whether step lengths follow a schedule: then steps without progress are no sign of a stall."""
         return False
 
     def for_tolerance(self, tol: float) -> Self:
-        """Return the solver for this relative gap, where its settings depend on it."""
+        """Return the solver for this relative gap; its settings may depend on it."""
         return self
 
     def low_precision(self, problem: Any) -> bool:
-        """Return whether columns of less precision do for the steps: `refresh` corrects them."""
+        """Return whether float32 columns suffice for the steps: `refresh` corrects the products."""
         return False
 
     def within(self, problem: Any, memory_limit: int) -> tuple[Self, int]:
-        """Return the solver whose own matrices keep to the memory, and the bytes left for columns.
+        """Return the solver with its own matrices within the limit, and the bytes left for columns.
 
-        The first `FLOOR_BYTES` of these matrices come on top of the limit: with less it would crawl.
+        The first `FLOOR_BYTES` of these matrices do not count: with less the method would be slow.
         """
         return self, memory_limit
 
@@ -114,41 +122,41 @@ class Solver(ABC):
 
     @abstractmethod
     def advance(self, problem: Any, state: Any, n_steps: int) -> Reply:
-        """Make at most `n_steps` iterations in place; at least one unless it must stop."""
+        """Make at most `n_steps` iterations in place, and at least one unless it must stop."""
 
     @abstractmethod
     def refresh(self, problem: Any, state: Any, product: Any) -> None:
-        """Take over fresh products: G x of a QP."""
+        """Replace the maintained products by recomputed ones: G x of a QP."""
 
     def approximate_products(self, problem: Any, state: Any) -> ApproximateProducts | None:
         """Return the maintained products with a bound on their error, where one is known.
 
-        A certificate then looks at those points only which the bound does not settle.
+        A certificate then recomputes only the entries that the bound does not decide.
         """
         return None
 
-    def refresh_partly(self, problem: Any, state: Any, held: ApproximateProducts) -> None:
-        """Take over products of which some are fresh and the others those of `approximate_products`."""
-        raise NotImplementedError(f"{type(self).__name__} holds no bound on its errors")
+    def refresh_partly(self, problem: Any, state: Any, products: ApproximateProducts) -> None:
+        """Set products of which some are recomputed and the others those of `approximate_products`."""
+        raise NotImplementedError(f"{type(self).__name__} has no bound on its errors")
 
     def fits(self, problem: Any) -> bool:
-        """Return whether this solver can work on the problem."""
+        """Return whether the solver accepts the problem."""
         readable = isinstance(problem.gram, SignedGram) or not self.on_columns
         return readable and isinstance(problem.domain, self.domains)
 
     def period(self, problem: Any) -> int:
         """Return the number of iterations between two checks, fixed by the problem's size.
 
-        0 where only the solver knows when there is something new to look at: see `Stop.NEWS`.
+        0 where the solver itself announces new points to check: see `Stop.NEWS`.
         """
         return int(np.clip(WORK_BETWEEN_CHECKS / problem.m, self.least_period, 5000))
 
     def work(self, problem: Any) -> int:
-        """Return the entries that an iteration touches, about: so often the clock is read."""
+        """Return about how many entries an iteration touches: it sets how often the clock is read."""
         return int(problem.work)
 
     def next_check(self, n_iter: int, period: int) -> int:
-        """Return the number of the next check: doubled up to the period, then its multiples."""
+        """Return the iteration of the next check: doubled up to the period, then its multiples."""
         if n_iter >= period:
             return (n_iter // period + 1) * period
         return min(max(self.first_check, 2 * n_iter), period)
@@ -158,7 +166,7 @@ class Solver(ABC):
         return False, False
 
     def default_max_iter(self, problem: Any) -> int:
-        """Return a finite budget for those who give none: seconds at 1,000 points."""
+        """Return a finite default of `max_iter`: seconds at 1,000 points."""
         return max(100 * problem.m, min(5_000_000, int(1e10 / problem.m)))
 
 
@@ -166,11 +174,11 @@ class HingeOnFactor(Solver):
     """A method for the hinge dual with finite penalties on a Gram with a factor."""
 
     def factors(self, kernel: Gram) -> bool:
-        """Return whether there is a factor that the method can read."""
+        """Return whether the kernel has a factor that the method can read."""
         return kernel.factor() is not None
 
     def fits(self, problem: QP) -> bool:
-        """Return whether it is one, on a domain that suits."""
+        """Return whether the problem is such a dual, on a domain that fits."""
         return (
             super().fits(problem)
             and problem.domain.bounded  # type: ignore[attr-defined]
@@ -183,7 +191,7 @@ class HingeOnFactor(Solver):
 
 @dataclass(frozen=True)
 class Method:
-    """An entry of METHODS: a solver family with its settings, and what it promises.
+    """An entry of METHODS: a solver with its settings, and the gap that it promises.
 
     Attributes
     ----------
@@ -200,7 +208,7 @@ class Method:
         Fewest simplices of the domain: 2 for the methods of the polytope distance.
     general : callable or None
         Makes the solver for the problems that `solver` does not fit: the same rule on domains
-        whose vertices are no coordinates.
+        whose vertices are not coordinates.
     """
 
     solver: Callable[..., Solver]
@@ -212,7 +220,7 @@ class Method:
     general: Callable[..., Solver] | None = None
 
     def maker(self, problem: Form) -> Callable[..., Solver] | None:
-        """Return what makes the solver for a problem, or None where the method does not fit."""
+        """Return the function that makes the solver for a problem, or None where none fits."""
         if not isinstance(problem, self.form):
             return None
         if isinstance(problem, QP) and getattr(problem.domain, "n_groups", 1) < self.least_groups:
@@ -225,14 +233,14 @@ class Method:
 
     @property
     def form(self) -> type[Form]:
-        """The canonical form that it works on."""
+        """The canonical form that it solves."""
         return self._plain.form
 
     @cached_property
     def _plain(self) -> Solver:
-        """The solver without options, made once: every choice asks many of them whether they fit."""
+        """The solver without options, made once: every selection calls `fits` of many methods."""
         return self.solver()
 
     def fits(self, problem: Form) -> bool:
-        """Return whether the method can work on the problem."""
+        """Return whether the method accepts the problem."""
         return self.maker(problem) is not None

@@ -1,4 +1,4 @@
-"""METHODS, the table of all methods: what makes their solvers, and what they promise."""
+"""METHODS, the table of all methods: the functions that make their solvers, and their promises."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from qpsvm.solvers.base import Method, Solver
 
 
-def within(module: str, name: str, **settings: Any) -> Callable[..., Solver]:
-    """Return what makes a solver; its module is imported when the first one is made.
+def solver_of(module: str, name: str, **settings: Any) -> Callable[..., Solver]:
+    """Return a function that makes solvers and imports their module at its first call.
 
-    A table that imports every method and its compiled steps costs more than most of the solves.
+    To import every method with its compiled steps costs more than most solves.
     """
 
     def make(**options: Any) -> Solver:
@@ -24,75 +24,75 @@ def within(module: str, name: str, **settings: Any) -> Callable[..., Solver]:
 
 METHODS: dict[str, Method] = {
     "fw": Method(
-        within("frank_wolfe.simplex", "FrankWolfe", rule="toward"),
+        solver_of("frank_wolfe.simplex", "FrankWolfe", rule="toward"),
         "Frank-Wolfe with exact line search; on two simplices Gilbert's algorithm",
         "Frandi et al., Algorithm 2",
         gap=1e-2,
         budget=20_000_000,
-        general=within("frank_wolfe.general", "VertexFrankWolfe", rule="toward"),
+        general=solver_of("frank_wolfe.general", "VertexFrankWolfe", rule="toward"),
     ),
     "mfw": Method(
-        within("frank_wolfe.simplex", "FrankWolfe", rule="away"),
+        solver_of("frank_wolfe.simplex", "FrankWolfe", rule="away"),
         "Frank-Wolfe with away steps; linear convergence",
         "Frandi et al., Algorithm 3; Kumar and Yildirim, Algorithm 1",
         gap=1e-6,
         budget=5_000_000,
-        general=within("frank_wolfe.general", "VertexFrankWolfe", rule="away"),
+        general=solver_of("frank_wolfe.general", "VertexFrankWolfe", rule="away"),
     ),
     "pfw": Method(
-        within("frank_wolfe.simplex", "FrankWolfe", rule="pairwise"),
+        solver_of("frank_wolfe.simplex", "FrankWolfe", rule="pairwise"),
         "pairwise Frank-Wolfe: weight moves from the worst support point to the best vertex",
         "Lacoste-Julien and Jaggi (2015)",
         gap=1e-6,
         budget=5_000_000,
-        general=within("frank_wolfe.general", "VertexFrankWolfe", rule="pairwise"),
+        general=solver_of("frank_wolfe.general", "VertexFrankWolfe", rule="pairwise"),
     ),
     "bpfw": Method(
-        within("frank_wolfe.simplex", "FrankWolfe", rule="blended"),
+        solver_of("frank_wolfe.simplex", "FrankWolfe", rule="blended"),
         "blended pairwise Frank-Wolfe: pairs inside the support, toward steps when they are steeper",
         "Tsuji, Tanaka and Pokutta (2022)",
         gap=1e-6,
         budget=5_000_000,
-        general=within("frank_wolfe.general", "VertexFrankWolfe", rule="blended"),
+        general=solver_of("frank_wolfe.general", "VertexFrankWolfe", rule="blended"),
     ),
     "swap": Method(
-        within("frank_wolfe.simplex", "FrankWolfe", rule="swap"),
+        solver_of("frank_wolfe.simplex", "FrankWolfe", rule="swap"),
         "toward step or pair, whichever decreases the value more",
         "Allende, Frandi, Nanculef and Sartori (2013)",
         gap=1e-6,
         budget=5_000_000,
     ),
     "fcfw": Method(
-        within("working_set.core_set", "CoreSet", inner_tol=1e-2),
+        solver_of("working_set.core_set", "CoreSet", inner_tol=1e-2),
         "fully corrective Frank-Wolfe: exact re-optimization over the vertices met so far",
         "Holloway (1974); Garber and Wolf, section 2.2",
         gap=1e-6,
         budget=2_000,
-        general=within("frank_wolfe.fully_corrective", "FullyCorrective"),
+        general=solver_of("frank_wolfe.fully_corrective", "FullyCorrective"),
     ),
     "cvm": Method(
-        within("working_set.core_set", "CoreSet", start="ball"),
+        solver_of("working_set.core_set", "CoreSet", start="ball"),
         "core vector machine: re-optimization over a growing core set",
         "Frandi et al., Algorithm 1; Tsang, Kwok and Cheung (2005)",
         gap=1e-6,
         budget=2_000,
     ),
     "decomposition": Method(
-        within("working_set.decomposition", "Decomposition"),
-        "working-set decomposition: hundreds of columns enter at once, SMO on the core in cache",
+        solver_of("working_set.decomposition", "Decomposition"),
+        "working-set decomposition: hundreds of columns at once, SMO on the working set in cache",
         "Joachims (1999); Wen et al. (2018)",
         gap=1e-6,
         budget=2_000,
     ),
     "face-newton": Method(
-        within("newton.face_newton", "FaceNewton"),
-        "Newton steps on the support that a low-rank Gram foretells, by conjugate directions",
+        solver_of("newton.face_newton", "FaceNewton"),
+        "Newton steps on the support that a low-rank Gram predicts, by conjugate directions",
         "Chapelle (2007); Keerthi and DeCoste (2005)",
         gap=1e-6,
         budget=200,
     ),
     "gilbert": Method(
-        within("frank_wolfe.simplex", "FrankWolfe", rule="toward"),
+        solver_of("frank_wolfe.simplex", "FrankWolfe", rule="toward"),
         "fw under its name for two polytopes",
         "Gilbert (1966); Kumar and Yildirim, section 3.1",
         gap=1e-2,
@@ -100,7 +100,7 @@ METHODS: dict[str, Method] = {
         least_groups=2,
     ),
     "mdm": Method(
-        within("frank_wolfe.simplex", "FrankWolfe", rule="pairwise"),
+        solver_of("frank_wolfe.simplex", "FrankWolfe", rule="pairwise"),
         "pfw under its name for two polytopes: the steeper of the two sides moves",
         "Mitchell, Demyanov and Malozemov (1974); Kumar and Yildirim, section 3.1",
         gap=1e-6,
@@ -108,7 +108,7 @@ METHODS: dict[str, Method] = {
         least_groups=2,
     ),
     "npa": Method(
-        within("frank_wolfe.simplex", "FrankWolfe", rule="triangle"),
+        solver_of("frank_wolfe.simplex", "FrankWolfe", rule="triangle"),
         "nearest point algorithm: the best point of a triangle of toward and away steps",
         "Keerthi, Shevade, Bhattacharyya and Murthy (2000)",
         gap=1e-6,
@@ -116,106 +116,106 @@ METHODS: dict[str, Method] = {
         least_groups=2,
     ),
     "smo": Method(
-        within("smo.smo", "SMO"),
+        solver_of("smo.smo", "SMO"),
         "pairs of coordinates by second-order working sets",
         "Fan, Chen and Lin, WSS 2",
         gap=1e-6,
         budget=10_000_000,
     ),
     "mnp": Method(
-        within("min_norm_point.mnp", "MinNormPoint"),
+        solver_of("min_norm_point.mnp", "MinNormPoint"),
         "minimum-norm point: active set with a Cholesky factor, exact to roundoff",
         "Wolfe (1976)",
         gap=1e-8,
         budget=1_000,
     ),
     "mfn": Method(
-        within("newton.finite_newton", "FiniteNewton"),
+        solver_of("newton.finite_newton", "FiniteNewton"),
         "modified finite Newton: the linear L2-SVM by Newton steps in w",
         "Keerthi and DeCoste (2005); Mangasarian (2002)",
         gap=1e-8,
         budget=100,
     ),
     "nep-fw": Method(
-        within("frank_wolfe.nep", "NearestFrankWolfe"),
+        solver_of("frank_wolfe.nep", "NearestFrankWolfe"),
         "Frank-Wolfe with a nearest-extreme-point oracle",
         "Garber and Wolf, Algorithm 1",
         gap=1e-2,
         budget=100_000,
     ),
     "nep-fc": Method(
-        within("frank_wolfe.fully_corrective", "FullyCorrective", weight="adaptive", safe=True),
+        solver_of("frank_wolfe.fully_corrective", "FullyCorrective", weight="adaptive", safe=True),
         "fully corrective Frank-Wolfe with a nearest-extreme-point oracle",
         "Garber and Wolf, Algorithm 2 and Theorem 6",
         gap=1e-6,
         budget=5_000,
     ),
     "nep-sfw": Method(
-        within("frank_wolfe.nep", "StochasticFrankWolfe"),
+        solver_of("frank_wolfe.nep", "StochasticFrankWolfe"),
         "stochastic Frank-Wolfe with a nearest-extreme-point oracle, growing samples of rows",
         "Garber and Wolf, Algorithm 3",
         gap=1e-2,
         budget=100_000,
     ),
     "sfw": Method(
-        within("frank_wolfe.nep", "StochasticFrankWolfe", oracle="linear"),
+        solver_of("frank_wolfe.nep", "StochasticFrankWolfe", oracle="linear"),
         "stochastic Frank-Wolfe, growing samples of rows",
         "Hazan and Luo (2016); Garber and Wolf, section 2.3",
         gap=1e-2,
         budget=100_000,
     ),
     "dicg": Method(
-        within("frank_wolfe.dicg", "DecompositionInvariant"),
+        solver_of("frank_wolfe.dicg", "DecompositionInvariant"),
         "decomposition-invariant conditional gradient: pairwise steps without an active set",
         "Garber and Meshi (2016)",
         gap=1e-6,
         budget=100_000,
     ),
     "apg": Method(
-        within("frank_wolfe.projected_gradient", "ProjectedGradient"),
+        solver_of("frank_wolfe.projected_gradient", "ProjectedGradient"),
         "accelerated projected gradient with adaptive restarts",
         "Beck and Teboulle (2009); O'Donoghue and Candes (2015)",
         gap=1e-6,
         budget=100_000,
     ),
     "crsvm": Method(
-        within("interior_point.crsvm", "ConstraintReduced"),
-        "predictor-corrector interior point method, its normal matrix from the rows that matter",
+        solver_of("interior_point.crsvm", "ConstraintReduced"),
+        "predictor-corrector interior point method, its normal matrix from selected rows",
         "Jung, O'Leary and Tits, Algorithm 1",
         gap=1e-8,
         budget=60,
     ),
     "dcd": Method(
-        within("coordinate_descent.dcd", "DualCoordinateDescent"),
+        solver_of("coordinate_descent.dcd", "DualCoordinateDescent"),
         "dual coordinate descent with w maintained, then proximal Newton steps",
         "Hsieh et al. (2008), Algorithms 1 and 3",
         gap=1e-8,
         budget=200,
     ),
     "pegasos": Method(
-        within("coordinate_descent.pegasos", "Pegasos"),
+        solver_of("coordinate_descent.pegasos", "Pegasos"),
         "stochastic subgradient steps on the primal, their frequencies as dual weights",
         "Shalev-Shwartz et al. (2011)",
         gap=3e-1,
         budget=10_000,
     ),
     "pdipm": Method(
-        within("interior_point.crsvm", "ConstraintReduced", reduction=None),
+        solver_of("interior_point.crsvm", "ConstraintReduced", reduction=None),
         "the same interior point method with every row at every iteration",
         "Mehrotra (1992); Gertz and Griffin (2010)",
         gap=1e-8,
         budget=60,
     ),
     "nesvm": Method(
-        within("smoothing.nesvm", "NESVM"),
+        solver_of("smoothing.nesvm", "NESVM"),
         "accelerated gradient on the smoothed loss, by the primal",
         "Zhou, Tao and Wu, Algorithm 1",
         gap=1e-3,
         budget=200_000,
     ),
     "homotopy-nesvm": Method(
-        within("smoothing.nesvm", "HomotopyNESVM"),
-        "the same with decreasing smoothing, about a moving centre",
+        solver_of("smoothing.nesvm", "HomotopyNESVM"),
+        "the same with decreasing smoothing, about a moving center",
         "Zhou, Tao and Wu, Algorithm 2",
         gap=1e-4,
         budget=20_000,

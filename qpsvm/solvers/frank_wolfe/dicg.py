@@ -1,8 +1,8 @@
 """Decomposition-invariant conditional gradient (Garber and Meshi 2016).
 
 Problem: minimize f over a polytope {x >= 0, Ax = b} whose vertices have entries 0 and 1. A step
-moves from the worst vertex of the least face around x to the best vertex of the domain; both come
-from the linear minimiser, so that no vertices are stored::
+moves from the worst vertex of the smallest face that contains x to the best vertex of the domain.
+Both come from the linear minimizer, so that no vertices are stored::
 
     v_plus  = argmin over vertices of g'v
     v_minus = argmax over vertices of the face {v_i = 0 where x_i = 0} of g'v
@@ -22,16 +22,16 @@ from qpsvm.errors import check_choice
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.frank_wolfe.general import (
     GeneralSolver,
+    PointState,
     gradient,
     line_search,
     quadratic,
-    starting_point,
 )
 
 Vector = NDArray[np.float64]
 
-DUST = 1e-14
-"""Entries this close to a bound 0 or 1 are moved onto it: they are what rounding has left."""
+BOUND_TOLERANCE = 1e-14
+"""Distance below which an entry is set to its bound 0 or 1: such a distance is rounding error."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,7 @@ class DecompositionInvariant(GeneralSolver):
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> InvariantState:
         """Return the state at x0 or at a vertex."""
-        x = starting_point(problem, x0)
-        return InvariantState(x, quadratic(problem).product(x))
+        return InvariantState.at(problem, x0)
 
     def advance(self, problem: QP, state: InvariantState, n_steps: int) -> Reply:
         """Make pairwise steps."""
@@ -81,20 +80,18 @@ class DecompositionInvariant(GeneralSolver):
                 return Reply(step, Stop.STALLED)
             state.x += length * d
             state.product += length * d_product
-            state.x[np.abs(state.x) < DUST] = 0.0
-            state.x[np.abs(state.x - 1.0) < DUST] = 1.0
+            state.x[np.abs(state.x) < BOUND_TOLERANCE] = 0.0
+            state.x[np.abs(state.x - 1.0) < BOUND_TOLERANCE] = 1.0
         return Reply(n_steps, Stop.BUDGET)
 
 
 @dataclass
-class InvariantState:
+class InvariantState(PointState):
     """A point of the domain with its image."""
 
-    x: Vector
-    product: Vector  # Q x, or A x
     t: int = 1  # number of the next iteration
 
     @property
     def counters(self) -> dict[str, int]:
-        """Steps made."""
+        """Number of steps."""
         return {"pair": self.t - 1}

@@ -8,15 +8,15 @@ the weights of all of them (Garber and Wolf, Algorithm 2)::
              option 1:  g'x + smoothness / 2 |x - x_t|^2
              option 2:  f itself
 
-With lambda = 0 the oracle is linear: the fully corrective method of Holloway (1974), ``fcfw``. How
-lambda falls:
+With lambda = 0 the oracle is linear: the fully corrective method of Holloway (1974), ``fcfw``. The
+choices of lambda:
 
 =========  =========================================================================================
 linear     lambda = 0
 fixed      lambda_t = `first`
 scheduled  lambda_t = `first` times `decay`^(t-1)
 adaptive   the better of lambda_(t-1) and half of it, by f after the correction; on ties the smaller
-           one, without which the method stalls. The linear vertex is a third candidate if `safe`.
+           one; otherwise the method stalls. The linear vertex is a third candidate if `safe`.
 search     Theorem 6: the best of 1, 1/2, 1/4, ... down to `least`
 =========  =========================================================================================
 
@@ -49,23 +49,29 @@ from qpsvm.solvers.frank_wolfe.general import (
 
 Vector = NDArray[np.float64]
 
-TIE = 1e-12
+TIE_TOLERANCE = 1e-12
 """Relative difference of values below which two candidates tie."""
 
-DROP = 1e-12
-"""Weights below this are dropped, and the others scaled to sum 1."""
+MIN_WEIGHT = 1e-12
+"""Weights below this are set to zero, and the others scaled to sum 1."""
+
+STALL_LAMBDA = 1e-15
+"""Lambda below which an iteration without a change ends the method."""
+
+MIN_WEIGHT_CHANGE = 1e-15
+"""Change of a weight above which an iteration counts as a move."""
 
 
 @dataclass(frozen=True)
 class FullyCorrective(GeneralSolver):
-    """Add a vertex, correct all weights.
+    """Fully corrective Frank-Wolfe: add a vertex, correct all weights.
 
     Parameters
     ----------
     weight : {"linear", "fixed", "scheduled", "adaptive", "search"}
-        How lambda is chosen, as in the table above.
+        Choice of lambda, as in the table above.
     option : {1, 2}
-        What the correction minimizes.
+        Objective of the correction.
     first : float
         lambda_1.
     decay : float
@@ -119,35 +125,35 @@ class FullyCorrective(GeneralSolver):
         return Reply(n_steps, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: CorrectiveState, product: Vector) -> None:
-        """Compose the point anew from its vertices, so that both stay the same."""
+        """Recompute the point from its vertices, so that both agree."""
         state.compose(problem)
 
     def _step(self, problem: QP, state: CorrectiveState) -> Stop:
-        """Try the candidates for lambda, keep the one with the least value."""
+        """Try the candidates for lambda and keep the one with the least value."""
         g = gradient(problem, state.product)
         if not np.isfinite(g).all():
             return Stop.NUMERICAL
         best = (np.inf, 0.0, b"")
         tried: dict[bytes, Candidate] = {}
-        for weight in self._weights(state):  # falling: on ties the smaller one is kept
+        for weight in self._weights(state):  # decreasing: on a tie the smaller one is kept
             u = self._vertex(problem, state.x, g, weight)
             key = (u + 0.0).tobytes()
             if key not in tried:
                 tried[key] = self._correct(problem, state, g, u)
             value = tried[key].value
-            if value <= best[0] + TIE * abs(best[0]) or not best[2]:
+            if value <= best[0] + TIE_TOLERANCE * abs(best[0]) or not best[2]:
                 best = (value, weight, key)
         _, weight, key = best
         state.n_iter += 1
         if self.weight == "adaptive":
             state.weight = weight if weight > 0.0 else 0.5 * state.weight
         moved = state.take(problem, tried[key])
-        if not moved and (self.weight in ("linear", "fixed") or state.weight < 1e-15):
+        if not moved and (self.weight in ("linear", "fixed") or state.weight < STALL_LAMBDA):
             return Stop.STALLED
         return Stop.BUDGET
 
     def _weights(self, state: CorrectiveState) -> list[float]:
-        """Return the candidates for lambda, falling."""
+        """Return the candidates for lambda in decreasing order."""
         if self.weight == "linear":
             return [0.0]
         if self.weight == "fixed":
@@ -161,7 +167,7 @@ class FullyCorrective(GeneralSolver):
         return [0.5**k for k in range(n + 1)]
 
     def _vertex(self, problem: QP, x: Vector, g: Vector, weight: float) -> Vector:
-        """Ask the oracle of the domain."""
+        """Return the vertex that the oracle of the domain finds."""
         if weight == 0.0:
             return problem.domain.linear_min(g)
         return problem.domain.nearest_vertex(g, x, weight * quadratic(problem).smoothness)
@@ -184,7 +190,7 @@ class FullyCorrective(GeneralSolver):
             fista(H, q, float(np.linalg.eigvalsh(H)[-1]), self.inner_steps, weights)
         else:
             weights = minimize_on_simplex(H, q, start, active.find(u))
-        weights = np.where(weights > DROP, weights, 0.0)
+        weights = np.where(weights > MIN_WEIGHT, weights, 0.0)
         weights /= weights.sum()
         value = float(active.linear @ weights + 0.5 * weights @ (active.hessian @ weights))
         return Candidate(value, weights, u, image)
@@ -210,7 +216,7 @@ class Mixture(ActiveSet):
         self.linear = self.points @ self._at_zero  # (k,)
 
     def with_vertex(self, problem: QP, u: Vector, image: Vector) -> Mixture:
-        """Return the set with u, at weight 0 if it is new; the arrays are shared up to there."""
+        """Return the set with u, at weight 0 if it is new; earlier rows share their arrays."""
         if self.find(u) >= 0:
             return self
         quad = quadratic(problem)
@@ -227,7 +233,7 @@ class Mixture(ActiveSet):
         return grown
 
     def prune(self) -> NDArray[np.int64]:
-        """Remove the vertices without weight, and their part of the restriction."""
+        """Remove the vertices without weight, and their rows of the restriction."""
         places = super().prune()
         self.hessian = self.hessian[np.ix_(places, places)]
         self.linear = self.linear[places]
@@ -236,7 +242,7 @@ class Mixture(ActiveSet):
 
 @dataclass
 class CorrectiveState:
-    """A point of the domain, its image, and the vertices it is a mixture of."""
+    """A point of the domain, its image, and the active set of vertices."""
 
     x: Vector  # sum of weights times vertices
     product: Vector  # Q x, or A x
@@ -246,15 +252,15 @@ class CorrectiveState:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Iterations, and the vertices in use."""
+        """Number of iterations, and of vertices in use."""
         return {"correction": self.n_iter, "vertices": self.active.size}
 
     def take(self, problem: QP, found: Candidate) -> bool:
-        """Take over corrected weights; return whether they changed."""
+        """Set the weights to the corrected ones; return whether they changed."""
         active = self.active.with_vertex(problem, found.vertex, found.image)
         before = np.zeros(active.size)
         before[: self.active.size] = self.active.weights
-        moved = np.any(np.abs(found.weights - before) > 1e-15)
+        moved = np.any(np.abs(found.weights - before) > MIN_WEIGHT_CHANGE)
         active.weights = found.weights
         active.prune()
         self.active = active
@@ -270,9 +276,10 @@ class CorrectiveState:
 def minimize_on_simplex(H: Vector, q: Vector, start: Vector, entering: int) -> Vector:
     """Minimize 1/2 c'Hc + q'c over the simplex by an active set, from `start` with one more index.
 
-    As Wolfe (1976) for the nearest point: the minimum over the affine hull of the set is the next
-    point where it is positive, and gives the direction up to the first weight that vanishes
-    otherwise; then the index with the least gradient enters. Finite, and exact up to rounding.
+    As Wolfe (1976) for the nearest point. Where the minimizer over the affine hull of the set is
+    positive, it is the next point, and the index with the least gradient joins the set. Otherwise
+    the step toward it ends at the first weight that vanishes, and that index leaves. Finite, and
+    exact up to rounding.
     """
     c = start.copy()
     inside = c > 0.0
@@ -286,28 +293,30 @@ def minimize_on_simplex(H: Vector, q: Vector, start: Vector, entering: int) -> V
             c[at] = z
             g = H @ c + q
             value = float(0.5 * c @ (g + q))
-            if value <= best_value + 4.0 * EPS * abs(best_value):  # the gap may fall where f cannot
+            if value <= best_value + 4.0 * EPS * abs(
+                best_value
+            ):  # the gap may decrease where f cannot
                 best, best_value = c.copy(), min(value, best_value)
-            enters = int(np.argmin(g))
-            slope = float(c @ g - g[enters])
-            if inside[enters] or slope <= 8.0 * EPS * float(np.max(np.abs(H))):
+            lowest = int(np.argmin(g))
+            slope = float(c @ g - g[lowest])
+            if inside[lowest] or slope <= 8.0 * EPS * float(np.max(np.abs(H))):
                 break
-            inside[enters] = True
+            inside[lowest] = True
         else:
             falls = z <= 0.0
             ratio = c[at][falls] / np.maximum(c[at][falls] - z[falls], np.finfo(float).tiny)
             step = float(np.min(ratio))
             c[at] += step * (z - c[at])
-            gone = at[falls][ratio <= step]
-            c[gone] = 0.0
-            inside[gone] = False
+            dropped = at[falls][ratio <= step]
+            c[dropped] = 0.0
+            inside[dropped] = False
             if not inside.any():
                 break
     return best
 
 
 def _on_affine_hull(H: Vector, q: Vector) -> Vector:
-    """Minimize 1/2 z'Hz + q'z subject to sum z = 1; of several minima the shortest.
+    """Minimize 1/2 z'Hz + q'z subject to sum z = 1; of several minimizers return the shortest.
 
     H + sigma 11' has the same minimum and is regular for affinely independent points.
     """
@@ -342,14 +351,14 @@ def fista(H: Any, q: Any, L: float, n_steps: int, c: Any) -> None:
             new[i] = y[i] - s / L if L > 0.0 else y[i] - s
         falling[:] = -np.sort(-new)
         total = 0.0
-        level = 0.0
+        threshold = 0.0
         for i in range(k):
             total += falling[i]
             if falling[i] > (total - 1.0) / (i + 1):
-                level = (total - 1.0) / (i + 1)
+                threshold = (total - 1.0) / (i + 1)
         t_next = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
         for i in range(k):
-            new[i] = max(new[i] - level, 0.0)
+            new[i] = max(new[i] - threshold, 0.0)
             y[i] = new[i] + (t - 1.0) / t_next * (new[i] - c[i])
             c[i] = new[i]
         t = t_next

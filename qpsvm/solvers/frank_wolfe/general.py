@@ -1,17 +1,17 @@
-"""Frank-Wolfe on any domain with a linear minimiser: the vertex driver.
+"""Frank-Wolfe on any domain with a linear minimizer: the vertex driver.
 
 Problem: minimize f(x) = 1/2 x'Qx + c'x or 1/2 |Ax - b|^2, x in a domain. The point is a mixture of
-vertices met so far, x = sum_k weights_k v_k; a step moves toward the vertex of the linear
-minimiser, away from the worst vertex of the mixture, or moves weight from the worst to another. The
-rule is the very function of the compiled driver (`frank_wolfe.choose`); on the simplex both give
-the same iterates. The step is the exact line search (Frandi et al. for the simplex; Lacoste-Julien
-and Jaggi 2015, Algorithms 1 and 2; Tsuji, Tanaka and Pokutta 2022 for ``blended``).
+vertices met so far, x = sum_k weights_k v_k. A step moves toward the vertex of the linear
+minimizer, away from the worst vertex of the mixture, or moves weight from the worst to another. The
+rule is the function of the compiled driver (`step_rules.choose`); on the simplex both give the same
+iterates. The step length comes from the exact line search (Frandi et al. for the simplex;
+Lacoste-Julien and Jaggi 2015, Algorithms 1 and 2; Tsuji, Tanaka and Pokutta 2022 for ``blended``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,26 @@ from qpsvm.domains import Domain
 from qpsvm.errors import check_choice
 from qpsvm.gram.operator import General
 from qpsvm.solvers.base import WORK_BETWEEN_CHECKS, Reply, Solver, Stop
-from qpsvm.solvers.frank_wolfe.step_rules import AWAY, PAIR, TOWARD, choose
+from qpsvm.solvers.frank_wolfe.step_rules import (
+    AWAY_STEP,
+    PAIR_STEP,
+    STEP_RULES,
+    TOWARD_STEP,
+    VERTEX_STEP_RULES,
+    choose,
+)
 
 Vector = NDArray[np.float64]
 
-KINDS = ("toward", "away", "pair", "drop")
-RULES = {"toward": 0, "away": 1, "pairwise": 2, "blended": 3}
+VERTEX_STEP_KINDS = ("toward", "away", "pair", "drop")
+"""Names of the step counts."""
+
+DROP_COUNT = 3
+"""Entry of the step counts for drop steps; the others have the numbers of their kinds."""
 
 
 class GeneralSolver(Solver):
-    """What the solvers on general domains share."""
+    """Base of the solvers on general domains."""
 
     domains: ClassVar[tuple[type[Domain], ...]] = (Domain,)
     on_columns: ClassVar[bool] = False
@@ -40,24 +50,24 @@ class GeneralSolver(Solver):
         return isinstance(problem.gram, General) and self.has_oracle(problem.domain)
 
     def has_oracle(self, domain: Domain) -> bool:
-        """Return whether a domain offers what the method asks for."""
+        """Return whether the domain has the oracle that the method needs."""
         return True
 
     def refresh(self, problem: QP, state: Any, product: Vector) -> None:
-        """Take over a fresh image of x."""
+        """Replace the image of x by a recomputed one."""
         state.product[:] = product
 
     def period(self, problem: QP) -> int:
-        """Return the number of iterations between two checks: one costs about as much as a step."""
+        """Return the number of iterations between two checks; a check costs about one step."""
         return int(np.clip(WORK_BETWEEN_CHECKS / quadratic(problem).work, 1, 16))
 
     def default_max_iter(self, problem: QP) -> int:
-        """Return a finite budget for those who give none."""
+        """Return a finite default of `max_iter`."""
         return 100_000
 
 
 def quadratic(problem: QP) -> General:
-    """Return the operator of a problem that is declared by it."""
+    """Return the operator by which a problem is declared."""
     assert isinstance(problem.gram, General)
     return problem.gram
 
@@ -76,7 +86,7 @@ def starting_point(problem: QP, x0: Vector | None) -> Vector:
 
 
 def line_search(problem: QP, g: Vector, d: Vector, d_product: Vector, longest: float) -> float:
-    """Return the best step along d, at most `longest`; infinite where f falls for ever."""
+    """Return the best step along d, at most `longest`; infinite where f is unbounded below."""
     slope = -float(g @ d)
     curvature = quadratic(problem).curvature(d, d_product)
     if slope <= 0.0:
@@ -101,7 +111,7 @@ class VertexFrankWolfe(GeneralSolver):
 
     def __post_init__(self) -> None:
         """Check the settings."""
-        check_choice("rule", self.rule, tuple(RULES))
+        check_choice("rule", self.rule, VERTEX_STEP_RULES)
         steps = ("line-search", "theory") if self.rule == "toward" else ("line-search",)
         check_choice("step", self.step, steps)
 
@@ -117,7 +127,7 @@ class VertexFrankWolfe(GeneralSolver):
         return VertexState(x, product, ActiveSet(x, product))
 
     def advance(self, problem: QP, state: VertexState, n_steps: int) -> Reply:
-        """Make steps by the rule."""
+        """Make steps of the rule."""
         for step in range(n_steps):
             stop = self._step(problem, state)
             if stop is not Stop.BUDGET:
@@ -125,36 +135,39 @@ class VertexFrankWolfe(GeneralSolver):
         return Reply(n_steps, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: VertexState, product: Vector) -> None:
-        """Compose the point anew from its vertices, so that both stay the same."""
+        """Recompute the point from its vertices, so that both agree."""
         if self.rule == "toward":
             state.product[:] = product
         else:
             state.compose(problem)
 
     def _step(self, problem: QP, state: VertexState) -> Stop:
+        """Make a step of the rule; return BUDGET, or the reason to stop."""
+        # 1. The slopes of the candidates, and the kind of step.
         quad, active = quadratic(problem), state.active
         g = gradient(problem, state.product)
-        level = float(g @ state.x)
+        xg = float(g @ state.x)
         v = problem.domain.linear_min(g)
-        toward = level - float(g @ v)
+        toward = xg - float(g @ v)
         if not np.isfinite(toward):
             return Stop.NUMERICAL
         if not toward > 0.0:
             return Stop.STALLED
         if self.rule == "toward":
-            kind, far, near = TOWARD, -1, -1
+            kind, far, near = TOWARD_STEP, -1, -1
         else:
             slopes = active.points @ g
             far, near = int(np.argmax(slopes)), int(np.argmin(slopes))
-            away, inner = float(slopes[far]) - level, float(slopes[far] - slopes[near])
-            kind = choose(RULES[self.rule], toward, away, away + toward, inner)
+            away, inner = float(slopes[far]) - xg, float(slopes[far] - slopes[near])
+            kind = choose(STEP_RULES[self.rule], toward, away, away + toward, inner)
 
+        # 2. The direction, and the length by exact line search.
         longest = 1.0
-        if kind == AWAY:
+        if kind == AWAY_STEP:
             weight = active.weights[far]
             longest = weight / (1.0 - weight) if weight < 1.0 else np.inf
             d, d_product = state.x - active.points[far], state.product - active.images[far]
-        elif kind == PAIR:
+        elif kind == PAIR_STEP:
             longest = float(active.weights[far])
             if self.rule == "blended":
                 to, to_image = active.points[near], active.images[near]
@@ -166,22 +179,23 @@ class VertexFrankWolfe(GeneralSolver):
             d, d_product = to - state.x, to_image - state.product
         length = line_search(problem, g, d, d_product, longest)
         if self.step == "theory":
-            length = 2.0 / (state.counts[TOWARD] + 2.0)
+            length = 2.0 / (state.counts[TOWARD_STEP] + 2.0)
         if length == 0.0 or not np.isfinite(length):
             return Stop.STALLED
 
-        whole = length >= longest
-        state.counts[KINDS.index("drop") if whole and kind != TOWARD else kind] += 1
+        # 3. The move of the point, then that of the weights.
+        is_maximal = length >= longest
+        state.counts[DROP_COUNT if is_maximal and kind != TOWARD_STEP else kind] += 1
         state.x += length * d
         state.product += length * d_product
         if self.rule == "toward":
             return Stop.BUDGET
-        if kind == TOWARD:
+        if kind == TOWARD_STEP:
             active.weights *= 1.0 - length
             active.add(v, to_image, length)
-            if whole:
+            if is_maximal:
                 state.x[:], state.product[:] = v, to_image
-        elif kind == AWAY:
+        elif kind == AWAY_STEP:
             active.weights *= 1.0 + length
             active.weights[far] -= length
         else:
@@ -190,7 +204,7 @@ class VertexFrankWolfe(GeneralSolver):
                 active.weights[near] += length
             else:
                 active.add(v, to_image, length)
-        if whole and kind != TOWARD:
+        if is_maximal and kind != TOWARD_STEP:
             active.weights[far] = 0.0
         active.prune()
         return Stop.BUDGET
@@ -233,11 +247,11 @@ class ActiveSet:
         self._weights[: self.size] = values
 
     def find(self, v: Vector) -> int:
-        """Return the place of a vertex, or -1."""
+        """Return the row of a vertex, or -1."""
         return self._place.get(_key(v), -1)
 
     def add(self, v: Vector, image: Vector, weight: float) -> int:
-        """Add weight to a vertex, which enters if it is new; return its place."""
+        """Add weight to a vertex, and the vertex itself if it is new; return its row."""
         k = self.find(v)
         if k < 0:
             k = self.size
@@ -251,12 +265,12 @@ class ActiveSet:
         return k
 
     def prune(self) -> NDArray[np.int64]:
-        """Remove the vertices without weight; return the former places of those that stay."""
+        """Remove the vertices without weight; return the former rows of the others."""
         places = np.arange(self.size)
         for k in np.flatnonzero(self.weights <= 0.0)[::-1]:
             del self._place[_key(self._points[k])]
             self.size -= 1
-            if k < self.size:  # the last one takes its place
+            if k < self.size:  # the last row fills the gap
                 last = self.size
                 for array in (self._points, self._images, self._weights, places):
                     array[k] = array[last]
@@ -265,13 +279,29 @@ class ActiveSet:
 
 
 @dataclass
+class PointState:
+    """A point of the domain with its image: the start of the states of these methods."""
+
+    x: Vector
+    product: Vector  # Q x, or A x
+
+    @classmethod
+    def at(cls, problem: QP, x0: Vector | None) -> Self:
+        """Return the state at x0, or at the vertex that is best for the gradient at the origin."""
+        x = starting_point(problem, x0)
+        return cls(x, quadratic(problem).product(x))
+
+
+@dataclass
 class VertexState:
-    """A point of the domain, its image, and the vertices it is a mixture of."""
+    """A point of the domain, its image, and the active set of vertices."""
 
     x: Vector  # sum of weights times vertices
     product: Vector  # Q x, or A x
     active: ActiveSet
-    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(KINDS), np.int64))
+    counts: NDArray[np.int64] = field(  # steps by VERTEX_STEP_KINDS
+        default_factory=lambda: np.zeros(len(VERTEX_STEP_KINDS), np.int64)
+    )
 
     def compose(self, problem: QP) -> None:
         """Set the point and its image to those of the mixture."""
@@ -282,8 +312,8 @@ class VertexState:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Steps by kind, and the vertices in use."""
-        steps = dict(zip(KINDS, map(int, self.counts), strict=True))
+        """Steps by kind, and the number of vertices in use."""
+        steps = dict(zip(VERTEX_STEP_KINDS, map(int, self.counts), strict=True))
         return {**steps, "vertices": self.active.size}
 
 

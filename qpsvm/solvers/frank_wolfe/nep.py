@@ -1,16 +1,16 @@
 """Frank-Wolfe with a nearest-extreme-point oracle (Garber and Wolf), Algorithms 1 and 3.
 
-Problem: minimize f over a domain, f smooth with constant beta. The linear minimiser is replaced by
-the vertex v that minimises g'v + lambda/2 |v - x|^2, which is the vertex nearest to x - g/lambda::
+Problem: minimize f over a domain, f smooth with constant beta. The linear minimizer is replaced by
+the vertex v that minimizes g'v + lambda/2 |v - x|^2, which is the vertex nearest to x - g/lambda::
 
     Algorithm 1    eta = 2 / (t + 1),  lambda = beta eta
                    v = nearest vertex,  x <- x + l (v - x),  l at least as good as 0 and eta
     Algorithm 3    g from a mini-batch,  x <- x + eta (v - x)
 
 Error after t steps: at most 2 beta (D_*^2 + D_0^2) / t, with D_* the least diameter of a set of
-vertices whose hull holds the optima and D_0 that of the initial level set (Theorem 1); the linear
-minimiser gives the diameter of the whole set instead. The theorem needs the safeguard (line 5 of
-Algorithm 1), which keeps x in the initial level set.
+vertices whose hull holds the optima and D_0 that of the initial level set (Theorem 1). With the
+linear minimizer the diameter of the whole set takes their place. The theorem needs the safeguard
+(line 5 of Algorithm 1), which keeps x in the initial level set.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from qpsvm.gram.operator import Residual
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.frank_wolfe.general import (
     GeneralSolver,
+    PointState,
     gradient,
     line_search,
     quadratic,
@@ -47,7 +48,7 @@ class NearestFrankWolfe(GeneralSolver):
         eta = 2/(t+1), or the exact line search over [0, 1]. Which one is better depends on the
         problem: the theory's on the hypercube, the search for co-localization (section 4).
     safeguard : bool
-        Whether the theory's step is left out where it would increase f (line 5).
+        Whether the theory's step is skipped where it would increase f (line 5).
     oracle_scale : float
         Factor of beta in the oracle. 1 is the theory's; 0.25 is often better, above all where A
         has fewer rows than columns.
@@ -67,7 +68,7 @@ class NearestFrankWolfe(GeneralSolver):
 
     @property
     def scheduled(self) -> bool:
-        """Return true: a later step may move where the safeguard left out many."""
+        """Return true: a later step may move after the safeguard has skipped many."""
         return True
 
     def has_oracle(self, domain: Domain) -> bool:
@@ -76,8 +77,7 @@ class NearestFrankWolfe(GeneralSolver):
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> NearestState:
         """Return the state at x0 or at a vertex, with t = 1."""
-        x = starting_point(problem, x0)
-        return NearestState(x, quadratic(problem).product(x))
+        return NearestState.at(problem, x0)
 
     def advance(self, problem: QP, state: NearestState, n_steps: int) -> Reply:
         """Make iterations of Algorithm 1."""
@@ -105,17 +105,15 @@ class NearestFrankWolfe(GeneralSolver):
 
 
 @dataclass
-class NearestState:
+class NearestState(PointState):
     """A point of the domain with its image."""
 
-    x: Vector
-    product: Vector  # Q x, or A x
     t: int = 1  # number of the next iteration
     moves: int = 0
 
     @property
     def counters(self) -> dict[str, int]:
-        """Steps that moved, and those the safeguard left out."""
+        """Number of steps that moved, and of those that the safeguard skipped."""
         return {"nearest": self.moves, "left_out": self.t - 1 - self.moves}
 
 
@@ -129,7 +127,8 @@ class StochasticFrankWolfe(GeneralSolver):
         ``"linear"`` is the classical stochastic Frank-Wolfe method.
     growth : float
         The sample of iteration t has growth (t + 1)^2 rows, the order that Theorem 7 asks for,
-        drawn with replacement; once that is all of them, the gradient is exact.
+        drawn with replacement. Where that is no less than the number of rows, the gradient is
+        exact.
     oracle_scale : float
         Factor of beta in the oracle.
     """
@@ -148,7 +147,7 @@ class StochasticFrankWolfe(GeneralSolver):
 
     @property
     def scheduled(self) -> bool:
-        """Return true: the noise of a sampled gradient may hide progress for long."""
+        """Return true: the noise of a sampled gradient may hide progress for many steps."""
         return True
 
     def fits(self, problem: QP) -> bool:
@@ -189,12 +188,12 @@ class StochasticFrankWolfe(GeneralSolver):
         return Reply(n_steps, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: StochasticState, product: Vector) -> None:
-        """Take over a fresh image of x."""
+        """Replace the image of x by a recomputed one."""
         state.product = product
 
 
 class StochasticState:
-    """A point of the domain; its image is computed where it is asked for.
+    """A point of the domain; its image is computed on demand.
 
     Attributes
     ----------

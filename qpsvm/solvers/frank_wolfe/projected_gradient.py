@@ -6,8 +6,8 @@ Problem: minimize f over a domain with a cheap projection P, f smooth with const
     y      = x_next + (t - 1) / t_next (x_next - x),   t_next = (1 + sqrt(1 + 4 t^2)) / 2
 
 The momentum is dropped (t = 1) when grad f(y)'(x_next - x) > 0 (O'Donoghue and Candes 2015, the
-gradient scheme), which makes it linear where f grows quadratically, without knowing the rate. Beck
-and Teboulle (2009) for the acceleration.
+gradient scheme). The restarts give linear convergence where f grows quadratically, without knowledge
+of the rate. The acceleration is that of Beck and Teboulle (2009).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ProjectedGradient(GeneralSolver):
         return Reply(n_steps, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: GradientState, product: Vector) -> None:
-        """Take over a fresh image of x, and start without momentum."""
+        """Replace the image of x by a recomputed one, and drop the momentum."""
         state.product[:] = product
         state.y, state.y_product = state.x.copy(), product.copy()
         state.t = 1.0

@@ -2,18 +2,18 @@
 
 Problem: minimize h(x) = 1/2 x'(G + D)x + c'x on the simplex or a product of simplices.
 
-Frandi et al., section 5.2.3: instead of the vertex with the least gradient over all m points, take the
-best of a few drawn at random (59 draws hold one of the best 5 per cent with probability 0.95) and of
+Frandi et al., section 5.2.3: instead of the vertex with the least gradient over all m points, a step
+takes the best of a few draws (59 draws hold one of the best 5 per cent with probability 0.95) and of
 the core, the vertices met so far. The gradient is maintained on the core and evaluated at the draws, from
-kernel values between the two. Samples are drawn some steps ahead, so that their kernel values come in
-blocks, and values are kept for draws to come as long as there is room (section 5.2.4).
+kernel values between the two. Samples are drawn some steps ahead, so that their kernel values are
+evaluated in blocks. Values are kept for later draws while memory lasts (section 5.2.4).
 
-If no draw descends, up to seven further samples are drawn. Then, or once eight samples in a row see a gap
-within the tolerance, the loop evaluates the gradient at all points: the answer is certified, or the worst
-of them join the core.
+If no draw descends, up to seven further samples are drawn. Then, or once eight samples in a row have a
+gap within the tolerance, the loop evaluates the gradient at all points: either the answer is certified,
+or the worst points join the core.
 
-Without that confirmation the paper's own stop is left: the gap that the last samples saw is within
-the tolerance. It may be far below the true one, so that the answer comes back as not optimal.
+Without that confirmation the paper's own stopping rule remains: the gap over the last samples is within
+the tolerance. The true gap may be far larger, so that the answer is not reported as optimal.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from qpsvm.gram import Gram
 from qpsvm.gram.base import slices
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.frank_wolfe.sampled_steps import (
-    DRAWN,
-    ENTERS,
-    SIZE,
-    WITHIN,
-    WORK_KINDS,
+    CORE_POINT_MISSING,
+    CORE_SIZE,
+    DRAWS_USED,
+    SAMPLE_DRAWS,
+    SAMPLED_STEP_KINDS,
     Numbers,
     Work,
     sampled_steps,
@@ -43,15 +43,15 @@ from qpsvm.solvers.shared.column_reads import MISSING
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP, Draws
 
 MAX_ROWS = 4096
-"""Points whose kernel values with the core are held at once, at most."""
+"""Most points whose kernel values with the core are stored at once."""
 
 DRAWS_AHEAD = 2048
-"""Points that are drawn at once, for this and the following steps."""
+"""Points drawn at once, for this and the following steps."""
 
-FIRST_CORE_ROOM = 64
-"""Core points for which there is room from the start."""
+FIRST_CORE_CAPACITY = 64
+"""Least capacity of the core, in points."""
 
-PIECE_POINTS = 1024
+CHUNK_POINTS = 1024
 """Points whose kernel values are evaluated at once."""
 
 
@@ -63,29 +63,29 @@ def fill_rows(
     slots: NDArray[np.int64],
     first: int,
 ) -> None:
-    """Write k(points, core) to ``out[slots, first : first + len(core)]``, piece by piece."""
+    """Write k(points, core) to ``out[slots, first : first + len(core)]``, by chunks."""
     if len(points) <= len(core):
-        for at in slices(len(core), PIECE_POINTS):
+        for at in slices(len(core), CHUNK_POINTS):
             to = slice(first + at.start, first + at.stop)
             out[slots, to] = kernel.block(points, core[at])
         return
-    for at in slices(len(points), PIECE_POINTS):
+    for at in slices(len(points), CHUNK_POINTS):
         out[slots[at], first : first + len(core)] = kernel.block(core, points[at]).T
 
 
 @dataclass
 class SampledState:
-    """A point by its core, and kernel values between the core and the points of interest."""
+    """A point of the domain by its core, with kernel values of the core and the points of interest."""
 
     problem: QP
     draws: Draws
     numbers: Numbers
     work: Work
-    owner: NDArray[np.int64]  # (n_rows,), whose kernel values a row holds, or -1
+    owner: NDArray[np.int64]  # (n_rows,), the point whose kernel values a row holds, or -1
     drawn: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     full: NDArray[np.float64] | None = None  # G x over all points, until x moves
-    is_fresh: bool = False  # whether it came since the last step
-    n_bytes: int = 0  # most memory of kernel values so far
+    has_new_product: bool = False  # whether `full` was set after the last step
+    n_bytes: int = 0  # peak memory of kernel values
     n_entered: int = 0
     n_scans: int = 0
 
@@ -93,7 +93,7 @@ class SampledState:
     def at(
         cls, problem: QP, x: NDArray[np.float64], draws: Draws, tol: float, takes_away: bool
     ) -> SampledState:
-        """Return the state at x; gaps over samples are sought down to `tol`, relative."""
+        """Return the state at x; `tol` is the relative gap over samples that ends the steps."""
         domain, gram, m, store = problem.domain, problem.gram, problem.m, problem.store
         assert isinstance(domain, SimplexProduct)
         assert store is not None
@@ -123,8 +123,8 @@ class SampledState:
             best=np.zeros(domain.n_groups, np.int64),
             least=np.empty(domain.n_groups),
             gaps=np.full(SAMPLES_PER_STEP, np.inf),
-            now=np.zeros(6, np.int64),
-            counts=np.zeros(len(WORK_KINDS), np.int64),
+            progress=np.zeros(6, np.int64),
+            counts=np.zeros(len(SAMPLED_STEP_KINDS), np.int64),
         )
         state = cls(problem, draws, numbers, work, np.empty(0, np.int64))
         core = np.flatnonzero(x)
@@ -137,7 +137,7 @@ class SampledState:
     @property
     def core(self) -> NDArray[np.int64]:
         """The points of the core."""
-        return self.work.core[: self.work.now[SIZE]]
+        return self.work.core[: self.work.progress[CORE_SIZE]]
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -148,7 +148,7 @@ class SampledState:
 
     @property
     def product(self) -> NDArray[np.float64]:
-        """G x over all points, evaluated when the loop asks for it."""
+        """G x over all points, evaluated on demand."""
         if self.full is None:
             self.set_product(self.problem.gram.product(self.x))
             self.n_scans += 1
@@ -156,12 +156,12 @@ class SampledState:
         return self.full
 
     def set_product(self, product: NDArray[np.float64]) -> None:
-        """Take over G x; the next step begins with it."""
-        self.full, self.is_fresh = product, True
+        """Set G x; the next step begins with it."""
+        self.full, self.has_new_product = product, True
 
     @property
     def bounds(self) -> Bounds:
-        """The value, and the gap that the last samples saw: smaller than the true one."""
+        """The value, and the gap over the last samples: at most the true gap."""
         n, work = len(self.core), self.work
         slope = work.gradient[:n] + self.problem.linear[self.core]
         upper = 0.5 * float(work.weight[:n] @ slope) + self.problem.constant
@@ -172,51 +172,51 @@ class SampledState:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Steps by kind, points that entered the core, passes over all points, bytes held."""
-        counts = dict(zip(WORK_KINDS, map(int, self.work.counts), strict=True))
+        """Steps by kind, points added to the core, passes over all points, bytes of kernel values."""
+        counts = dict(zip(SAMPLED_STEP_KINDS, map(int, self.work.counts), strict=True))
         found = {"entered": self.n_entered, "scan": self.n_scans, "bytes": self.n_bytes}
         return counts | found
 
     def advance(self, n_steps: int) -> Reply:
-        """Make steps, until kernel values are missing: then evaluate these."""
-        if self.is_fresh:
+        """Make steps until kernel values are missing; then evaluate these."""
+        if self.has_new_product:
             self.start_from_product()
-        done, why = sampled_steps(self.work, self.numbers, self.drawn, n_steps)
+        done, code = sampled_steps(self.work, self.numbers, self.drawn, n_steps)
         if done:
             self.full = None
-        if why == ENTERS:
-            self.enter_best()
-        elif why == MISSING:
-            self.serve()
-        return Reply(done, Stop.BUDGET if why in (ENTERS, MISSING) else Stop(why))
+        if code == CORE_POINT_MISSING:
+            self.add_best_to_core()
+        elif code == MISSING:
+            self.evaluate_rows()
+        return Reply(done, Stop.BUDGET if code in (CORE_POINT_MISSING, MISSING) else Stop(code))
 
     def start_from_product(self) -> None:
-        """Correct the gradient by G x over all points; the worst of these join the core.
+        """Replace the gradient by that of G x over all points, and add the worst points to the core.
 
-        Points of weight 0 leave it.
+        Points of weight 0 are dropped from the core.
         """
         problem, work, n = self.problem, self.work, len(self.core)
-        self.is_fresh = False
+        self.has_new_product = False
         assert self.full is not None
         x = problem.domain.repair(self.x)
         f = self.full + problem.gram.ridge * x + problem.linear
-        stay = np.flatnonzero(work.weight[:n] > 0.0)
+        kept = np.flatnonzero(work.weight[:n] > 0.0)
         work.place[self.core] = -1
-        for held in (work.core, work.ridge):
-            held[: len(stay)] = held[stay]
-        work.rows[:, : len(stay)] = work.rows[:, stay]
-        work.now[SIZE] = len(stay)
+        for array in (work.core, work.ridge):
+            array[: len(kept)] = array[kept]
+        work.rows[:, : len(kept)] = work.rows[:, kept]
+        work.progress[CORE_SIZE] = len(kept)
         core = self.core
         work.place[core] = np.arange(len(core))
         work.weight[: len(core)], work.gradient[: len(core)] = x[core], f[core]
         worst = self.draws.worst(f, x)
         new = worst[work.place[worst] < 0]
         self.append(new, f[new])
-        work.now[WITHIN:] = 0  # another sample; the last one knows another core
+        work.progress[SAMPLE_DRAWS:] = 0  # a new sample: the last one was evaluated on another core
         work.gaps[:] = np.inf
 
-    def enter_best(self) -> None:
-        """Let the best point of the sample join the core, one of each simplex."""
+    def add_best_to_core(self) -> None:
+        """Add the best points of the sample to the core, one of each simplex."""
         work = self.work
         better = work.least < work.gradient[work.vertex]
         new, f = work.best[better], work.least[better]
@@ -224,66 +224,66 @@ class SampledState:
         self.append(new[outside], f[outside])
 
     def append(self, new: NDArray[np.int64], gradient: NDArray[np.float64]) -> None:
-        """Add points to the core with weight 0, and their kernel values to the rows held."""
+        """Add points to the core with weight 0, and their kernel values to the rows."""
         n, total, store = len(self.core), len(self.core) + len(new), self.problem.store
         assert store is not None
         if total > len(self.work.core):
-            self._grow(total)
+            self._enlarge(total)
         work, problem = self.work, self.problem
         work.core[n:total], work.gradient[n:total], work.weight[n:total] = new, gradient, 0.0
         work.ridge[n:total] = problem.gram.ridge[new]
         work.place[new] = np.arange(n, total)
-        work.now[SIZE] = total
+        work.progress[CORE_SIZE] = total
         self.n_entered += len(new)
         slots = np.flatnonzero(self.owner >= 0)
         if len(slots) and len(new):
             fill_rows(store.gram, self.owner[slots], new, work.rows, slots, n)
             self._set_diagonal(new)
 
-    def _grow(self, total: int) -> None:
-        """Make room for so many points in the core, and for fewer rows where memory is short."""
+    def _enlarge(self, total: int) -> None:
+        """Enlarge the core to `total` points; where memory is short, keep fewer rows."""
         store, work = self.problem.store, self.work
         assert store is not None
         m, n = self.problem.m, len(self.core)
-        room = min(m, max(FIRST_CORE_ROOM, 2 * total))
-        n_rows = min(m, MAX_ROWS, store.n_entries // room)
+        capacity = min(m, max(FIRST_CORE_CAPACITY, 2 * total))
+        n_rows = min(m, MAX_ROWS, store.n_entries // capacity)
         kept = np.flatnonzero(self.owner >= 0)[:n_rows]
-        if n_rows * room + work.rows.size > store.n_entries:  # not both at once
+        if n_rows * capacity + work.rows.size > store.n_entries:  # not both at once
             kept = kept[:0]
         owner, before = self.owner[kept], work.rows
         work.row[self.owner[self.owner >= 0]] = -1
-        grown = {}
+        enlarged = {}
         for name in ("core", "weight", "gradient", "signed", "ridge"):
-            held = getattr(work, name)
-            grown[name] = np.zeros(room, held.dtype)
-            grown[name][:n] = held[:n]
+            array = getattr(work, name)
+            enlarged[name] = np.zeros(capacity, array.dtype)
+            enlarged[name][:n] = array[:n]
         if not len(kept):
             del before
             self.work = work = work._replace(rows=work.rows[:0, :0].copy())
-        rows = np.empty((n_rows, room), store.gram.dtype)
+        rows = np.empty((n_rows, capacity), store.gram.dtype)
         if len(kept):
             rows[: len(kept), :n] = before[kept, :n]
         work.row[owner] = np.arange(len(kept))
         self.owner = np.full(n_rows, -1, np.int64)
         self.owner[: len(kept)] = owner
-        self.work = work._replace(rows=rows, **grown)
+        self.work = work._replace(rows=rows, **enlarged)
         self.n_bytes = max(self.n_bytes, rows.nbytes)
 
-    def serve(self) -> None:
-        """Draw samples if none are left, and evaluate the kernel values that are read next."""
+    def evaluate_rows(self) -> None:
+        """Draw samples if none are left, and evaluate the kernel values that the steps read next."""
         work = self.work
-        if work.now[DRAWN] == len(self.drawn):
+        if work.progress[DRAWS_USED] == len(self.drawn):
             self.drawn = self.draws.draw(max(1, DRAWS_AHEAD // self.draws.size))
-            work.now[DRAWN] = 0
-        if work.now[WITHIN] > self.draws.size:  # a sample is at hand: the step waits for its vertex
+            work.progress[DRAWS_USED] = 0
+        if work.progress[SAMPLE_DRAWS] > self.draws.size:  # evaluated: its vertex is missing
             needed = self.core[work.vertex]
         else:
-            ahead = self.drawn[work.now[DRAWN] :][: max(1, len(self.owner) // 2)]
+            ahead = self.drawn[work.progress[DRAWS_USED] :][: max(1, len(self.owner) // 2)]
             needed = ahead[work.place[ahead] < 0]
-        self._hold(np.unique(needed))
+        self._fill_rows(np.unique(needed))
 
-    def _hold(self, points: NDArray[np.int64]) -> None:
-        """Evaluate the rows of points that are not held; others leave where there is no room."""
+    def _fill_rows(self, points: NDArray[np.int64]) -> None:
+        """Evaluate the missing rows of points; where none is free, drop rows of other points."""
         work, store = self.work, self.problem.store
         assert store is not None
         missing = points[work.row[points] < 0]
@@ -303,14 +303,14 @@ class SampledState:
         self._set_diagonal(missing[work.place[missing] >= 0])
 
     def _release(self, wanted: NDArray[np.bool_]) -> None:
-        """Let the rows of points leave that are not wanted."""
-        gone = np.flatnonzero((self.owner >= 0) & ~wanted[self.owner])
-        self.work.row[self.owner[gone]] = -1
-        self.owner[gone] = -1
+        """Drop the rows of the points that are not wanted."""
+        dropped = np.flatnonzero((self.owner >= 0) & ~wanted[self.owner])
+        self.work.row[self.owner[dropped]] = -1
+        self.owner[dropped] = -1
 
     def _set_diagonal(self, points: NDArray[np.int64]) -> None:
-        """Set k(i, i) of points of the core whose rows are held to what the store knows of it."""
+        """Set k(i, i) in the rows of core points to the diagonal entries of the store."""
         work, store = self.work, self.problem.store
         assert store is not None
-        held = points[work.row[points] >= 0]
-        work.rows[work.row[held], work.place[held]] = store.diag[held]
+        present = points[work.row[points] >= 0]
+        work.rows[work.row[present], work.place[present]] = store.diag[present]

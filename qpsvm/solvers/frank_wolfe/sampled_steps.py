@@ -1,4 +1,4 @@
-"""The compiled steps of Frank-Wolfe on a sample: what they read, and one function."""
+"""The compiled steps of Frank-Wolfe on a sample, and the arrays that they read."""
 
 from __future__ import annotations
 
@@ -8,58 +8,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.numerics.jit import njit
-from qpsvm.solvers.base import Stop
+from qpsvm.solvers.base import (
+    BUDGET_CODE,
+    NEWS_CODE,
+    NONCONVEX_CODE,
+    NUMERICAL_CODE,
+    STALLED_CODE,
+)
 from qpsvm.solvers.shared.column_reads import MISSING
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP
 
-ENTERS = 6
-"""Beside the values of Stop and MISSING: a drawn point has to join the core before the step is made."""
+CORE_POINT_MISSING = 6
+"""Code beside those of Stop and MISSING: a drawn point has to join the core before the step is made."""
 
-BUDGET_CODE, STALLED_CODE, NONCONVEX_CODE = (
-    Stop.BUDGET.value,
-    Stop.STALLED.value,
-    Stop.NONCONVEX.value,
-)
-NUMERICAL_CODE, NEWS_CODE = Stop.NUMERICAL.value, Stop.NEWS.value
+CORE_SIZE, DRAWS_USED, SAMPLE_DRAWS, FAILED_SAMPLES, SMALL_SAMPLES, EVALUATED_SAMPLES = range(6)
+"""Entries of `Work.progress`."""
 
-SIZE, DRAWN, WITHIN, ATTEMPT, QUIET, JUDGED = 0, 1, 2, 3, 4, 5
-"""Entries of `Work.now`."""
+SAMPLED_STEP_KINDS = ("toward", "away", "drop", "redraw")
+"""Names of the step counts."""
 
-WORK_KINDS = ("toward", "away", "drop", "redraw")
 TOWARD_COUNT, AWAY_COUNT, DROP_COUNT, REDRAW_COUNT = 0, 1, 2, 3
+"""Entries of `Work.counts`, in the order of SAMPLED_STEP_KINDS."""
 
 
 class Work(NamedTuple):
-    """The core, the kernel values between it and the points of interest, and the sample in hand.
+    """The core, its kernel values with the points of interest, and the current sample.
 
-    Where shapes have `room` entries, the first ``now[SIZE]`` of them count.
+    Of arrays with `capacity` entries the first ``progress[CORE_SIZE]`` are in use.
     """
 
-    rows: NDArray[np.floating]  # (n_rows, room), k(point, core)
+    rows: NDArray[np.floating]  # (n_rows, capacity), k(point, core)
     row: NDArray[np.int32]  # (m,), the row that holds a point's kernel values, or -1
     place: NDArray[np.int32]  # (m,), position of a point in the core, or -1
     group: NDArray[np.int64]  # (m,), simplex of a point
     sign: NDArray[np.float64]  # (m,)
     linear: NDArray[np.float64]  # (m,), c
-    core: NDArray[np.int64]  # (room,), the points
-    weight: NDArray[np.float64]  # (room,), x on the core, possibly 0
-    gradient: NDArray[np.float64]  # (room,), f = (G + D)x + c on the core
-    signed: NDArray[np.floating]  # (room,), scratch: weights by sign, in the precision of `rows`
-    ridge: NDArray[np.float64]  # (room,), D on the core
-    vertex: NDArray[np.int64]  # (n_groups,), positions in the core that the step is about
-    high: NDArray[np.int64]  # (n_groups,), where the gradient is greatest on the support
+    core: NDArray[np.int64]  # (capacity,), the points
+    weight: NDArray[np.float64]  # (capacity,), x on the core, possibly 0
+    gradient: NDArray[np.float64]  # (capacity,), f = (G + D)x + c on the core
+    signed: NDArray[
+        np.floating
+    ]  # (capacity,), scratch: weights by sign, in the precision of `rows`
+    ridge: NDArray[np.float64]  # (capacity,), D on the core
+    vertex: NDArray[np.int64]  # (n_groups,), positions in the core of the vertex of the step
+    high: NDArray[np.int64]  # (n_groups,), position of the greatest gradient on the support
     best: NDArray[np.int64]  # (n_groups,), the sample's point of least gradient
     least: NDArray[np.float64]  # (n_groups,), that gradient
-    gaps: NDArray[np.float64]  # (SAMPLES_PER_STEP,), Frank-Wolfe gaps that the last samples saw
-    now: NDArray[
-        np.int64
-    ]  # (6,): core size, draws used, draws of this sample used, samples of this
-    # step without a way down, samples in a row within the goal, samples judged
-    counts: NDArray[np.int64]  # (4,), WORK_KINDS
+    gaps: NDArray[np.float64]  # (SAMPLES_PER_STEP,), Frank-Wolfe gaps of the last samples
+    # (6,): core size, draws used, draws of this sample used, samples of this step that do not
+    # descend, samples in a row within the goal, samples evaluated
+    progress: NDArray[np.int64]
+    counts: NDArray[np.int64]  # (4,), steps by SAMPLED_STEP_KINDS
 
 
 class Numbers(NamedTuple):
-    """What does not change: g_ij = scale s_i s_j (k_ij + shift), and when the goal is met."""
+    """Constants of the steps: g_ij = scale s_i s_j (k_ij + shift), and the tolerances."""
 
     scale: float
     shift: float
@@ -72,13 +75,13 @@ class Numbers(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any:
-    """Make steps in place; return the number done and why it came back."""
+    """Make steps in place; return their number and the code of the stop."""
     (rows, row, place, group, sign, linear, core, weight, gradient, signed, ridge,
-     vertex, high, best, least, gaps, now, counts) = work  # fmt: skip
+     vertex, high, best, least, gaps, progress, counts) = work  # fmt: skip
     scale, shift, constant, goal, floor, sample_size, takes_away = numbers
-    n, n_groups = now[SIZE], len(vertex)
+    n, n_groups = progress[CORE_SIZE], len(vertex)
     for step in range(n_steps):
-        # the core: sums, and the extremes of each simplex
+        # 1. Sums over the core, and the extremes of each simplex.
         xf, xc, total = 0.0, 0.0, 0.0
         for g in range(n_groups):
             vertex[g], high[g] = -1, -1
@@ -99,15 +102,15 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
         for g in range(n_groups):
             away += gradient[high[g]]
 
-        # samples, until one shows a way down
+        # 2. Samples, until one shows a direction of descent.
         while True:
-            while now[WITHIN] < sample_size:
-                if now[WITHIN] == 0:
+            while progress[SAMPLE_DRAWS] < sample_size:
+                if progress[SAMPLE_DRAWS] == 0:
                     for g in range(n_groups):
                         least[g] = np.inf
-                if now[DRAWN] == len(drawn):
+                if progress[DRAWS_USED] == len(drawn):
                     return step, MISSING
-                i = drawn[now[DRAWN]]
+                i = drawn[progress[DRAWS_USED]]
                 if place[i] < 0:
                     r = row[i]
                     if r < 0:
@@ -118,43 +121,43 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
                     f, g = scale * sign[i] * (product + shift * total) + linear[i], group[i]
                     if f < least[g]:
                         least[g], best[g] = f, i
-                now[DRAWN] += 1
-                now[WITHIN] += 1
+                progress[DRAWS_USED] += 1
+                progress[SAMPLE_DRAWS] += 1
             toward = xf
             for g in range(n_groups):
                 toward -= min(gradient[vertex[g]], least[g])
-            if now[WITHIN] == sample_size:  # a sample is judged once
-                now[WITHIN] += 1
-                gaps[now[JUDGED] % SAMPLES_PER_STEP] = max(toward, 0.0)
-                now[JUDGED] += 1
+            if progress[SAMPLE_DRAWS] == sample_size:  # a sample is evaluated once
+                progress[SAMPLE_DRAWS] += 1
+                gaps[progress[EVALUATED_SAMPLES] % SAMPLES_PER_STEP] = max(toward, 0.0)
+                progress[EVALUATED_SAMPLES] += 1
                 small = max(goal * abs(0.5 * (xf + xc) + constant), floor)
-                now[QUIET] = now[QUIET] + 1 if toward <= small else 0
-                if now[QUIET] == SAMPLES_PER_STEP:
-                    now[QUIET] = 0
+                progress[SMALL_SAMPLES] = progress[SMALL_SAMPLES] + 1 if toward <= small else 0
+                if progress[SMALL_SAMPLES] == SAMPLES_PER_STEP:
+                    progress[SMALL_SAMPLES] = 0
                     return step, NEWS_CODE
             if toward > 0.0 or (takes_away and away > 0.0):
                 break
-            now[WITHIN] = 0
-            now[ATTEMPT] += 1
-            if now[ATTEMPT] == SAMPLES_PER_STEP:
-                now[ATTEMPT] = 0
+            progress[SAMPLE_DRAWS] = 0
+            progress[FAILED_SAMPLES] += 1
+            if progress[FAILED_SAMPLES] == SAMPLES_PER_STEP:
+                progress[FAILED_SAMPLES] = 0
                 return step, STALLED_CODE
             counts[REDRAW_COUNT] += 1
 
-        # the vertex, and its rows
+        # 3. The vertex of the step, and its rows.
         is_away = takes_away and away > toward
         for g in range(n_groups):
             if is_away:
                 vertex[g] = high[g]
             elif least[g] < gradient[vertex[g]]:
                 if place[best[g]] < 0:
-                    return step, ENTERS
+                    return step, CORE_POINT_MISSING
                 vertex[g] = place[best[g]]
         for g in range(n_groups):
             if row[core[vertex[g]]] < 0:
                 return step, MISSING
 
-        # exact line search
+        # 4. Exact line search.
         vqv, vqx, xqx, longest = 0.0, 0.0, xf - xc, 1.0
         if is_away:
             longest = np.inf
@@ -175,12 +178,12 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
             return step, STALLED_CODE
         slope = away if is_away else toward
         length = min(slope / max(curvature, 1e-12 * size), longest)
-        whole = is_away and length >= longest
+        is_maximal = is_away and length >= longest
         gain = -length if is_away else length
         keep = 1.0 - gain
-        counts[DROP_COUNT if whole else AWAY_COUNT if is_away else TOWARD_COUNT] += 1
+        counts[DROP_COUNT if is_maximal else AWAY_COUNT if is_away else TOWARD_COUNT] += 1
 
-        # the move
+        # 5. The move.
         for a in range(n):
             c = linear[core[a]]
             gradient[a] = keep * (gradient[a] - c) + c
@@ -191,12 +194,12 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
                 gradient[a] += t * sign[core[a]] * (rows[r, a] + shift)
             gradient[vertex[g]] += gain * ridge[vertex[g]]
             w = weight[vertex[g]]
-            if whole and w < 1.0 and w / (1.0 - w) <= longest:
-                weight[vertex[g]] = 0.0  # exactly, and gain < 0 below leaves it so
+            if is_maximal and w < 1.0 and w / (1.0 - w) <= longest:
+                weight[vertex[g]] = 0.0  # exactly: gain < 0 below keeps it
         for a in range(n):
             weight[a] *= keep
         for g in range(n_groups):
             weight[vertex[g]] = max(weight[vertex[g]] + gain, 0.0)
-        now[WITHIN] = 0
-        now[ATTEMPT] = 0
+        progress[SAMPLE_DRAWS] = 0
+        progress[FAILED_SAMPLES] = 0
     return n_steps, BUDGET_CODE

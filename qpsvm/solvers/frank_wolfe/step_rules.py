@@ -1,4 +1,4 @@
-"""The step rules of Frank-Wolfe: which step is taken, from the slopes of the candidates."""
+"""The step rules of Frank-Wolfe: they choose a step by the slopes of the candidates."""
 
 from __future__ import annotations
 
@@ -6,29 +6,47 @@ from typing import Any
 
 from qpsvm.numerics.jit import compiled
 
-TOWARD, AWAY, PAIR, TRIANGLE, DROP = 0, 1, 2, 3, 4
+TOWARD_STEP, AWAY_STEP, PAIR_STEP, TRIANGLE_STEP, DROP_STEP = 0, 1, 2, 3, 4
+"""Kinds of steps. A drop step is an away or pair step that sets a weight to zero."""
+
 STEP_KINDS = ("toward", "away", "pair", "triangle", "drop")
-RULES = {"toward": 0, "away": 1, "pairwise": 2, "blended": 3, "swap": 4, "triangle": 5}
+"""Their names, as counters show them."""
+
+TOWARD_RULE, AWAY_RULE, PAIRWISE_RULE, BLENDED_RULE, SWAP_RULE, TRIANGLE_RULE = 0, 1, 2, 3, 4, 5
+"""Step rules in compiled code."""
+
+STEP_RULES = {
+    "toward": TOWARD_RULE,
+    "away": AWAY_RULE,
+    "pairwise": PAIRWISE_RULE,
+    "blended": BLENDED_RULE,
+    "swap": SWAP_RULE,
+    "triangle": TRIANGLE_RULE,
+}
+"""The rules by name."""
+
+VERTEX_STEP_RULES = ("toward", "away", "pairwise", "blended")
+"""Names of the rules that need no coordinates: those of the vertex driver."""
 
 
 @compiled
 def choose(rule: int, toward: float, away: float, pair: float, inner: float) -> int:
-    """Return the kind of step from the slopes of the candidates; ties go toward.
+    """Return the kind of step from the slopes of the candidates; a tie gives a toward step.
 
-    `pair` is the steepest pair of all, `inner` the steepest one inside the support.
+    `pair` is the slope of the steepest pair, `inner` that of the steepest pair inside the support.
     """
-    if rule == 1 and away > toward:
-        return AWAY
-    if rule == 2 or (rule == 3 and 2.0 * inner >= toward and inner > 0.0):
-        return PAIR
-    if rule == 5 and away > 0.0:
-        return TRIANGLE
-    return TOWARD
+    if rule == AWAY_RULE and away > toward:
+        return AWAY_STEP
+    if rule == PAIRWISE_RULE or (rule == BLENDED_RULE and 2.0 * inner >= toward and inner > 0.0):
+        return PAIR_STEP
+    if rule == TRIANGLE_RULE and away > 0.0:
+        return TRIANGLE_STEP
+    return TOWARD_STEP
 
 
 @compiled
 def decrease(slope: float, curvature: float, cap: float) -> float:
-    """Return by how much a step of at most `cap` decreases the value."""
+    """Return the decrease of the value along a step of length at most `cap`."""
     length = min(slope / curvature, cap) if curvature > 0.0 else min(cap, 1.0)
     return length * slope - 0.5 * length * length * curvature
 

@@ -1,4 +1,4 @@
-"""A point with few weights and its gradient, as the steps of Frank-Wolfe hold them.
+"""The state of the Frank-Wolfe steps: a point by its support, and its gradient at all points.
 
 A step moves few weights and, in one pass over all points, their gradient: see `gradient_pass`.
 """
@@ -22,41 +22,55 @@ from qpsvm.solvers.shared.prefetch import Prefetch, least_unheld
 
 
 class Support(NamedTuple):
-    """The coordinates with positive weight, side by side in the first entries, in any order."""
+    """The coordinates with positive weight, in the first entries and in any order."""
 
     at: NDArray[np.int64]  # (m,), the coordinate
     weight: NDArray[np.float64]  # (m,), its weight
     mark: NDArray[np.integer]  # (m,), its group
-    slope: NDArray[np.float64]  # (m,), room for its gradient
+    slope: NDArray[np.float64]  # (m,), scratch for its gradient
     place: NDArray[np.int32]  # (m,), by coordinate: its entry here, or -1
-    size: NDArray[np.int64]  # (1,), how many they are
+    size: NDArray[np.int64]  # (1,), number of coordinates
 
 
-def summing(function: Any) -> Any:
-    """Compile like `compiled`, free to reorder sums."""
-    flags = {"contract", "nnan", "nsz", "reassoc"}
-    return njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
+class StepScratch(NamedTuple):
+    """Working arrays of the steps; the caller owns them, so that their references are not counted."""
+
+    low: NDArray[np.int64]  # (n_groups,), v: the coordinate of least gradient of each group
+    high: NDArray[np.int64]  # (n_groups,), a: that of greatest gradient on its support
+    missing: NDArray[np.int64]  # (2 n_groups + 2,), the columns that are missing, or -1
+    tile: NDArray[np.float64]  # (TILE,), gradients of a tile
+
+
+def step_scratch(n_groups: int) -> StepScratch:
+    """Return working arrays for domains of `n_groups` simplices."""
+    return StepScratch(
+        low=np.empty(n_groups, np.int64),
+        high=np.empty(n_groups, np.int64),
+        missing=np.full(2 * n_groups + 2, -1, np.int64),
+        tile=np.empty(TILE),
+    )
 
 
 @dataclass
 class FrankWolfeState:
     """A point of the domain with its gradient.
 
-    The steps hold x as a list of the coordinates with weight; it is written out when asked for.
+    The steps keep x as its support; the dense vector is written on demand.
     """
 
-    points: Points  # the problem as a pass over all points reads it
+    points: Points  # what a pass over all points reads
     gradient: NDArray[np.float64]  # (G + D)x
     support: Support  # the coordinates with weight
-    keys: NDArray[np.int64]  # (n_groups, n_tiles), least gradient of the points of a tile
-    point: NDArray[np.float64]  # x, unless it is stale
+    keys: NDArray[np.int64]  # (n_groups, n_tiles), key of the least gradient of a tile
+    point: NDArray[np.float64]  # x, unless `is_stale`
     counts: NDArray[np.int64]  # steps by STEP_KINDS
     ridge: NDArray[np.float64]  # D
-    prefetch: Prefetch  # which columns come along with missing ones
+    prefetch: Prefetch  # chooses columns to fill together with missing ones
     made: Move  # the last step
-    team: WorkSharing  # who shares the passes
-    written: NDArray[np.int64]  # where the point is not zero
-    stale: bool = False
+    sharing: WorkSharing  # the threads that share the passes
+    scratch: StepScratch
+    written: NDArray[np.int64]  # where `point` is not zero
+    is_stale: bool = False  # whether `point` is older than the support
 
     @classmethod
     def at(cls, problem: QP, x: NDArray[np.float64]) -> FrankWolfeState:
@@ -82,59 +96,58 @@ class FrankWolfeState:
         counts = np.zeros(len(STEP_KINDS), np.int64)
         ridge, made = problem.gram.ridge, move(2 * domain.n_groups + 2)
         state = cls(
-            *(
-                points,
-                np.empty(m),
-                support,
-                keys,
-                x,
-                counts,
-                ridge,
-                Prefetch(problem),
-                made,
-                team(m),
-            ),
+            points=points,
+            gradient=np.empty(m),
+            support=support,
+            keys=keys,
+            point=x,
+            counts=counts,
+            ridge=ridge,
+            prefetch=Prefetch(problem),
+            made=made,
+            sharing=team(m),
+            scratch=step_scratch(domain.n_groups),
             written=support.at[:0],
         )
-        state.look(problem, problem.gram.product(x))
+        state.set_product(problem, problem.gram.product(x))
         return state
 
-    def look(self, problem: QP, product: NDArray[np.float64]) -> None:
-        """Take over x, as it is written out, and G x."""
+    def set_product(self, problem: QP, product: NDArray[np.float64]) -> None:
+        """Set the support from the dense x, and the gradient from G x."""
         x, support = self.point, self.support
         support.place[support.at[: support.size[0]]] = -1
-        some = self.written = np.flatnonzero(x > 0)
-        n = support.size[0] = len(some)
-        support.at[:n], support.weight[:n] = some, x[some]
-        support.mark[:n], support.place[some] = self.points.group[some], np.arange(n)
+        positive = self.written = np.flatnonzero(x > 0)
+        n = support.size[0] = len(positive)
+        support.at[:n], support.weight[:n] = positive, x[positive]
+        support.mark[:n], support.place[positive] = self.points.group[positive], np.arange(n)
         self.gradient[:] = product
-        self.gradient[some] += self.ridge[some] * x[some]
+        self.gradient[positive] += self.ridge[positive] * x[positive]
         search(self.points, self.gradient, self.keys)
 
     @property
     def x(self) -> NDArray[np.float64]:
-        """The point, written out."""
-        if self.stale:
+        """The point as a dense vector."""
+        if self.is_stale:
             n = self.support.size[0]
             self.point[self.written] = 0.0
             self.written = self.support.at[:n].copy()
             self.point[self.written] = self.support.weight[:n]
-            self.stale = False
+            self.is_stale = False
         return self.point
 
     @property
     def product(self) -> NDArray[np.float64]:
         """G x, without the ridge."""
         n = self.support.size[0]
-        some = self.support.at[:n]
-        if not self.ridge[some].any():
+        at = self.support.at[:n]
+        if not self.ridge[at].any():
             return self.gradient
         product = self.gradient.copy()
-        product[some] -= self.ridge[some] * self.support.weight[:n]
+        product[at] -= self.ridge[at] * self.support.weight[:n]
         return product
 
     def wanted(self, slot: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """Return coordinates with the least gradients whose columns are not held."""
+        """Return the coordinates of least gradient among those whose columns are not cached."""
         f = self.gradient if self.points.flat else self.gradient + self.points.linear
         n_groups, group = len(self.keys), self.points.group
         share = -(-count // n_groups)
@@ -147,16 +160,22 @@ class FrankWolfeState:
         return dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
 
 
-@summing
+# Its sums may be reordered, so that they vectorize.
+@njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"contract", "nnan", "nsz", "reassoc"},
+)
 def slopes(points: Points, support: Support, q: Any) -> Any:
-    """Note the gradient over the support; return x'f and x'(G + D)x."""
+    """Write the gradient over the support to `support.slope`; return x'f and x'(G + D)x."""
     n = support.size[0]
     index, weight, slope = support.at[:n], support.weight[:n], support.slope[:n]
     stride = np.uintp(0 if points.flat else 1)
     xf = 0.0
     xqx = 0.0
     for a in range(n):
-        k = np.uintp(index[a])  # an unsigned index is not looked at for its sign
+        k = np.uintp(index[a])  # an unsigned index needs no test of its sign
         f = q[k] + points.linear[k * stride]
         slope[a] = f
         xf += weight[a] * f
@@ -166,9 +185,9 @@ def slopes(points: Points, support: Support, q: Any) -> Any:
 
 @vectorized
 def extreme(support: Support, g: int, turned: int) -> Any:
-    """Return the least gradient of a group on the support, or with `turned` = -1 the greatest.
+    """Return the least gradient of a group on the support and its coordinate.
 
-    Also returns its coordinate.
+    With `turned` = -1 the greatest.
     """
     n = support.size[0]
     slope, mark = support.slope[:n], support.mark[:n]
@@ -176,13 +195,13 @@ def extreme(support: Support, g: int, turned: int) -> Any:
     at = first_of(slope, key, mark, g, -1)
     if at < 0:
         return np.inf if turned == 0 else -np.inf, -1
-    rest = at + 1
-    while True:  # of equal ones the one with the least coordinate
-        more = first_of(slope[rest:], key, mark[rest:], g, -1)
-        if more < 0:
+    start = at + 1
+    while True:  # of equal gradients that of the least coordinate
+        tie = first_of(slope[start:], key, mark[start:], g, -1)
+        if tie < 0:
             return slope[at], support.at[at]
-        at = rest + more if support.at[rest + more] < support.at[at] else at
-        rest += more + 1
+        at = start + tie if support.at[start + tie] < support.at[at] else at
+        start += tie + 1
 
 
 @compiled
@@ -193,9 +212,9 @@ def weight_of(support: Support, i: int) -> float:
 
 @compiled
 def move_weights(points: Points, support: Support, keep: float, made: Move, n: int) -> None:
-    """Multiply all weights, and let the first n coordinates of a move gain theirs; they may enter.
+    """Multiply all weights by `keep`, then add the gains of the first n coordinates of a move.
 
-    Those whose weight is then no more than its `least` leave.
+    New coordinates join the support. Those of a weight at most their `least` leave it.
     """
     at, weight, mark, place = support.at, support.weight, support.mark, support.place
     size = support.size[0]

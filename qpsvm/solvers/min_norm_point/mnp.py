@@ -1,19 +1,19 @@
-"""Wolfe's minimum-norm-point method: an active-set method that ends at roundoff.
+"""Wolfe's minimum-norm-point method: an active-set method, exact to roundoff.
 
-Problem: minimize h(x) = 1/2 x'(G + D)x + c'x over a product of simplices. One text serves the
-L2-SVM dual (one simplex), the minimum enclosing ball (one simplex with a linear term) and the
+Problem: minimize h(x) = 1/2 x'(G + D)x + c'x over a product of simplices. One implementation serves
+the L2-SVM dual (one simplex), the minimum enclosing ball (one simplex with a linear term) and the
 distance of polytopes (two simplices). The hinge dual of a hard margin is solved as the distance of
 the hulls of its classes: the same point, scaled.
 
 An iteration prices all m points by their gradient f = (G + D)x + c, takes the support and the most
 violating points (smallest f) of either label into a dense block of float64 kernel entries, and
-solves this block. SMO goes ahead as far as a hundredth of the violation; then `active_set` makes it
-exact: enter the one member with the largest violation, go to the minimizer on the affine hull of
-the face, drop what becomes negative. Each such major decreases h, so the method is finite.
-``candidates=1`` is Wolfe's own method, one point and one major at a time.
+solves this block. SMO first reduces the violation to a hundredth. Then `wolfe` makes the solution
+exact: add the one member with the largest violation, move to the minimizer on the affine hull of
+the face, drop the members whose weights become negative. Each such major decreases h, so the method is
+finite. ``candidates=1`` is Wolfe's own method, one point and one major at a time.
 
-The gradient of all points follows from columns held in the store, or, where the kernel has an
-explicit factor X, from one pass over X.
+The gradient of all points is updated by cached columns or, where the kernel has an explicit factor X,
+by one pass over X.
 
 Source: Wolfe, "Finding the nearest point in a polytope", Mathematical Programming 11 (1976),
 128-149; the candidates are the multiple pricing of linear programming.
@@ -24,7 +24,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from math import isqrt
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,10 @@ from qpsvm.canonical.qp import QP
 from qpsvm.clock import Expired, poll
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
-from qpsvm.numerics.jit import compiled
 from qpsvm.solvers.base import Reply, Solver, Stop, shared
 from qpsvm.solvers.min_norm_point.face import (
-    FACE,
-    MEMBERS,
+    FACE_SIZE,
+    MEMBER_COUNT,
     Block,
     approach,
     empty_block,
@@ -46,24 +45,60 @@ from qpsvm.solvers.min_norm_point.face import (
     factor_face,
     keep_face,
 )
-from qpsvm.solvers.min_norm_point.wolfe import CUT, MAJOR, NONCONVEX, OPTIMAL, UNFINISHED, descend
+from qpsvm.solvers.min_norm_point.pricing import price
+from qpsvm.solvers.min_norm_point.wolfe import (
+    BLOCK_NONCONVEX,
+    BLOCK_OPTIMAL,
+    BLOCK_UNFINISHED,
+    MAJOR_STEPS,
+    WORK_EXHAUSTED,
+    descend,
+)
 from qpsvm.solvers.working_set.gram_block import accumulate
 
 log = logging.getLogger("qpsvm")
 
-STEP_KINDS = ("major", "minor", "pair")  # a member enters; a member leaves; an SMO step
-PAIR = 2
-START = 64  # points drawn for the starting point
-MANY = 64  # candidates from which SMO goes ahead of the active set
-WORK = 5e8  # entries that the majors, or the pairs, of one iteration touch at most
-LARGEST_START = 4096  # most points of x0 that are kept: a face is factored in dense arrays
-FEWEST = 16  # changes of the face that one iteration may make in any case
-WORK_AT_ONCE, FEWEST_AT_ONCE = 1e8, 4  # the same between two looks at the clock
-MEMBER_BYTES = 32  # for each pair of members: Q, R, and what is copied while they change
-FULL = "the support needs more than the %d points for which memory_limit has room"
-NOBODY = np.empty(0, np.int64)
-IDLE = 3  # iterations without progress after which the rounding of the products is in the way
-COLUMNS_AT_ONCE = 512
+STEP_KINDS = ("major", "minor", "pair")
+"""Names of the step counts: members added to the face, members dropped from it, SMO steps."""
+
+PAIR_STEPS = 2
+"""Entry of the step counts for SMO steps."""
+
+START_POINTS = 64
+"""Points drawn for the starting point."""
+
+MIN_CANDIDATES_FOR_SMO = 64
+"""Candidates from which SMO precedes the active set."""
+
+WORK_PER_ITERATION = 5e8
+"""Most entries that the majors, or the SMO steps, of one iteration touch."""
+
+MAX_START_POINTS = 4096
+"""Most points of x0 that are kept: a face is factored in dense arrays."""
+
+MIN_FACE_CHANGES = 16
+"""Changes of the face that one iteration may always make."""
+
+WORK_BETWEEN_POLLS = 1e8
+"""Most entries that majors touch between two readings of the clock."""
+
+MIN_FACE_CHANGES_BETWEEN_POLLS = 4
+"""Changes of the face that are always possible between two readings of the clock."""
+
+MEMBER_BYTES = 32
+"""Bytes for each pair of members: Q, R, and their copies while they are enlarged."""
+
+BLOCK_FULL = "the support needs more than the %d points that memory_limit allows"
+"""Warning where the face needs more points than fit in memory."""
+
+NO_POINTS = np.empty(0, np.int64)
+"""An empty list of points."""
+
+MAX_STALLED_ITERATIONS = 3
+"""Iterations without progress after which only the rounding of the products is left."""
+
+COLUMNS_PER_CHUNK = 512
+"""Most columns that are filled at once to update the product."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +108,10 @@ class MinNormPoint(Solver):
     Parameters
     ----------
     candidates : int
-        Points that an iteration takes into the block, half of them of each label where there are
+        Points that an iteration adds to the block, half of them of each label where there are
         two, and the most majors that it makes; 1 is Wolfe's method.
     room : int, optional
-        Most points of the block, the face among them; `solve` sets it by its `memory_limit`. The method
+        Most points of the block, the face included; `solve` sets it by its `memory_limit`. The method
         stalls where the face needs more.
     """
 
@@ -91,7 +126,7 @@ class MinNormPoint(Solver):
         check_number("candidates", self.candidates, low=1, integer=True)
 
     def within(self, problem: QP, memory_limit: int) -> tuple[Self, int]:
-        """Return the solver whose block keeps to half of the memory, or to what all points need."""
+        """Return the solver with its block within half of the memory, or within what all points need."""
         own, left = shared(memory_limit, MEMBER_BYTES * problem.m**2)
         return replace(self, room=isqrt(own // MEMBER_BYTES)), left
 
@@ -100,16 +135,18 @@ class MinNormPoint(Solver):
     ) -> MinNormPointState:
         """Return the state at x0, or at equal weights on a few points drawn from each group.
 
-        Points of the support that depend affinely on others are freed on the way, downhill. To
-        factor thousands takes long: that is left to the first iteration.
+        Points of the support that depend affinely on others are dropped by descent steps. The
+        factorization of a large support is left to the first iteration.
         """
         problem = problem.hulls or problem
         domain = problem.domain
         assert isinstance(domain, SimplexProduct)
         if x0 is None or not all(np.any(x0[of] > 0.0) for of in domain.members):
-            x = some_mean(domain, min(START, self.candidates), rng)
+            x = equal_weights(domain, min(START_POINTS, self.candidates), rng)
         else:
-            x = heaviest(domain, domain.repair(x0), min(LARGEST_START, self.room or LARGEST_START))
+            x = heaviest(
+                domain, domain.repair(x0), min(MAX_START_POINTS, self.room or MAX_START_POINTS)
+            )
         support = np.flatnonzero(x != 0)
         capacity = len(support) + min(self.candidates, problem.m)
         sigma = abs(problem.scale) + float(np.max(problem.gram.ridge)) or 1.0
@@ -117,29 +154,31 @@ class MinNormPoint(Solver):
             x, np.zeros(problem.m), empty_block(capacity, domain.n_groups, sigma)
         )
         state.room = self.room or problem.m
-        if len(support) > START:
+        if len(support) > START_POINTS:
             state.waiting, state.product[:] = support, problem.gram.product(x)
             return state
         admit(problem, state, support)
         factor_face(state.block, np.arange(len(support)))
-        state.outcome = descend(state.block, 0, WORK, state.counts)
-        take_over(problem, state, np.zeros(len(support)))
+        state.outcome = descend(state.block, 0, WORK_PER_ITERATION, state.counts)
+        update_product(problem, state, np.zeros(len(support)))
         return state
 
     def advance(self, problem: QP, state: MinNormPointState, n_steps: int) -> Reply:
-        """Price all points and solve the block of the best, `n_steps` times."""
+        """Price all points and solve the block of the best ones, `n_steps` times."""
         problem = problem.hulls or problem
         for step in range(n_steps):
-            if state.outcome == NONCONVEX:
+            if state.outcome == BLOCK_NONCONVEX:
                 return Reply(step, Stop.NONCONVEX)
-            if state.outcome != CUT and not len(state.waiting):
-                chosen, value, violation = price(problem, state, self._wanted(state))
+            if state.outcome != WORK_EXHAUSTED and not len(state.waiting):
+                chosen, value, violation = price(
+                    problem, state.block, state.members, state.x, state.product, self._wanted(state)
+                )
                 if not np.isfinite(value):
                     return Reply(step, Stop.NUMERICAL)
-                done = len(chosen) == 0 and state.outcome == OPTIMAL
-                free = state.room - int(state.block.sizes[FACE])
+                done = len(chosen) == 0 and state.outcome == BLOCK_OPTIMAL
+                free = state.room - int(state.block.sizes[FACE_SIZE])
                 if free < min(len(chosen), 1):
-                    log.warning(FULL, state.room)
+                    log.warning(BLOCK_FULL, state.room)
                     return Reply(step, Stop.STALLED)
                 chosen = chosen[:free]
                 if done or not state.progresses(value, violation):
@@ -149,59 +188,59 @@ class MinNormPoint(Solver):
             if len(state.waiting):
                 admit(problem, state, state.waiting)
             before = state.block.x[: len(state.members)].copy()
-            if len(state.waiting) >= MANY:
-                go_ahead(state)
-            state.waiting = NOBODY
-            s = int(state.block.sizes[FACE])
-            work = max(WORK, FEWEST * (s + 1.0) ** 2)
+            if len(state.waiting) >= MIN_CANDIDATES_FOR_SMO:
+                approach_by_smo(state)
+            state.waiting = NO_POINTS
+            s = int(state.block.sizes[FACE_SIZE])
+            work = max(WORK_PER_ITERATION, MIN_FACE_CHANGES * (s + 1.0) ** 2)
             solve_block(state, work)
-            self._take_over(problem, state, before)
+            self._update_product(problem, state, before)
         return Reply(n_steps, Stop.BUDGET)
 
     def fits(self, problem: QP) -> bool:
         """Return whether the domain is a product of simplices, or the cone of a hard margin."""
         return super().fits(problem) or problem.hulls is not None
 
-    def _take_over(
+    def _update_product(
         self, problem: QP, state: MinNormPointState, before: NDArray[np.float64]
     ) -> None:
-        """Bring x and G x up to the weights of the block; at a limit leave both as they were."""
+        """Update x and G x to the weights of the block; at a limit restore both."""
         x, product = state.x.copy(), state.product.copy()
         try:
-            take_over(problem, state, before)
+            update_product(problem, state, before)
         except Expired:
             state.x[:], state.product[:] = x, product
             raise
 
     def _wanted(self, state: MinNormPointState) -> int:
-        """Return the number of candidates: more for a large face, so that the iterations stay few."""
-        large = int(state.block.sizes[FACE]) // 2 if self.candidates >= MANY else 0
-        return max(self.candidates, large)
+        """Return the number of candidates: more for a large face, so that iterations remain few."""
+        many = self.candidates >= MIN_CANDIDATES_FOR_SMO
+        return max(self.candidates, int(state.block.sizes[FACE_SIZE]) // 2 if many else 0)
 
     def refresh(self, problem: QP, state: MinNormPointState, product: NDArray[np.float64]) -> None:
-        """Take over a fresh G x and the weights that it belongs to."""
+        """Replace G x by a recomputed one, for the weights in `state.x`."""
         state.product[:] = product
-        if problem.hulls is not None:  # a certificate moved them along their ray
+        if problem.hulls is not None:  # a certificate may have scaled them
             assert isinstance(problem.hulls.domain, SimplexProduct)
             scale = problem.hulls.domain.n_groups / float(np.sum(state.x))
             state.x *= scale
             state.product *= scale
         state.block.x[: len(state.members)] = state.x[state.members]
         state.least_value = state.least_violation = np.inf
-        state.idle = 0
+        state.n_stalled = 0
 
     def period(self, problem: QP) -> int:
-        """Return 1 where an iteration is a pass over all points; Wolfe's own steps are lighter."""
+        """Return 1 where an iteration is a pass over all points; Wolfe's own steps cost less."""
         return max(1, 16 // self.candidates)
 
     def default_max_iter(self, problem: QP) -> int:
-        """Return a finite budget far beyond the iterations that were ever seen."""
+        """Return a finite budget far above all observed numbers of iterations."""
         return max(10_000, 10 * problem.m)
 
 
 @dataclass
 class MinNormPointState:
-    """A point of the domain with its product, and the block that was solved last."""
+    """A point of the domain with its product, and the last block."""
 
     x: NDArray[np.float64]  # weights, each group sums to 1
     product: NDArray[np.float64]  # G x, without the ridge
@@ -212,13 +251,15 @@ class MinNormPointState:
     counts: NDArray[np.int64] = field(  # steps by STEP_KINDS
         default_factory=lambda: np.zeros(len(STEP_KINDS), np.int64)
     )
-    outcome: int = UNFINISHED  # how the last solution of the block ended
-    waiting: NDArray[np.int64] = field(default_factory=lambda: NOBODY)  # to enter the block
-    majors: int = 0  # most members that enter the face in a solution of the block
+    outcome: int = BLOCK_UNFINISHED  # stop code of the last solution of the block
+    waiting: NDArray[np.int64] = field(
+        default_factory=lambda: NO_POINTS
+    )  # to be added to the block
+    majors: int = 0  # most members that a solution of the block adds to the face
     least_value: float = np.inf
     least_violation: float = np.inf
-    idle: int = 0  # iterations since the value or the largest violation became smaller
-    room: int = 1 << 40  # members for which there is memory
+    n_stalled: int = 0  # iterations since the value or the largest violation decreased
+    room: int = 1 << 40  # most members that memory allows
 
     @property
     def counters(self) -> dict[str, int]:
@@ -227,18 +268,18 @@ class MinNormPointState:
         return steps | {"matrix_bytes": self.block.Q.nbytes + self.block.R.nbytes}
 
     def progresses(self, value: float, violation: float) -> bool:
-        """Note the value and the largest violation; return False once both stand still."""
+        """Record the value and the largest violation; return False once both have stalled."""
         moved = (
             value < self.least_value - 4.0 * EPS * abs(self.least_value)
             or violation < 0.5 * self.least_violation
         )
-        self.idle = 0 if moved else self.idle + 1
+        self.n_stalled = 0 if moved else self.n_stalled + 1
         self.least_value = min(value, self.least_value)
         self.least_violation = min(violation, self.least_violation)
-        return self.idle < IDLE
+        return self.n_stalled < MAX_STALLED_ITERATIONS
 
 
-def some_mean(
+def equal_weights(
     domain: SimplexProduct, n_points: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     """Return equal weights on a few points drawn from each group."""
@@ -250,7 +291,7 @@ def some_mean(
 
 
 def heaviest(domain: SimplexProduct, x: NDArray[np.float64], n_points: int) -> NDArray[np.float64]:
-    """Return x with no more than its heaviest points, an equal share for each group."""
+    """Return x restricted to its `n_points` heaviest points, an equal number of each group."""
     if np.count_nonzero(x) <= n_points:
         return x
     share = n_points // domain.n_groups
@@ -259,46 +300,8 @@ def heaviest(domain: SimplexProduct, x: NDArray[np.float64], n_points: int) -> N
     return domain.repair(x)
 
 
-def price(
-    problem: QP, state: MinNormPointState, wanted: int
-) -> tuple[NDArray[np.int64], float, float]:
-    """Return the most violating points, h(x) and the largest violation.
-
-    A point violates optimality by the level of its group, the mean of f weighted by x, minus f.
-    """
-    domain, gram, block = problem.domain, problem.gram, state.block
-    assert isinstance(domain, SimplexProduct)
-    face = block.face[: block.sizes[FACE]]
-    support = state.members[face]
-    x, c = state.x[support], problem.linear[support]
-    f = state.product[support] + gram.ridge[support] * x + c
-    value = 0.5 * float(x @ (f + c))
-    level = np.bincount(block.group[face], weights=x * f, minlength=domain.n_groups)
-    # label by label, so that neither crowds out the other
-    bar = np.full(2, 4.0 * EPS * abs(problem.scale))
-    found = np.empty((2, 2 * wanted), np.int64)
-    by = np.empty((2, 2 * wanted))
-    n_found = np.zeros(2, np.int64)
-    lists = (bar, found, by, n_found)
-    at = 0
-    while at < problem.m:
-        at = collect(
-            at, state.product, problem.linear, domain.group, gram.sign, state.x, level, *lists
-        )
-        for side in np.flatnonzero(n_found > wanted):
-            best = np.argpartition(-by[side, : n_found[side]], wanted - 1)[:wanted]
-            found[side, :wanted], by[side, :wanted] = found[side, best], by[side, best]
-            n_found[side], bar[side] = wanted, by[side, :wanted].min()
-    best_first = [np.argsort(-by[side, :n], kind="stable") for side, n in enumerate(n_found)]
-    points = np.concatenate([found[side, order] for side, order in enumerate(best_first)])
-    violation = np.concatenate([by[side, order] for side, order in enumerate(best_first)])
-    rank = np.concatenate([np.arange(n) for n in n_found])
-    chosen = points[np.lexsort((-violation, rank))[:wanted]]
-    return chosen, value, float(violation.max(initial=0.0))
-
-
 def admit(problem: QP, state: MinNormPointState, points: NDArray[np.int64]) -> None:
-    """Add points to the block with the rows of Q that they bring, in float64."""
+    """Add points to the block, with their rows of Q in float64."""
     gram, domain = problem.gram, problem.domain
     assert isinstance(domain, SimplexProduct)
     old, new = len(state.members), len(state.members) + len(points)
@@ -316,32 +319,34 @@ def admit(problem: QP, state: MinNormPointState, points: NDArray[np.int64]) -> N
     block.c[old:new] = problem.linear[points]
     block.group[old:new] = domain.group[points]
     block.x[old:new] = state.x[points]
-    block.sizes[MEMBERS] = new
+    block.sizes[MEMBER_COUNT] = new
     state.members = members
 
 
-def go_ahead(state: MinNormPointState) -> None:
-    """Let SMO solve the block down to a hundredth of its violation."""
+def approach_by_smo(state: MinNormPointState) -> None:
+    """Reduce the KKT violation of the block to a hundredth by SMO."""
     n = len(state.members)
-    state.counts[PAIR] += approach(state.block, 0.01, min(10 * n, int(WORK / n)))
+    n_steps = min(10 * n, int(WORK_PER_ITERATION / n))
+    state.counts[PAIR_STEPS] += approach(state.block, 0.01, n_steps)
 
 
 def solve_block(state: MinNormPointState, work: float) -> None:
-    """Let `descend` touch so many entries, by parts: between them a limit may end it."""
-    majors, least = state.majors, FEWEST_AT_ONCE * (int(state.block.sizes[FACE]) + 1.0) ** 2
+    """Let `descend` touch `work` entries, by chunks between which a limit may end it."""
+    s = int(state.block.sizes[FACE_SIZE])
+    majors, least = state.majors, MIN_FACE_CHANGES_BETWEEN_POLLS * (s + 1.0) ** 2
     while True:
         poll()
-        part, before = min(work, max(WORK_AT_ONCE, least)), int(state.counts[MAJOR])
-        state.outcome = descend(state.block, majors, part, state.counts)
-        work, made = work - part, int(state.counts[MAJOR]) - before
-        ended = state.outcome not in (CUT, UNFINISHED) or made == majors
+        chunk, before = min(work, max(WORK_BETWEEN_POLLS, least)), int(state.counts[MAJOR_STEPS])
+        state.outcome = descend(state.block, majors, chunk, state.counts)
+        work, made = work - chunk, int(state.counts[MAJOR_STEPS]) - before
+        ended = state.outcome not in (WORK_EXHAUSTED, BLOCK_UNFINISHED) or made == majors
         if ended or work <= 0.0:
             return
         majors -= made
 
 
-def take_over(problem: QP, state: MinNormPointState, before: NDArray[np.float64]) -> None:
-    """Bring x and G x up to the weights of the block, which were `before`."""
+def update_product(problem: QP, state: MinNormPointState, before: NDArray[np.float64]) -> None:
+    """Update x and G x to the weights of the block, which were `before`."""
     now = state.block.x[: len(state.members)]
     state.x[state.members] = now
     if problem.gram.kernel.factor() is not None:
@@ -350,41 +355,9 @@ def take_over(problem: QP, state: MinNormPointState, before: NDArray[np.float64]
     assert problem.store is not None
     change = now - before
     moved = np.flatnonzero(change)
-    size = min(COLUMNS_AT_ONCE, problem.store.n_slots)
+    size = min(COLUMNS_PER_CHUNK, problem.store.n_slots)
     for start in range(0, len(moved), size):
-        part = moved[start : start + size]
-        points = state.members[part]
+        chunk = moved[start : start + size]
+        points = state.members[chunk]
         problem.store.ensure(points)
-        accumulate(problem.columns(), points, change[part], np.ones(problem.m), state.product)
-
-
-@compiled
-def collect(
-    at: int,
-    p: Any,
-    c: Any,
-    group: Any,
-    sign: Any,
-    x: Any,
-    level: Any,
-    bar: Any,
-    found: Any,
-    by: Any,
-    n_found: Any,
-) -> int:
-    """Collect points off the support that violate by more than the bar of their label.
-
-    Start at point `at`; return where to go on after the list of a label is full.
-    """
-    room = found.shape[1]
-    for k in range(at, p.shape[0]):
-        v = level[group[k]] - p[k] - c[k]
-        side = 0 if sign[k] > 0.0 else 1
-        if v > bar[side] and x[k] == 0.0:
-            n = n_found[side]
-            found[side, n] = k
-            by[side, n] = v
-            n_found[side] = n + 1
-            if n + 1 == room:
-                return k + 1
-    return p.shape[0]
+        accumulate(problem.columns(), points, change[chunk], np.ones(problem.m), state.product)

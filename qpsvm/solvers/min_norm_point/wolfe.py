@@ -12,9 +12,9 @@ point x of the face with gradient f, the minimizer on its affine hull is x + d w
 
     d = R^-1 (U nu - R^-T f_S),    (U'U) nu = U'R^-T f_S,
 
-so each step starts from the true gradient and corrects the rounding of the last one. U is held with
-R as if it were further columns of it: an entering member costs a forward solve, a leaving one a
-sweep of rotations, a direction a forward and a backward solve.
+so each step starts from the true gradient and corrects the rounding of the last one. U is updated
+with R as if its columns were columns of R: to add a member costs a forward solve, to drop one a sweep
+of rotations, a direction a forward and a backward solve.
 
 Source: Wolfe, "Finding the nearest point in a polytope", Mathematical Programming 11 (1976).
 """
@@ -25,84 +25,117 @@ from typing import Any
 
 import numpy as np
 
+from qpsvm.canonical.base import EPS
 from qpsvm.numerics.jit import compiled, njit
-from qpsvm.solvers.min_norm_point.face import DEPENDENT, EPS, FACE, MEMBERS, Block
+from qpsvm.solvers.min_norm_point.face import (
+    DEPENDENCE_TOLERANCE,
+    FACE_SIZE,
+    MEMBER_COUNT,
+    Block,
+)
 
-MAJOR, MINOR = 0, 1  # entries of the step counts: a member enters; a member leaves
-OPTIMAL, UNFINISHED, NONCONVEX, CUT = 0, 1, 2, 3  # why `descend` came back
-IDLE_MAJORS = 12  # majors without progress after which roundoff is what is left
+MAJOR_STEPS, MINOR_STEPS = 0, 1
+"""Entries of the step counts: members added to the face, and dropped from it."""
+
+BLOCK_OPTIMAL, BLOCK_UNFINISHED, BLOCK_NONCONVEX, WORK_EXHAUSTED = 0, 1, 2, 3
+"""Stop codes of `descend`."""
+
+MAX_STALLED_MAJORS = 12
+"""Majors without progress after which only roundoff is left."""
 
 
 @compiled
 def descend(b: Block, budget: int, work: float, counts: Any) -> int:
-    """Go to the optimum of the face, enter the most violating member, repeat; say why it ended.
+    """Minimize on the face, add the most violating member, repeat; return the code of the stop.
 
-    Members with a weight are put on the face first; with a budget of 0 majors that is all. After
-    `work` entries it is CUT: the same call goes on from there.
+    Members with a weight are put on the face first; with a budget of 0 majors nothing else is done.
+    After `work` entries the code is WORK_EXHAUSTED, and the same call continues from there.
     A major strictly decreases h in exact arithmetic, so no face occurs twice.
-    In floating point the decrease, of second order in the violation, is lost before the violation
-    is: majors without a visible decrease go on while the largest violation shrinks, and for a
-    dozen more.
+    In floating point the decrease, of second order in the violation, vanishes before the violation
+    does: majors without a visible decrease continue while the largest violation shrinks, and for
+    twelve more.
     """
-    n = b.sizes[MEMBERS]
+    n = b.sizes[MEMBER_COUNT]
     z = np.empty(n)
-    nu = np.empty(b.level.shape[0])
+    nu = np.empty(b.threshold.shape[0])
     M = np.empty((nu.shape[0], nu.shape[0]))
-    futile = np.zeros(n, np.bool_)  # members that left at once since the last progress
-    size = 0.0
-    for k in range(n):
-        size = max(size, abs(b.Q[k, k]))
+    futile = np.zeros(n, np.bool_)  # members dropped at once since the last progress
     left = np.full(1, work)
-    on = np.zeros(n, np.bool_)
-    for k in range(b.sizes[FACE]):
-        on[b.face[k]] = True
-    for k in range(n):
-        if b.x[k] > 0.0 and not on[k]:
-            if left[0] <= 0.0:
-                return CUT
-            if not enter(b, k, z, left, counts):
-                return NONCONVEX
-    if budget == 0:
-        return UNFINISHED
+
+    # 1. The members with a weight are put on the face, and h is minimized there.
+    size = largest_diagonal(b)
+    code = add_support(b, z, left, counts)
+    if code != BLOCK_UNFINISHED or budget == 0:
+        return code
     least_value = np.inf
     least_violation = np.inf
-    idle = 0
+    stalled_majors = 0
     majors = 0
     polished = False
     gradient(b)
-    if not to_optimum(b, z, nu, M, left, counts):
-        return CUT
+    if not minimize_on_face(b, z, nu, M, left, counts):
+        return WORK_EXHAUSTED
     while True:
+        # 2. The most violating member, and whether the last major made progress.
         value = gradient(b)
         i = most_violating(b, 4.0 * EPS * size, futile)
-        violation = b.level[b.group[i]] - b.f[i] if i >= 0 else 0.0
+        violation = b.threshold[b.group[i]] - b.f[i] if i >= 0 else 0.0
         if value < least_value - 4.0 * EPS * abs(least_value) or violation < 0.5 * least_violation:
-            idle = 0
+            stalled_majors = 0
             for k in range(n):
                 futile[k] = False
         else:
-            idle += 1
+            stalled_majors += 1
         least_value = min(value, least_value)
         least_violation = min(violation, least_violation)
-        if i >= 0 and idle <= IDLE_MAJORS:
+
+        # 3. It joins the face; without one a last correction of the rounding ends the method.
+        if i >= 0 and stalled_majors <= MAX_STALLED_MAJORS:
             if majors == budget or left[0] <= 0.0:
-                return UNFINISHED
+                return BLOCK_UNFINISHED
             majors += 1
-            counts[MAJOR] += 1
-            if not enter(b, i, z, left, counts):
-                return NONCONVEX
+            counts[MAJOR_STEPS] += 1
+            if not add_to_face(b, i, z, left, counts):
+                return BLOCK_NONCONVEX
         elif polished:
-            return OPTIMAL
-        polished = i < 0 or idle > IDLE_MAJORS  # a last correction of what rounding has left
-        if not to_optimum(b, z, nu, M, left, counts):
-            return CUT
+            return BLOCK_OPTIMAL
+        polished = i < 0 or stalled_majors > MAX_STALLED_MAJORS
+
+        # 4. h is minimized on the new face.
+        if not minimize_on_face(b, z, nu, M, left, counts):
+            return WORK_EXHAUSTED
         if i >= 0:
             futile[i] = b.x[i] == 0.0
 
 
 @compiled
+def largest_diagonal(b: Block) -> float:
+    """Return the largest absolute diagonal entry of Q."""
+    size = 0.0
+    for k in range(b.sizes[MEMBER_COUNT]):
+        size = max(size, abs(b.Q[k, k]))
+    return size
+
+
+@compiled
+def add_support(b: Block, z: Any, left: Any, counts: Any) -> int:
+    """Put the members with a weight on the face; return BLOCK_UNFINISHED once all of them are."""
+    n = b.sizes[MEMBER_COUNT]
+    on_face = np.zeros(n, np.bool_)
+    for k in range(b.sizes[FACE_SIZE]):
+        on_face[b.face[k]] = True
+    for k in range(n):
+        if b.x[k] > 0.0 and not on_face[k]:
+            if left[0] <= 0.0:
+                return WORK_EXHAUSTED
+            if not add_to_face(b, k, z, left, counts):
+                return BLOCK_NONCONVEX
+    return BLOCK_UNFINISHED
+
+
+@compiled
 def gradient(b: Block) -> float:
-    """Set f = Qx + c over all members and the level of each group; return h(x)."""
+    """Set f = Qx + c over all members, and the thresholds; return h(x)."""
     n, s = b.sizes
     f = b.f
     for k in range(n):
@@ -118,22 +151,22 @@ def gradient(b: Block) -> float:
         qi = b.Q[b.face[last]]
         for o in range(n):
             f[o] += xi * qi[o]
-    for g in range(b.level.shape[0]):
-        b.level[g] = 0.0
+    for g in range(b.threshold.shape[0]):
+        b.threshold[g] = 0.0
     value = 0.0
     for k in range(s):
         i = b.face[k]
-        b.level[b.group[i]] += b.x[i] * f[i]
+        b.threshold[b.group[i]] += b.x[i] * f[i]
         value += 0.5 * b.x[i] * (f[i] + b.c[i])
     return value
 
 
 @compiled
 def most_violating(b: Block, least: float, futile: Any) -> int:
-    """Return the member off the face that is farthest below the level of its group, or -1."""
+    """Return the member off the face with the largest KKT violation above `least`, or -1."""
     best = -1
-    for k in range(b.sizes[MEMBERS]):
-        v = b.level[b.group[k]] - b.f[k]
+    for k in range(b.sizes[MEMBER_COUNT]):
+        v = b.threshold[b.group[k]] - b.f[k]
         if v > least and b.x[k] == 0.0 and not futile[k]:
             least = v
             best = k
@@ -141,15 +174,15 @@ def most_violating(b: Block, least: float, futile: Any) -> int:
 
 
 @compiled
-def enter(b: Block, i: int, z: Any, left: Any, counts: Any) -> bool:
-    """Append member i to the face; return False where Q is seen to have a negative eigenvalue.
+def add_to_face(b: Block, i: int, z: Any, left: Any, counts: Any) -> bool:
+    """Add member i to the face; return False where Q has a negative eigenvalue.
 
     With r = R^-T h_i the new column of R is r over the square root of h_ii - r'r. Where that is 0,
     i depends affinely on S: along d = (-R^-1 r, 1) there is no curvature and h is linear. Then x
-    first moves downhill along d until a weight ends, and that member leaves.
+    first descends along d until a weight vanishes, and that member is dropped.
     """
     while True:
-        s = b.sizes[FACE]
+        s = b.sizes[FACE_SIZE]
         left[0] -= float(s) * s
         row = b.Q[i]
         own = row[i] + b.sigma[0]
@@ -160,32 +193,32 @@ def enter(b: Block, i: int, z: Any, left: Any, counts: Any) -> bool:
         pivot = own - dot(z, z, s)
         if row[i] < 0.0 or pivot < -max(1e-6, rounding(b.R, s) * own) * own:
             return False
-        if pivot > DEPENDENT * (s + 4) * own:
-            append(b, i, z, np.sqrt(pivot))
+        if pivot > DEPENDENCE_TOLERANCE * (s + 4) * own:
+            append_column(b, i, z, np.sqrt(pivot))
             return True
         backward(b.R, s, z)
         slope = b.c[i]
         for k in range(s):
             slope -= b.c[b.face[k]] * z[k]
         sign = -1.0 if b.x[i] > 0.0 and slope > 0.0 else 1.0
-        counts[MINOR] += 1
+        counts[MINOR_STEPS] += 1
         if not move_along(b, i, z, sign):
             return True
 
 
 @compiled
 def rounding(R: Any, s: int) -> float:
-    """Return the share of a new pivot, for each unit of it, that may be rounding of the old ones."""
+    """Return the relative rounding error that the old pivots may leave in a new one."""
     least = np.inf
     for k in range(s):
         least = min(least, R[k, k])
-    return DEPENDENT * (s + 4) / (least * least)
+    return DEPENDENCE_TOLERANCE * (s + 4) / (least * least)
 
 
 @compiled
 def move_along(b: Block, i: int, z: Any, sign: float) -> bool:
-    """Move x by sign (-z, 1) until a weight ends; return whether it was one of the face."""
-    s = b.sizes[FACE]
+    """Move x by sign (-z, 1) until a weight vanishes; return whether it is one of the face."""
+    s = b.sizes[FACE_SIZE]
     theta = np.inf if sign > 0.0 else b.x[i]
     out = s
     for k in range(s):
@@ -200,20 +233,20 @@ def move_along(b: Block, i: int, z: Any, sign: float) -> bool:
         b.x[i] = 0.0
         return False
     b.x[i] = max(b.x[i] + sign * theta, 0.0)
-    remove(b, out)
+    drop_from_face(b, out)
     return True
 
 
 @compiled
-def to_optimum(b: Block, z: Any, nu: Any, M: Any, left: Any, counts: Any) -> bool:
-    """Move to the minimizer on the affine hull of the face, shrinking it where a weight ends.
+def minimize_on_face(b: Block, z: Any, nu: Any, M: Any, left: Any, counts: Any) -> bool:
+    """Move to the minimizer on the affine hull of the face; members whose weight vanishes are dropped.
 
-    Returns False where the work `left` is done before it is there: x and the face fit each other.
+    Return False where the work `left` ends before that; x and the face then still agree.
     """
     n_groups = nu.shape[0]
     while True:
         direction(b, z, nu, M)
-        s = b.sizes[FACE]
+        s = b.sizes[FACE_SIZE]
         left[0] -= float(s) * s
         theta = 1.0
         out = s
@@ -228,8 +261,8 @@ def to_optimum(b: Block, z: Any, nu: Any, M: Any, left: Any, counts: Any) -> boo
             b.f[i] += theta * (nu[b.group[i]] - b.f[i])
         if out == s:
             break
-        counts[MINOR] += 1
-        remove(b, out)
+        counts[MINOR_STEPS] += 1
+        drop_from_face(b, out)
         if left[0] <= 0.0:
             return False
     for g in range(n_groups):
@@ -243,15 +276,15 @@ def to_optimum(b: Block, z: Any, nu: Any, M: Any, left: Any, counts: Any) -> boo
 
 @compiled
 def direction(b: Block, z: Any, nu: Any, M: Any) -> None:
-    """Set z = d, the way to the minimizer, and nu, the gradient that each group will have there.
+    """Set z = d, the step to the minimizer, and nu, the gradient of each group there.
 
-    The level of f is taken off before the solve, so that small differences keep their digits.
+    The threshold is subtracted from f before the solve, so that small differences keep their digits.
     """
-    s = b.sizes[FACE]
+    s = b.sizes[FACE_SIZE]
     n_groups = nu.shape[0]
     for k in range(s):
         i = b.face[k]
-        z[k] = b.f[i] - b.level[b.group[i]]
+        z[k] = b.f[i] - b.threshold[b.group[i]]
     forward(b.R, s, z)
     for g in range(n_groups):
         nu[g] = 0.0
@@ -278,13 +311,13 @@ def direction(b: Block, z: Any, nu: Any, M: Any) -> None:
             z[k] += b.U[k, g] * nu[g]
     backward(b.R, s, z)
     for g in range(n_groups):
-        nu[g] += b.level[g]
+        nu[g] += b.threshold[g]
 
 
 @compiled
-def append(b: Block, i: int, r: Any, pivot: float) -> None:
-    """Make member i the last of the face: r and the pivot are the new column of R."""
-    s = b.sizes[FACE]
+def append_column(b: Block, i: int, r: Any, pivot: float) -> None:
+    """Append member i to the face: r and the pivot are the new column of R."""
+    s = b.sizes[FACE_SIZE]
     for g in range(b.U.shape[1]):
         total = 1.0 if b.group[i] == g else 0.0
         for k in range(s):
@@ -294,13 +327,13 @@ def append(b: Block, i: int, r: Any, pivot: float) -> None:
         b.R[k, s] = r[k]
     b.R[s, s] = pivot
     b.face[s] = i
-    b.sizes[FACE] = s + 1
+    b.sizes[FACE_SIZE] = s + 1
 
 
 @compiled
-def remove(b: Block, out: int) -> None:
-    """Take the member at place `out` off the face; rotations make R triangular again."""
-    s = b.sizes[FACE]
+def drop_from_face(b: Block, out: int) -> None:
+    """Drop the member at position `out` from the face; rotations make R triangular again."""
+    s = b.sizes[FACE_SIZE]
     b.x[b.face[out]] = 0.0
     for k in range(out):
         row = b.R[k]
@@ -322,7 +355,7 @@ def remove(b: Block, out: int) -> None:
             b.U[k, g] = cosine * u + sine * v
             b.U[k + 1, g] = cosine * v - sine * u
         b.face[k] = b.face[k + 1]
-    b.sizes[FACE] = s - 1
+    b.sizes[FACE_SIZE] = s - 1
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Newton steps on the support that a low-rank Gram foretells, by conjugate directions.
+"""Newton steps on the support that a low-rank Gram predicts, by conjugate directions.
 
 Problem: minimize 1/2 x'(G + D)x over the simplex, D > 0. Up to the scale of x it is the dual of
 
@@ -8,15 +8,15 @@ the L2-SVM whose margins are g. P is convex and piecewise quadratic: a Newton st
 
     (G_SS + D_SS) z_S = 1,  z = 0 elsewhere,  S = {i: g_i < 1},
 
-and goes towards z as far as P falls. With the right S it is exact, and S is right after a few steps.
+and moves toward z to the minimum of P. With the right S it is exact, and S is right after a few steps.
 
-1. A factor of low rank, G ~ F F', costs little, and so does the problem with F F' + B, B diagonal: its
-   solution foretells the support, and all margins.
-2. Points whose margin may be below 1 become rows. K over the rows is held; K over others is never
-   evaluated by the steps.
+1. A factor of low rank, G ~ F F', costs little, and so does the problem with F F' + B, B diagonal. Its
+   solution predicts the support and all margins.
+2. Points whose margin may be below 1 become rows. K over the rows is kept in memory; the steps evaluate
+   no other entries of K.
 3. Newton steps over the rows, with F F' + B as preconditioner.
-4. A point of the simplex is made from u without its negative weights, solved again on what is left.
-5. The certificate looks at all points; those outside that violate become rows too.
+4. A point of the simplex is made from u without its negative weights, solved again on the others.
+5. The certificate checks all points; violators outside the rows become rows too.
 
 Sources: Chapelle, "Training a support vector machine in the primal" (2007); Keerthi and DeCoste, "A
 modified finite Newton method for fast solution of large scale linear SVMs" (2005), for the exact
@@ -36,32 +36,41 @@ from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.gram.column_store import FEWEST_COLUMNS
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.newton.low_rank_model import LowRankModel, least_ahead
+from qpsvm.solvers.newton.low_rank_model import LowRankModel, line_minimizer
 from qpsvm.solvers.newton.lower_triangle import LowerTriangle
 
-NARROW = 2000
-"""Points from which K over the rows is held in float32."""
+MIN_POINTS_FOR_FLOAT32 = 2000
+"""Number of points from which K over the rows is kept in float32."""
 
-WEAKEST = 1e-4
-"""Least ridge, relative to the diagonal: below it a factor in float32 says too little; steps stall."""
+MIN_RELATIVE_RIDGE = 1e-4
+"""Least ridge, relative to the diagonal: below it a float32 factor is too inexact and steps stall."""
 
-NEAR = 1.0
-"""A point of the simplex is made once a step's decrease of P, relative, is this many times the gap."""
+SETTLING_DECREASE = 1.0
+"""A point of the simplex is made once a step's relative decrease of P is this many times the gap."""
 
-STEPS, REMEMBERED = 50, 5
-"""Most directions of a Newton step, and those that the next one is made conjugate to."""
+MAX_DIRECTIONS = 50
+"""Most directions of a Newton step."""
 
-SHARE, MENDED = 1e-5, 1e-3
-"""What may be left of the squared residual, in a Newton step and where negative weights were cut."""
+MAX_CONJUGATE_DIRECTIONS = 5
+"""Number of earlier directions to which the next one is made conjugate."""
 
-DOUBT = 4.5
-"""How much more of a margin is needed where the ridge is nothing beside what the factor leaves out."""
+NEWTON_RESIDUAL_FRACTION = 1e-5
+"""Fraction of the squared residual that a Newton step may leave."""
 
-NO_LIMIT = 1 << 60
-"""Bytes, where no limit was set."""
+SETTLING_RESIDUAL_FRACTION = 1e-3
+"""The same fraction where negative weights were set to zero."""
 
-RANK, WEAK = 512, 0.3
-"""Columns of the factor, and the mean ridge over the diagonal below which they are twice as many."""
+UNCERTAINTY_FACTOR = 4.5
+"""Relative increase of the margin where the ridge is negligible beside the factor's error."""
+
+UNLIMITED_BYTES = 1 << 60
+"""Bytes, where no limit is set."""
+
+DEFAULT_RANK = 512
+"""Columns of the factor."""
+
+WEAK_RIDGE_RATIO = 0.3
+"""Mean ridge over mean diagonal below which the factor has twice as many columns."""
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -72,31 +81,31 @@ class FaceState:
     """A point of the simplex, and the weights on which the steps work."""
 
     x: Vector
-    product: Vector  # G x; of points that are no rows as foretold, or as last certified
-    u: Vector  # weights, some of them negative; 0 but for rows
-    g: Vector  # G u, the margins; of points that are no rows like the product
-    forecast: LowRankModel
-    strips: LowerTriangle  # K over the rows
-    foretold: bool  # whether the weights say more about S than the margins
+    product: Vector  # G x; outside the rows as predicted, or as last certified
+    u: Vector  # weights, some of them negative; 0 outside the rows
+    g: Vector  # G u, the margins; outside the rows like the product
+    model: LowRankModel
+    triangle: LowerTriangle  # K over the rows
+    is_predicted: bool  # whether the weights predict S better than the margins
     counters: dict[str, int] = field(default_factory=lambda: {"cg": 0, "columns": 0, "bytes": 0})
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The points that are solved over."""
-        return self.strips.rows
+        """The points over which the Newton systems are solved."""
+        return self.triangle.rows
 
-    def grow(self, margin: float) -> None:
-        """Let points become rows that have weight, or a margin below 1 + `margin`."""
+    def add_rows(self, margin: float) -> None:
+        """Make rows of the points with a weight, or with a margin below 1 + `margin`."""
         wanted = (self.g < 1.0 + margin) | (self.u != 0.0)
         wanted[self.rows] = False
         if wanted.any():
             new = np.flatnonzero(wanted)
-            self.strips.add(new[np.argsort(self.g[new])])  # the likely ones side by side
+            self.triangle.add(new[np.argsort(self.g[new])])  # likely support vectors side by side
             self.counters["columns"] = len(self.rows)
-            self.counters["bytes"] = self.strips.n_bytes + self.forecast.n_bytes
+            self.counters["bytes"] = self.triangle.n_bytes + self.model.n_bytes
 
-    def take(self, u: Vector, g: Vector) -> None:
-        """Let x be the weights u >= 0 of the rows, scaled, and the margins g its product."""
+    def set_point(self, u: Vector, g: Vector) -> None:
+        """Set x to the weights u >= 0 of the rows, scaled, and its product to the scaled margins g."""
         total = float(np.sum(u))
         if 0.0 < total < np.inf:
             self.x[self.rows], self.product[:] = u / total, self.g / total
@@ -105,16 +114,16 @@ class FaceState:
 
 @dataclass(frozen=True)
 class FaceNewton(Solver):
-    """Solve over the points that may be support vectors.
+    """Newton steps over the points that may be support vectors.
 
     Parameters
     ----------
     rank : int, optional
-        Most columns of the factor, by default 512, or 1024 where the ridge is weak; fewer where half
-        of the memory holds no more.
+        Most columns of the factor, by default 512, or 1024 where the ridge is weak; fewer where they
+        do not fit in half of the memory.
     margin : float
-        A point becomes a row where its margin is foretold to be below 1 + this, or up to 5.5 times
-        this, the more the factor leaves out beside the ridge.
+        A point becomes a row where its predicted margin is below 1 + `margin`, or up to 5.5 times
+        `margin`: the larger the factor's error beside the ridge, the more.
     goal : float
         Relative gap near which points of the simplex are made; `solve` sets it to its `tol`.
     room : int, optional
@@ -144,21 +153,21 @@ class FaceNewton(Solver):
         return replace(self, goal=tol)
 
     def within(self, problem: QP, memory_limit: int) -> tuple[Self, int]:
-        """Return the solver that takes what the fewest columns leave: it reads none."""
+        """Return the solver with all memory but that of the fewest columns: it reads none."""
         columns = min(memory_limit, 8 * FEWEST_COLUMNS * problem.m)
         return replace(self, room=max(memory_limit - columns, 1)), columns
 
     def fits(self, problem: QP) -> bool:
-        """Return whether it is one simplex with a ridge to divide by, and x may be scaled."""
+        """Return whether it is one simplex with a sufficient ridge, and x may be scaled."""
         return (
             super().fits(problem)
             and problem.domain.n_groups == 1  # type: ignore[attr-defined]
-            and bool(np.min(problem.gram.ridge) > max(WEAKEST * problem.scale, 0.0))
+            and bool(np.min(problem.gram.ridge) > max(MIN_RELATIVE_RIDGE * problem.scale, 0.0))
             and not problem.linear.any()
         )
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
-        """Return true for both: threads of our own divide the work."""
+        """Return true for both: `parallel_for` divides the work."""
         return True, True
 
     def period(self, problem: QP) -> int:
@@ -166,129 +175,131 @@ class FaceNewton(Solver):
         return 1
 
     def default_max_iter(self, problem: QP) -> int:
-        """Return 60: where a few steps are not enough, many hardly are."""
+        """Return 60: where a few steps do not suffice, more seldom do."""
         return 60
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> FaceState:
-        """Return the state that is foretold, or that of the starting point."""
+        """Return the predicted state, or that of the starting point."""
         gram, m = problem.gram, problem.m
-        kernel = gram.kernel.low_precision() if m >= NARROW else gram.kernel
-        memory = self.room or NO_LIMIT
-        firm = float(np.mean(gram.ridge)) >= WEAK * float(np.mean(gram.diag()))
-        most = self.rank or (RANK if firm else 2 * RANK)
-        rank = max(1, min(most, m, memory // (16 * m)))  # two arrays in float32
-        forecast = LowRankModel(gram, kernel, rank, rng)
-        strips = LowerTriangle(kernel, max(memory - forecast.n_bytes, 0))
+        kernel = gram.kernel.low_precision() if m >= MIN_POINTS_FOR_FLOAT32 else gram.kernel
+        memory = self.room or UNLIMITED_BYTES
+        is_strong = float(np.mean(gram.ridge)) >= WEAK_RIDGE_RATIO * float(np.mean(gram.diag()))
+        max_rank = self.rank or (DEFAULT_RANK if is_strong else 2 * DEFAULT_RANK)
+        rank = max(1, min(max_rank, m, memory // (16 * m)))  # two arrays in float32
+        model = LowRankModel(gram, kernel, rank, rng)
+        triangle = LowerTriangle(kernel, max(memory - model.n_bytes, 0))
         x, product, u, g = np.zeros((4, m))
-        state = FaceState(x, product, u, g, forecast, strips, x0 is None)
+        state = FaceState(x, product, u, g, model, triangle, x0 is None)
         if x0 is None:
-            state.u[:], state.g[:] = forecast.weights()
+            state.u[:], state.g[:] = model.weights()
         else:
             state.x[:] = problem.domain.repair(x0)
-            self._look(problem, state, gram.product(state.x))
-        left = float(np.sum(forecast.rest))
-        state.grow(self.margin * (1.0 + DOUBT * left / (left + float(np.sum(gram.ridge)))))
+            self._set_product(problem, state, gram.product(state.x))
+        rest = float(np.sum(model.rest))
+        uncertainty = UNCERTAINTY_FACTOR * rest / (rest + float(np.sum(gram.ridge)))
+        state.add_rows(self.margin * (1.0 + uncertainty))
         u = state.u[state.rows]
         g = _times(problem, state, u)
         state.g[state.rows] = g
         if x0 is None:
-            state.take(u, g)
-        if not state.x.any():  # nothing of use was foretold
+            state.set_point(u, g)
+        if not state.x.any():  # the prediction is of no use
             state.x[0] = 1.0
-            self._look(problem, state, gram.column(0))
-            state.grow(0.0)
+            self._set_product(problem, state, gram.column(0))
+            state.add_rows(0.0)
         return state
 
     def advance(self, problem: QP, state: FaceState, n_steps: int) -> Reply:
-        """Make a Newton step; one iteration a call."""
+        """Make one Newton step, whatever `n_steps` is."""
         rows, D = state.rows, problem.gram.ridge[state.rows]
         u, g = state.u[rows], state.g[rows]
         before = _primal(u, g, D)
-        S = u > 0.0 if state.foretold else g < 1.0
-        state.foretold = False
+        S = u > 0.0 if state.is_predicted else g < 1.0
+        state.is_predicted = False
         z = np.where(S, u, 0.0)
-        _solve(problem, state, S, z, g - _times(problem, state, u - z, S | (u != 0.0)), D, SHARE)
+        Gz = g - _times(problem, state, u - z, S | (u != 0.0))
+        _solve(problem, state, S, z, Gz, D, NEWTON_RESIDUAL_FRACTION)
         d = z - u
         change = _times(problem, state, d)
-        t = least_ahead(float(d @ g), float(d @ change), g, change, D)
+        t = line_minimizer(float(d @ g), float(d @ change), g, change, D)
         u, g = u + t * d, g + t * change
-        gain = before - _primal(u, g, D)
-        if np.isnan(gain):
+        decrease = before - _primal(u, g, D)
+        if np.isnan(decrease):
             return Reply(1, Stop.NUMERICAL)
         state.u[rows], state.g[rows] = u, g
-        if gain <= NEAR * self.goal * before:
+        if decrease <= SETTLING_DECREASE * self.goal * before:
             _settle(problem, state, self.check_threshold * self.goal)
-        return Reply(1, Stop.BUDGET if gain > 1e-14 * before else Stop.STALLED)
+        return Reply(1, Stop.BUDGET if decrease > 1e-14 * before else Stop.STALLED)
 
     def refresh(self, problem: QP, state: FaceState, product: NDArray[np.float64]) -> None:
-        """Take over a fresh G x, and let those points in that violate."""
-        self._look(problem, state, product)
-        state.grow(0.2 * self.margin)  # what was seen is surer than what was foretold
+        """Replace G x by a recomputed one, and make rows of the violators."""
+        self._set_product(problem, state, product)
+        state.add_rows(0.2 * self.margin)  # computed margins need less safety than predicted ones
 
-    def _look(self, problem: QP, state: FaceState, product: NDArray[np.float64]) -> None:
-        """Take over the weights of x, at their best scale, and their margins."""
+    def _set_product(self, problem: QP, state: FaceState, product: NDArray[np.float64]) -> None:
+        """Set the weights to x at its best scale, and the margins to theirs."""
         x = state.x
         scale = 1.0 / float(x @ product + problem.gram.ridge @ (x * x))
         state.product[:], state.u[:], state.g[:] = product, scale * x, scale * product
 
 
 def _times(problem: QP, state: FaceState, v: Vector, wanted: Mask | None = None) -> Vector:
-    """Return G v over the rows, or where it is wanted, as it must be where v is not 0."""
+    """Return G v over the rows, or over the wanted ones, which must include those where v is not 0."""
     if not v.any():
         return np.zeros(len(v))
     gram = problem.gram
     sign = gram.sign[state.rows]
     signed = sign * v
-    total = state.strips.product(signed, wanted) + gram.shift * float(np.sum(signed))
+    total = state.triangle.product(signed, wanted) + gram.shift * float(np.sum(signed))
     return gram.scale * sign * total
 
 
 def _primal(u: Vector, g: Vector, D: Vector) -> float:
     """Return P(u) over the rows."""
-    room = np.maximum(1.0 - g, 0.0)
-    return 0.5 * float(u @ g) + 0.5 * float(room @ (room / D))
+    slack = np.maximum(1.0 - g, 0.0)
+    return 0.5 * float(u @ g) + 0.5 * float(slack @ (slack / D))
 
 
 def _solve(
-    problem: QP, state: FaceState, S: Mask, u: Vector, g: Vector, D: Vector, share: float
+    problem: QP, state: FaceState, S: Mask, u: Vector, g: Vector, D: Vector, fraction: float
 ) -> None:
-    """Approach (G_SS + D) u_S = 1 in place, where u = 0 elsewhere and g_S = (G u)_S at the start.
+    """Solve (G_SS + D) u_S = 1 approximately in place; u = 0 elsewhere, g_S = (G u)_S at the start.
 
     Directions are preconditioned residuals, conjugate to the last few in the Hessian of P on this
-    face, G + G_S D^-1 G_S: P falls with each, whatever is left. With those of conjugate gradients,
-    which decrease the dual value, a step that ends early may be no descent of P.
+    face, G + G_S D^-1 G_S: each decreases P, whatever the residual. Those of conjugate gradients
+    decrease the dual value; a step that ends early may then increase P.
     """
     at = np.flatnonzero(S)
-    state.forecast.restrict(state.rows[at])
-    own, first = D[at], 0.0
-    rest, v = 1.0 - g[at] - own * u[at], np.zeros(len(u))
+    state.model.restrict(state.rows[at])
+    own, largest = D[at], 0.0
+    residual, v = 1.0 - g[at] - own * u[at], np.zeros(len(u))
     old: list[tuple[Vector, Vector, float]] = []
-    for n in range(STEPS):
-        direction = state.forecast.solve(rest)
-        size = float(rest @ direction)
-        first = max(first, size)
-        if n and not size > share * first:
+    for n in range(MAX_DIRECTIONS):
+        direction = state.model.solve(residual)
+        size = float(residual @ direction)
+        largest = max(largest, size)
+        if n and not size > fraction * largest:
             break
         v[at] = direction
         image = _times(problem, state, v, S)[at]
-        for other, its, square in old[-REMEMBERED:]:
-            overlap = float(other @ image) + float(its @ (image / own))
+        for other, other_image, square in old[-MAX_CONJUGATE_DIRECTIONS:]:
+            overlap = float(other @ image) + float(other_image @ (image / own))
             direction -= (overlap / square) * other
-            image -= (overlap / square) * its
+            image -= (overlap / square) * other_image
         square = float(direction @ image) + float(image @ (image / own))
         if not square > 0.0:
             break
         old.append((direction, image, square))
-        step = float((rest / own) @ image) / square
+        step = float((residual / own) @ image) / square
         u[at] += step * direction
-        rest -= step * (image + own * direction)
+        residual -= step * (image + own * direction)
         state.counters["cg"] += 1
 
 
 def _settle(problem: QP, state: FaceState, goal: float) -> None:
-    """Make the point of the simplex from the weights: without the negative ones, or solved again."""
+    """Set x from the weights without the negative ones; where the gap is too large, solve again."""
     rows, D = state.rows, problem.gram.ridge[state.rows]
     u, g = state.u[rows], state.g[rows]
     S = (u > 0.0) & (g < 1.0)
@@ -297,9 +308,9 @@ def _settle(problem: QP, state: FaceState, goal: float) -> None:
     v = np.where(S, u, 0.0)
     if np.any(v != u):
         g = g + _times(problem, state, v - u)
-    state.take(v, g)
+    state.set_point(v, g)
     bounds = problem.bounds(state.x, state.product)
     if bounds.gap > goal * bounds.upper:
-        _solve(problem, state, S, u := v.copy(), g, D, MENDED)
+        _solve(problem, state, S, u := v.copy(), g, D, SETTLING_RESIDUAL_FRACTION)
         u = np.maximum(u, 0.0)
-        state.take(u, g + _times(problem, state, u - v))
+        state.set_point(u, g + _times(problem, state, u - v))

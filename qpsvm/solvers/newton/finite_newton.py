@@ -10,11 +10,11 @@ Newton step solves
 
     (I + sum over S of z_i z_i' / D_i) dv = Z'Y a - v,   S = {i: g_i < 1},   a_i = max(0, 1 - g_i) / D_i,
 
-and goes as far as P falls. With the right S it is exact. The weights are x = a / sum a, and
+and moves to the minimum of P. With the right S it is exact. The weights are x = a / sum a, and
 1/2 |v - Z'Y a|^2 is the duality gap of v and a.
 
-The matrix has the order of d + 1 or, where fewer, of S. Of wide CSR points it is left to conjugate
-gradients, as far as these come.
+The matrix has the smaller order of d + 1 and |S|. For CSR points of many features the system is first
+solved by conjugate gradients; a small matrix is formed where these do not converge.
 
 Sources: Mangasarian, "A finite Newton method for classification" (2002); Keerthi and DeCoste, "A
 modified finite Newton method for fast solution of large scale linear SVMs" (2005).
@@ -40,17 +40,23 @@ from qpsvm.solvers.interior_point.normal_equations import DENSE, NormalEquations
 
 Vector = NDArray[np.float64]
 
-WIDE, PRODUCTS = 1000, 300
-"""Features of CSR points from which Newton steps are left to conjugate gradients, and how many."""
+MIN_FEATURES_FOR_CG = 1000
+"""Features of CSR points above which Newton systems are solved by conjugate gradients."""
 
-ACCURATE = 0.03
-"""Share of a Newton step's residual that these may leave."""
+MAX_CG_PRODUCTS = 300
+"""Most products of these."""
 
-ENOUGH, SEARCHES = 0.1, 40
-"""Share of the first slope at which a line search ends, and its most looks."""
+CG_RESIDUAL_FRACTION = 0.03
+"""Fraction of a Newton step's residual that these may leave."""
 
-NOTHING = 1e-15
-"""Decrease of P, relative, below which steps are said to stand still."""
+LINE_SEARCH_SLOPE_FRACTION = 0.1
+"""Fraction of the first slope at which a line search ends."""
+
+MAX_LINE_SEARCH_STEPS = 40
+"""Most evaluations of a line search."""
+
+MIN_RELATIVE_DECREASE = 1e-15
+"""Relative decrease of P below which the method has stalled."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class FiniteNewton(Solver):
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
     on_columns: ClassVar[bool] = False
-    check_threshold: ClassVar[float] = 0.98  # the products are fresh
+    check_threshold: ClassVar[float] = 0.98  # the products are recomputed
 
     def fits(self, problem: QP) -> bool:
         """Return whether it is the L2-SVM with finite penalties on a Gram with a factor."""
@@ -75,7 +81,7 @@ class FiniteNewton(Solver):
         )
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
-        """Say so where the matrices are small, and for CSR points."""
+        """Return true for scipy where the matrices are small, and for numpy on CSR points."""
         X = problem.gram.kernel.factor()
         return min(X.shape) <= SMALL_MATRIX, sp.issparse(X)
 
@@ -84,7 +90,7 @@ class FiniteNewton(Solver):
         return 1
 
     def default_max_iter(self, problem: QP) -> int:
-        """Return a finite budget far beyond the steps that were ever seen."""
+        """Return a finite budget far above all observed numbers of steps."""
         return 200
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
@@ -92,9 +98,9 @@ class FiniteNewton(Solver):
         gram = problem.gram
         X, D = gram.kernel.factor(), gram.ridge
         state = State(Augmented.of(X, gram.kernel.diag()), gram.sign, D)
-        state.look()
+        state.compute_margins()
         if x0 is not None:
-            state.begin(problem.domain.repair(x0))
+            state.start_at(problem.domain.repair(x0))
         return state
 
     def advance(self, problem: QP, state: State, n_steps: int) -> Reply:
@@ -104,28 +110,28 @@ class FiniteNewton(Solver):
                 gain = state.step()
             except np.linalg.LinAlgError:
                 return Reply(step, Stop.NUMERICAL)
-            if not gain > NOTHING * state.value:
+            if not gain > MIN_RELATIVE_DECREASE * state.value:
                 return Reply(step + 1, Stop.STALLED)
         return Reply(n_steps, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
-        """Compute the margins afresh."""
-        state.look()
+        """Recompute the margins."""
+        state.compute_margins()
 
 
 @dataclass
 class Augmented:
     """The points with a constant feature, and their normal equations.
 
-    CSR points get it as a column; to dense ones, of which that would be a copy, it is added here.
+    CSR points get it as a column. For dense points, where that would copy them, it is kept apart.
     """
 
     equations: NormalEquations
-    apart: bool  # whether the constant is not among the columns
+    apart: bool  # whether the constant is no column
 
     @classmethod
     def of(cls, X: Any, squares: Vector) -> Augmented:
-        """Return those of the points X, with the squared norms of the rows."""
+        """Return those of the points X; `squares` are the squared norms of the rows."""
         if sp.issparse(X):
             X = sp.hstack([X, np.ones((X.shape[0], 1), X.dtype)], format="csr")
             return cls(NormalEquations(X, squares + 1.0, bias=False), False)
@@ -146,7 +152,7 @@ class Augmented:
         return np.append(total, np.sum(a)) if self.apart else total
 
     def solve(self, S: NDArray[np.int64], d: Vector, right: Vector) -> Vector:
-        """Return about (I + Z_S' diag(d) Z_S)^-1 times the right-hand side."""
+        """Return (I + Z_S' diag(d) Z_S)^-1 times the right-hand side, approximately."""
         of = self.equations
         if self.apart:
             moment = of.combination(S, d)
@@ -155,10 +161,12 @@ class Augmented:
             own = 1.0 + float(np.sum(d)) - float(moment @ p)
             last = (right[-1] - float(moment @ t)) / max(own, 1.0)
             return np.append(t - last * p, last)
-        if of.n > WIDE:
+        if of.n > MIN_FEATURES_FOR_CG:
             diagonal = np.ones(of.n)
             moments(of.rows, S, d, np.zeros(of.n), diagonal)
-            v, reached = conjugate(of.rows, d, S, diagonal, right, PRODUCTS, ACCURATE)
+            v, reached = conjugate(
+                of.rows, d, S, diagonal, right, MAX_CG_PRODUCTS, CG_RESIDUAL_FRACTION
+            )
             if reached or min(len(S), of.n) > DENSE:
                 return v
         of.factor_some(S, d)
@@ -167,7 +175,7 @@ class Augmented:
 
 @dataclass
 class State:
-    """Variables v, and the weights that they stand for."""
+    """Variables v, and the weights that follow from them."""
 
     points: Augmented
     y: Vector
@@ -182,46 +190,46 @@ class State:
     _product: Vector | None = None
 
     def __post_init__(self) -> None:
-        """Begin at v = 0."""
+        """Start at v = 0."""
         self.v, self.slope = np.zeros((2, self.points.n))
         self.margins, self.x = np.zeros((2, len(self.y)))
 
     @property
     def product(self) -> Vector:
-        """G x: it takes a pass over the points, since Z'Y a is not v before the end."""
+        """G x, by a pass over the points: Z'Y a equals v only at the optimum."""
         if self._product is None:
             self._product = self.margins - self.y * self.points.times(self.slope)
             self._product /= self.total
         return self._product
 
-    def look(self) -> None:
-        """Compute the margins of v afresh, and what follows from them."""
+    def compute_margins(self) -> None:
+        """Recompute the margins of v, the weights, the value and the slope."""
         self.margins[:] = self.y * self.points.times(self.v)
         self._weigh()
 
-    def begin(self, x: Vector) -> None:
-        """Take over a point of the simplex, and v = Z'Y x at its best scale."""
-        some = np.flatnonzero(x)
-        v = self.points.combination(some, self.y[some] * x[some])
+    def start_at(self, x: Vector) -> None:
+        """Set x to a point of the simplex, and v to Z'Y x at its best scale."""
+        support = np.flatnonzero(x)
+        v = self.points.combination(support, self.y[support] * x[support])
         value = float(v @ v) + float(self.D @ (x * x))
         self.v[:] = v / value
-        self.look()
+        self.compute_margins()
         self.x[:], self._product = x, self.margins * value
 
     def _weigh(self) -> None:
         """Set the weights, the value of P and its slope from the margins."""
-        room = np.maximum(1.0 - self.margins, 0.0)
-        a = room / self.D
+        slack = np.maximum(1.0 - self.margins, 0.0)
+        a = slack / self.D
         total = float(np.sum(a))
-        S = np.flatnonzero(room)
+        S = np.flatnonzero(slack)
         self.slope[:] = self.v - self.points.combination(S, self.y[S] * a[S])
-        self.value = 0.5 * float(self.v @ self.v) + 0.5 * float(room @ a)
+        self.value = 0.5 * float(self.v @ self.v) + 0.5 * float(slack @ a)
         self._product = None
-        if total > 0.0:  # else P is flat here: the last weights are kept
+        if total > 0.0:  # else no margin is below 1: the last weights are kept
             self.x[:], self.total = a / total, total
 
     def step(self) -> float:
-        """Make a Newton step; return by how much P has fallen."""
+        """Make a Newton step; return the decrease of P."""
         S, before = np.flatnonzero(self.margins < 1.0), self.value
         d = self.points.solve(S, 1.0 / self.D[S], -self.slope) if len(S) else -self.slope
         first = float(self.slope @ d)
@@ -237,16 +245,16 @@ class State:
         self._weigh()
         return before - self.value
 
-    def _line(self, change: Vector, slope: float, bend: float, first: float) -> float:
-        """Return the step at which the slope of P has fallen to a tenth, from above or below."""
+    def _line(self, change: Vector, slope: float, curvature: float, first: float) -> float:
+        """Return a step at which the absolute slope of P is at most a tenth of the first one."""
         t, low, high = 1.0, 0.0, np.inf
-        for _ in range(SEARCHES):
-            pull, more = _pull(self.margins, change, self.D, t)
-            value = slope + t * bend - pull
-            if abs(value) <= ENOUGH * abs(first):
+        for _ in range(MAX_LINE_SEARCH_STEPS):
+            loss_slope, loss_curvature = _loss_derivatives(self.margins, change, self.D, t)
+            value = slope + t * curvature - loss_slope
+            if abs(value) <= LINE_SEARCH_SLOPE_FRACTION * abs(first):
                 break
             low, high = (low, t) if value > 0.0 else (t, high)
-            t -= value / (bend + more)
+            t -= value / (curvature + loss_curvature)
             if not low < t < high:
                 t = 0.5 * (low + high) if high < np.inf else 2.0 * low
         return t
@@ -258,13 +266,13 @@ class State:
 
 
 @summing
-def _pull(margins: Any, change: Any, D: Any, t: float) -> Any:
+def _loss_derivatives(margins: Any, change: Any, D: Any, t: float) -> Any:
     """Return the sums of max(0, 1 - g - t u) u / D and, where it is positive, of u^2 / D."""
     first = second = 0.0
     for i in range(len(margins)):
-        room = 1.0 - margins[i] - t * change[i]
-        if room > 0.0:
-            part = change[i] / D[i]
-            first += room * part
-            second += change[i] * part
+        slack = 1.0 - margins[i] - t * change[i]
+        if slack > 0.0:
+            scaled = change[i] / D[i]
+            first += slack * scaled
+            second += change[i] * scaled
     return first, second

@@ -1,4 +1,4 @@
-"""The iterates of a smoothed problem in `nesvm` and `homotopy-nesvm`, and the best answer so far."""
+"""The iterates of a smoothed problem in `nesvm` and `homotopy-nesvm`, and the best point so far."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from qpsvm.solvers.smoothing.smoothed_loss import divergence, smoothed
 
 Vector = NDArray[np.float64]
 
-SOLVED = 1.1
-"""A smoothed problem is solved when the gap is within this factor of what its smoothing leaves."""
+SOLVED_GAP_FACTOR = 1.1
+"""A smoothed problem is solved when the gap is at most this many times the gap due to its smoothing."""
 
-NEARLY = 0.9
-"""And, where its centre moves, when |w - v|^2, twice its own gap, is within this share of the square
-by which the weights have moved from the centre: below 1, the proximal point steps converge."""
+PROXIMAL_ERROR_FRACTION = 0.9
+"""With a moving center, a smoothed problem is solved when |w - v|^2, twice its own gap, is at most this
+fraction of the squared distance of the weights from the center. Below 1 proximal point steps converge."""
 
-EASE = 0.5
-"""Factor by which the curvature is tried smaller after a restart and at a new smoothing."""
+CURVATURE_REDUCTION = 0.5
+"""Factor by which the curvature is reduced after a restart and at a new smoothing."""
 
 
 @dataclass
 class NesterovState:
-    """The best answer so far, and the iterates of one smoothed problem."""
+    """The best point so far, and the iterates of one smoothed problem."""
 
     x: Vector  # best primal and best dual point, as MarginProblem joins them
     product: Products  # of x
     mu: float
     d: Vector  # smoothing weights, positive
     bound: float  # largest eigenvalue of sum C_i x_i x_i' / d_i, centered where there is a bias
-    curvature: float  # l: bound / mu, or less as long as the steps allow
+    curvature: float  # l: bound / mu, or less while the steps allow it
     w: Vector  # point of the gradient, with momentum
     values: Vector  # its w'x_i
     b: float  # best bias of the smoothed problem at w
     a: Vector  # C u at (w, b)
     v: Vector  # sum a_i y_i x_i
-    center: Vector  # u at which the smoothing takes nothing off: 0 in the paper
-    y: Vector  # gradient steps' end
+    center: Vector  # u at which the smoothing term is zero: 0 in the paper
+    y: Vector  # end of the gradient step
     y_values: Vector
-    k: int = 0  # steps since the momentum was dropped
+    k: int = 0  # steps since the last restart
     primal: float = np.inf  # best values so far
     dual: float = -np.inf
     steps: int = 0
@@ -49,8 +49,8 @@ class NesterovState:
     restarts: int = 0
     stages: int = 0
     announced: bool = False
-    left: float = np.inf  # part of the gap at w that is due to the smoothing
-    left_before: float = np.inf  # and at the end of the stage before
+    smoothing_gap: float = np.inf  # part of the gap at w that is due to the smoothing
+    last_smoothing_gap: float = np.inf  # the same at the end of the last stage
 
     @property
     def counters(self) -> dict[str, int]:
@@ -60,15 +60,15 @@ class NesterovState:
     def smooth(self, problem: MarginProblem, mu: float) -> None:
         """Begin a smoothed problem at w.
 
-        The curvature is carried over: 1 / mu grows, but as much of the middle zone empties. Steps
-        raise it where it is too small.
+        The curvature is kept: 1 / mu grows, but the middle zone loses points in proportion. Steps
+        increase the curvature where it is too small.
         """
         bound = self.bound / mu
         self.curvature = min(self.curvature, bound) if self.curvature > 0.0 else bound
         self.mu, self.width, self.k = mu, mu * self.d, 0
-        self.look(problem)
+        self.compute_gradient(problem)
 
-    def look(self, problem: MarginProblem) -> None:
+    def compute_gradient(self, problem: MarginProblem) -> None:
         """Set b, a and v of the point w."""
         self.b = self.weights(problem, self.values, self.b, self.a)
         self.v = problem.features.combine(problem.y * self.a)
@@ -101,27 +101,27 @@ class NesterovState:
                 break
             self.curvature = min(max(1.5 * self.curvature, 2.0 * change / square), bound)
         moved, moved_values = y - self.y, values - self.y_values
-        pull = self.w - y
-        if restart and float(pull @ features.paired(moved, moved_values)) > 0.0:
+        back = self.w - y
+        if restart and float(back @ features.paired(moved, moved_values)) > 0.0:
             self.k, momentum = 0, 0.0
-            self.curvature *= EASE
+            self.curvature *= CURVATURE_REDUCTION
             self.restarts += 1
         else:
             momentum = self.k / (self.k + 3.0)
             self.k += 1
         self.w, self.values = y + momentum * moved, values + momentum * moved_values
         self.y, self.y_values = y, values
-        self.look(problem)
+        self.compute_gradient(problem)
         self.steps += 1
 
     def closed(self, target: float) -> bool:
-        """Return whether the best pair is well within the relative gap `target`."""
+        """Return whether the relative gap of the best pair is at most 0.45 times `target`."""
         return self.primal - self.dual <= 0.45 * target * self.primal
 
     def assess(self, problem: MarginProblem, recenter: bool) -> bool:
         """Keep the best points; return whether the smoothed problem is solved.
 
-        That is, well enough for a smaller mu or, with `recenter`, for another centre.
+        That is, accurately enough for a smaller mu or, with `recenter`, for another center.
         """
         features = problem.features
         paired, values = self.v, None
@@ -150,18 +150,18 @@ class NesterovState:
                 self.product = self.product._replace(values=w_values.copy())
         if problem.loss == "squared":
             return False
-        short = 1.0 - problem.y * (self.values + self.b)
-        left = (problem.C - self.a) * np.maximum(short, 0.0) + self.a * np.maximum(-short, 0.0)
-        self.left = float(np.sum(left))
+        q = 1.0 - problem.y * (self.values + self.b)
+        gaps = (problem.C - self.a) * np.maximum(q, 0.0) + self.a * np.maximum(-q, 0.0)
+        self.smoothing_gap = float(np.sum(gaps))
         if not recenter or problem.penalty == "l1":
-            return best - dual <= SOLVED * self.left
-        off = float((self.w - self.v) @ (features.paired(self.w, self.values) - paired))
+            return best - dual <= SOLVED_GAP_FACTOR * self.smoothing_gap
+        error = float((self.w - self.v) @ (features.paired(self.w, self.values) - paired))
         u = self.a / problem.C - self.center
-        return off <= NEARLY * float((problem.C * self.width) @ (u * u))
+        return error <= PROXIMAL_ERROR_FRACTION * float((problem.C * self.width) @ (u * u))
 
 
 def gradient_step(penalty: str, w: Vector, v: Vector, curvature: float) -> Vector:
-    """Return the minimiser of R(y) - v'(y - w) + curvature/2 |y - w|^2."""
+    """Return the minimizer of R(y) - v'(y - w) + curvature/2 |y - w|^2."""
     if penalty == "l2":
         return w + (v - w) / (curvature + 1.0)
     free = w + v / curvature

@@ -1,8 +1,8 @@
 """NESVM as printed (Zhou, Tao and Wu 2010, Algorithms 1 and 2), for comparison.
 
-It differs from `smoothing.nesvm`, which says why, by the constants (21), (48), (52) and (56), a
-prox centre w_star apart from the start, the bias as a coordinate (37), and a smoothed |w|_1 (23). The
-threshold of (10) is not copied, as (6) contradicts it; the kernel variant is refused. Algorithm 2
+It differs from `smoothing.nesvm`, which gives the reasons, by the constants (21), (48), (52) and (56),
+a prox center w_star different from the start, the bias as a coordinate (37), and a smoothed |w|_1 (23).
+The threshold of (10) is not copied, as (6) contradicts it; the kernel variant is refused. Algorithm 2
 ends a stage where F_mu changes by less than `EPS_STAGE`, and uses mu0 twice. The stopping rule of
 Algorithm 1 is not used: the loop stops by the certified gap, as for every method.
 """
@@ -51,7 +51,7 @@ class PrintedState:
 
 
 def start_as_printed(problem: MarginProblem, solver: Any, x0: Vector | None) -> PrintedState:
-    """Return the state at w0 = x0, by default 0, with the prox centre w_star."""
+    """Return the state at w0 = x0, by default 0, with the prox center w_star."""
     if isinstance(problem.features, GramFeatures):
         raise InputError('variant="paper" takes points or a low-rank Gram; got a kernel')
     start = np.zeros(problem.n + 1 + problem.m) if x0 is None else problem.repair(x0)
@@ -93,12 +93,12 @@ def advance_as_printed(
             state.total[:] = 0.0
         state.steps += 1
         if state.steps % 16 == 0 or state.steps & (state.steps - 1) == 0:
-            show(problem, state)
+            set_answer(problem, state)
     return Reply(n_steps, Stop.BUDGET)
 
 
-def show(problem: MarginProblem, state: PrintedState) -> None:
-    """Make w^k and its weights, repaired, the answer."""
+def set_answer(problem: MarginProblem, state: PrintedState) -> None:
+    """Set x to w^k and its weights, repaired."""
     _, a = slope(problem, state)
     x = problem.repair(problem.join(state.wb[:-1], state.wb[-1], a))
     v = problem.features.combine(problem.y * problem.split(x).a)
@@ -109,11 +109,11 @@ def show(problem: MarginProblem, state: PrintedState) -> None:
 
 def slope(problem: MarginProblem, state: PrintedState) -> tuple[Vector, Vector]:
     """Return the gradient (47), (51) or (55) at w^k, and the weights C u."""
-    short = 1.0 - problem.y * state.values
+    q = 1.0 - problem.y * state.values
     if problem.loss == "hinge":
-        a = problem.C * np.clip(short / (state.mu * state.d), 0.0, 1.0)
+        a = problem.C * np.clip(q / (state.mu * state.d), 0.0, 1.0)
     else:
-        a = 2.0 * problem.C * short
+        a = 2.0 * problem.C * q
     w = state.wb[:-1]
     penalty = w if problem.penalty == "l2" else np.clip(w / state.mu, -1.0, 1.0)
     signed = problem.y * a
@@ -123,13 +123,13 @@ def slope(problem: MarginProblem, state: PrintedState) -> tuple[Vector, Vector]:
 
 def smooth_value(problem: MarginProblem, state: PrintedState) -> float:
     """Return F_mu(w^k), with the threshold 1 - mu d_i where (10) prints 1 - mu."""
-    short = 1.0 - problem.y * state.values
+    q = 1.0 - problem.y * state.values
     w = state.wb[:-1]
     if problem.loss == "hinge":
-        u = np.clip(short / (state.mu * state.d), 0.0, 1.0)
-        loss = u * short - 0.5 * state.mu * state.d * u * u
+        u = np.clip(q / (state.mu * state.d), 0.0, 1.0)
+        loss = u * q - 0.5 * state.mu * state.d * u * u
     else:
-        loss = short * short
+        loss = q * q
     u = np.clip(w / state.mu, -1.0, 1.0)
     penalty = 0.5 * w @ w if problem.penalty == "l2" else u @ w - 0.5 * state.mu * (u @ u)
     return float(penalty) + float(problem.C @ loss)

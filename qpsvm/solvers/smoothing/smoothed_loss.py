@@ -1,8 +1,8 @@
-"""The smoothed loss in compiled passes over the points: weights, best bias, distance from a tangent.
+"""The smoothed loss in compiled passes over the points: weights, best bias, Bregman divergence.
 
-With q_i = 1 - y_i (f_i + b) and a width of the middle zone for each point, mu d_i, the loss is the
-maximum over u of u q - width (u - center)^2 / 2, for 0 <= u <= 1 and center 0 the smoothed hinge (Zhou,
-Tao and Wu, (5) and (6)); with u not clipped, center 0 and width 1/2 it is q^2.
+With q_i = 1 - y_i (f_i + b) and the width mu d_i of the middle zone of each point, the loss is the
+maximum over u of u q - width (u - center)^2 / 2. For 0 <= u <= 1 and center 0 it is the smoothed hinge
+(Zhou, Tao and Wu, (5) and (6)); with u not clipped, center 0 and width 1/2 it is q^2.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from qpsvm.numerics.jit import njit, summing
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def smoothed(values, y, C, width, center, clipped, bias, b, a):  # type: ignore[no-untyped-def]
-    """Write C_i u_i of (6) to `a` at the b that minimises the smoothed loss; return that b.
+    """Write C_i u_i of (6) to `a` at the b that minimizes the smoothed loss; return that b.
 
-    The derivative in b, -sum y_i a_i, is piecewise linear and does not decrease: Newton steps,
-    kept within the interval in which its sign changes.
+    The derivative in b, -sum y_i a_i, is piecewise linear and does not decrease: its zero is found
+    by Newton steps within the interval in which its sign changes.
     """
     if bias:
         low, high = -np.inf, np.inf
-        reach = 1.0
+        stride = 1.0
         for _ in range(200):
             excess, slope, size = imbalance(values, y, C, width, center, clipped, b)
             if abs(excess) <= 1e-14 * size:
@@ -34,8 +34,8 @@ def smoothed(values, y, C, width, center, clipped, bias, b, a):  # type: ignore[
             trial = b + step
             if not low < trial < high:
                 if np.isinf(low) or np.isinf(high):
-                    trial = b + (reach if excess > 0.0 else -reach)
-                    reach *= 2.0
+                    trial = b + (stride if excess > 0.0 else -stride)
+                    stride *= 2.0
                 else:
                     trial = 0.5 * (low + high)
             if trial in (b, low, high):
@@ -66,7 +66,7 @@ def imbalance(values, y, C, width, center, clipped, b):  # type: ignore[no-untyp
 
 @summing
 def divergence(values, ahead, y, C, width, center, clipped, b):  # type: ignore[no-untyped-def]
-    """Return how far the smoothed loss at `ahead` lies above its tangent at `values`.
+    """Return the distance of the smoothed loss at `ahead` above its tangent at `values`.
 
     Term by term (u' - u) (q' - width (u' + u) / 2), never negative, without cancellation.
     """

@@ -16,7 +16,7 @@ from qpsvm.solvers.methods import METHODS
 
 
 class AdversarialCube(Box):
-    """The unit cube with the ties of the linear minimiser broken as in the proof of Theorem 2.
+    """The unit cube with the ties of the linear minimizer broken as in the proof of Theorem 2.
 
     Where the gradient is 0 the answer is 1 on the next block of `block` coordinates after the
     first `ones`, and 0 on the others.

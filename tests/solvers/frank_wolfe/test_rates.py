@@ -41,7 +41,7 @@ def test_sublinear():
     assert scaled.max() < 3 * scaled.min()
 
 
-def test_where_first_order_methods_crawl_the_active_set_does_not():
+def test_where_first_order_methods_are_slow_the_active_set_is_not():
     """A linear Gram of rank 5 and next to no ridge, overlapping classes."""
     points, y = two_clouds(300, 5, seed=41)
     problem = L2SVMDual(Linear(points), y, C=1e6)

@@ -38,7 +38,7 @@ DECLARED = {
     "matrix": lambda: MEBDual(Precomputed(RBF(X, 0.1).block(np.arange(len(X))))),
 }
 WITHOUT_TIES = {name: declare for name, declare in DECLARED.items() if name != "linear ball"}
-"""After a line search between two far points their gradients are equal: rounding would choose."""
+"""After a line search between two far points their gradients are equal: rounding would decide."""
 ON_SAMPLES = ("fw", "mfw", "cvm", "fcfw")
 every_problem = pytest.mark.parametrize("declare", DECLARED.values(), ids=DECLARED)
 every_method = pytest.mark.parametrize("method", ON_SAMPLES)
@@ -123,7 +123,7 @@ def test_a_core_vector_machine_on_samples_alone_claims_nothing(declare):
 
 
 @every_method
-def test_the_same_seed_gives_the_same_bits_however_the_steps_are_cut(method):
+def test_the_same_seed_gives_the_same_bits_for_any_chunks_of_steps(method):
     problem = DECLARED["machine"]()
 
     def found(*chunks, seed=0):
@@ -160,7 +160,7 @@ def test_the_peak_is_the_limit_and_a_block(method, columns):
     assert peak <= limit + 3 * 8 * BLOCK_ENTRIES + 100 * 8 * len(X)
 
 
-def test_little_memory_costs_time_and_changes_nothing_but_roundings():
+def test_little_memory_costs_time_and_changes_only_roundings():
     problem = L2SVMDual(RBF(X32, 0.1), Y)
     little, much = (
         advanced(problem, "mfw", [200], memory_limit=limit) for limit in (8 * 4 * len(X), 1 << 28)

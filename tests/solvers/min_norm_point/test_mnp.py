@@ -11,7 +11,13 @@ import qpsvm
 from problems.clouds import separable_clouds, two_clouds
 from qpsvm import RBF, L2SVMDual, Linear, MEBDual, PolytopeDistanceDual, Precomputed, Status
 from qpsvm.solvers.min_norm_point import mnp
-from qpsvm.solvers.min_norm_point.face import FACE, MEMBERS, approach, empty_block, factor_face
+from qpsvm.solvers.min_norm_point.face import (
+    FACE_SIZE,
+    MEMBER_COUNT,
+    approach,
+    empty_block,
+    factor_face,
+)
 from qpsvm.solvers.min_norm_point.wolfe import descend
 
 
@@ -20,12 +26,12 @@ def solve(problem, **options):
 
 
 def entry_error(result, problem):
-    """Rounding of x'Gx from entries of G, also where the certificate's products are better."""
+    """Rounding error of x'Gx from entries of G; the certificate's products may be better."""
     return 4 * np.finfo(float).eps * problem.as_qp().scale * float(np.sum(result.x)) ** 2
 
 
 def exact(result, problem):
-    """Whether it is optimal at 1e-9, or as far as the rounding of G's entries lets one see."""
+    """Whether it is optimal at 1e-9, or within the rounding error of G's entries."""
     c = result.certificate
     return result.status is Status.OPTIMAL or c.gap <= 2 * max(
         c.roundoff, entry_error(result, problem)
@@ -134,7 +140,7 @@ def test_degenerate_optimum(problem):
 
 
 def test_closes_the_ill_conditioned_machine():
-    """A linear kernel of rank 5 with C = 1e6: mfw crawls, the active set ends at roundoff."""
+    """A linear kernel of rank 5 with C = 1e6: mfw is slow, the active set ends at roundoff."""
     X, y = two_clouds(200, 5, seed=3)
     problem = L2SVMDual(Linear(X), y, C=1e6)
     result = solve(problem)
@@ -142,7 +148,7 @@ def test_closes_the_ill_conditioned_machine():
     assert result.n_iter <= 10
 
 
-def test_wolfes_method_enters_each_support_vector_about_once():
+def test_wolfes_method_adds_each_support_vector_about_once():
     X, y = two_clouds(600, 5, seed=4)
     problem = L2SVMDual(Precomputed(RBF(X, gamma=0.2).block(np.arange(600))), y, C=10.0)
     result = solve(problem, tol=1e-10, candidates=1)
@@ -152,7 +158,7 @@ def test_wolfes_method_enters_each_support_vector_about_once():
     assert result.counters["minor"] <= 0.1 * n_support + 10
 
 
-def test_number_of_candidates_changes_the_way_not_the_answer():
+def test_number_of_candidates_changes_the_path_not_the_answer():
     X, y = two_clouds(400, 4, seed=5)
     problem = L2SVMDual(Linear(X), y, C=1.0)
     results = [solve(problem, candidates=k, tol=1e-11) for k in (1, 7, 64, 512)]
@@ -181,7 +187,7 @@ def test_single_precision_points_are_solved_exactly():
     assert single.value == pytest.approx(double.value, rel=1e-11)
 
 
-def test_single_precision_columns_are_corrected_by_fresh_products():
+def test_single_precision_columns_are_corrected_by_recomputed_products():
     X, y = two_clouds(700, 4, seed=7)
     result = solve(L2SVMDual(RBF(X.astype(np.float32), gamma=0.3), y, C=5.0), tol=1e-8)
     assert result.status is Status.OPTIMAL
@@ -190,10 +196,10 @@ def test_single_precision_columns_are_corrected_by_fresh_products():
 def test_few_columns_in_memory():
     X, y = two_clouds(700, 4, seed=8)
     problem = L2SVMDual(RBF(X, gamma=0.3), y, C=1.0)
-    wide, narrow = solve(problem), solve(problem, memory_limit=40 * 700 * 8)
-    assert narrow.converged
-    assert narrow.counters["columns"] > wide.counters["columns"]
-    np.testing.assert_allclose(narrow.x, wide.x, atol=1e-9)
+    free, limited = solve(problem), solve(problem, memory_limit=40 * 700 * 8)
+    assert limited.converged
+    assert limited.counters["columns"] > free.counters["columns"]
+    np.testing.assert_allclose(limited.x, free.x, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["smo", "mfw"])
@@ -208,7 +214,7 @@ def test_warm_start_from_another_method(method):
     assert again.converged and again.n_iter <= 1
 
 
-def test_warm_start_from_more_points_than_a_face_can_hold(rng):
+def test_warm_start_from_more_points_than_fit_on_a_face(rng):
     X = rng.standard_normal((6000, 3))
     result = solve(MEBDual(Linear(X)), x0=np.full(6000, 1 / 6000))
     assert result.converged and result.n_iter <= 3
@@ -229,7 +235,7 @@ def random_block(rng, n, rank, n_groups):
     block.group[:n] = np.arange(n) % n_groups
     block.x[:n] = np.arange(n) < 4 * n_groups
     block.x[:n] /= 4.0
-    block.sizes[MEMBERS] = n
+    block.sizes[MEMBER_COUNT] = n
     return block
 
 
@@ -243,7 +249,7 @@ def test_factor_follows_the_face(rng, rank, n_groups, ahead):
     else:
         factor_face(block, np.arange(4 * n_groups))
     descend(block, 500, np.inf, np.zeros(2, np.int64))
-    face = block.face[: block.sizes[FACE]]
+    face = block.face[: block.sizes[FACE_SIZE]]
     s, n = len(face), 60
     A = (block.group[face] == np.arange(n_groups)[:, None]).astype(float)
     R = np.triu(block.R[:s, :s])
@@ -270,28 +276,29 @@ def test_many_linear_points_are_moved_only_from_far_away(rng):
 
 @pytest.mark.parametrize("linear", [False, True])
 def test_an_iteration_is_bounded_by_the_work_of_its_steps(rng, monkeypatch, linear):
-    """From many weights: nothing is solved before the first iteration, and each is cut in time."""
+    """From many weights: nothing is solved before the first iteration, and each one ends in time."""
     X, y = two_clouds(700, 5, seed=7)
     problem = L2SVMDual(Linear(X) if linear else RBF(X, 0.2), y, C=3.0)
-    monkeypatch.setattr(mnp, "WORK", 1e4)
+    monkeypatch.setattr(mnp, "WORK_PER_ITERATION", 1e4)
     start = rng.random(700)
     none = solve(problem, x0=start, time_limit=0.0)
     assert none.n_iter == 0 and none.status is Status.TIME_LIMIT
     assert not any(none.counters[kind] for kind in mnp.STEP_KINDS)
     seen = []
     qp = problem.as_qp()
-    with qp.with_store(1 << 30) as lent:
+    with qp.with_store(1 << 30) as stored:
         solver = mnp.MinNormPoint()
-        state = solver.init(lent, start / start.sum(), rng)
+        state = solver.init(stored, start / start.sum(), rng)
         for _ in range(60):
             before, size = state.counts.copy(), 700
-            solver.advance(lent, state, 1)
+            solver.advance(stored, state, 1)
             steps = state.counts - before
             assert (
-                steps[0] + steps[1] <= mnp.FEWEST + 1e4 / max(state.block.sizes[FACE], 1) ** 2 + 2
+                steps[0] + steps[1]
+                <= mnp.MIN_FACE_CHANGES + 1e4 / max(state.block.sizes[FACE_SIZE], 1) ** 2 + 2
             )
             assert state.x.sum() == pytest.approx(1.0) and state.x.min() >= 0.0
             np.testing.assert_allclose(state.product, qp.gram.product(state.x), atol=1e-9 * size)
-            seen.append(state.outcome == mnp.CUT)
+            seen.append(state.outcome == mnp.WORK_EXHAUSTED)
     assert any(seen)
     assert solve(problem, x0=start, tol=1e-8).status is Status.OPTIMAL

@@ -1,4 +1,4 @@
-"""Newton steps on a foretold support, and the strips of K that they multiply by."""
+"""Newton steps on a predicted support, and the panels of K that they multiply by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from qpsvm import RBF, Cached, L2SVMDual, Linear, MEBDual, Status, solve
 from qpsvm.driver.selection import auto
 from qpsvm.solvers.newton.face_newton import FaceNewton
 from qpsvm.solvers.newton.low_rank_model import LowRankModel, share_of_support
-from qpsvm.solvers.newton.lower_triangle import STRIP, LowerTriangle
+from qpsvm.solvers.newton.lower_triangle import PANEL_ROWS, LowerTriangle
 
 FACE = "face-newton"
 
@@ -21,39 +21,39 @@ def noisy(m, d=4, seed=0):
     return X, np.where(X[:, 0] + rng.standard_normal(m) > 0, 1.0, -1.0)
 
 
-@pytest.mark.parametrize("limit", [1 << 40, 0, 3 * STRIP * STRIP * 8])
-def test_strips_multiply_whether_they_are_held_or_not(limit):
+@pytest.mark.parametrize("limit", [1 << 40, 0, 3 * PANEL_ROWS * PANEL_ROWS * 8])
+def test_panels_multiply_whether_they_are_stored_or_not(limit):
     X, _ = noisy(3000)
     gram, rng = RBF(X, 0.3), np.random.default_rng(1)
-    strips = LowerTriangle(gram, limit)
+    triangle = LowerTriangle(gram, limit)
     some = rng.permutation(len(X))[:1700]
-    strips.add(some[:1100])
-    strips.add(some[1100:])
-    assert strips.n_bytes <= limit
-    np.testing.assert_array_equal(strips.rows, some)
+    triangle.add(some[:1100])
+    triangle.add(some[1100:])
+    assert triangle.n_bytes <= limit
+    np.testing.assert_array_equal(triangle.rows, some)
     v, K = rng.standard_normal(len(some)), gram.block(some, some)
-    np.testing.assert_allclose(strips.product(v), K @ v, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(triangle.product(v), K @ v, rtol=1e-12, atol=1e-12)
     wanted = rng.random(len(some)) < 0.3
     part = np.where(wanted, v, 0.0)
-    found = strips.product(part, wanted)
+    found = triangle.product(part, wanted)
     np.testing.assert_allclose(found[wanted], (K @ part)[wanted], rtol=1e-12, atol=1e-12)
 
 
-def test_the_forecast_solves_its_own_problem_and_its_preconditioner_inverts():
+def test_the_low_rank_model_solves_its_own_problem_and_its_preconditioner_inverts():
     X, y = noisy(600)
     gram = L2SVMDual(RBF(X, 0.3), y, C=2.0).as_qp().gram
-    forecast = LowRankModel(gram, gram.kernel, 100, np.random.default_rng(0))
-    u, _ = forecast.weights()
-    F = forecast.F.astype(np.float64)
-    whole = F @ F.T + np.diag(forecast.B)
+    model = LowRankModel(gram, gram.kernel, 100, np.random.default_rng(0))
+    u, _ = model.weights()
+    F = model.F.astype(np.float64)
+    whole = F @ F.T + np.diag(model.B)
     slope = whole @ u - 1.0
     assert u.min() >= 0.0 and slope[u == 0.0].min() > -5e-3 and abs(slope[u > 0.0]).max() < 5e-3
     face = np.flatnonzero(u)
-    for part in (face, face[::2]):  # the second is reached by what leaves the first
-        forecast.restrict(part)
+    for part in (face, face[::2]):  # the second is reached by removal of points of the first
+        model.restrict(part)
         v = np.random.default_rng(2).standard_normal(len(part))
         inner = whole[np.ix_(part, part)]
-        np.testing.assert_allclose(inner @ forecast.solve(v), v, atol=1e-3 * abs(v).max())
+        np.testing.assert_allclose(inner @ model.solve(v), v, atol=1e-3 * abs(v).max())
 
 
 def test_a_few_steps_reach_a_tiny_gap():
@@ -66,15 +66,15 @@ def test_a_few_steps_reach_a_tiny_gap():
     assert other.certificate.lower <= ours.certificate.lower * (1 + 1e-9)
 
 
-def test_points_that_the_forecast_missed_become_rows():
+def test_points_that_the_model_missed_become_rows():
     X, y = noisy(3000)
     problem = L2SVMDual(RBF(X, 3.0), y, C=5.0)
     poor = solve(problem, FACE, rank=2, margin=0.0, tol=1e-6)
     assert poor.converged
     few = FaceNewton(rank=2, margin=0.0)
     qp = problem.as_qp()
-    with qp.with_store(1 << 30) as lent:
-        first = len(few.init(lent, None, np.random.default_rng(0)).rows)
+    with qp.with_store(1 << 30) as stored:
+        first = len(few.init(stored, None, np.random.default_rng(0)).rows)
     assert poor.counters["columns"] > first
 
 
@@ -99,7 +99,7 @@ def test_a_start_and_an_early_end():
     assert early.certificate.violation <= 1e-12
 
 
-def test_the_automatic_choice_asks_a_sample():
+def test_the_automatic_choice_solves_a_sample():
     X, y = noisy(6000)
     problem = L2SVMDual(RBF(X, 0.3), y)
     assert share_of_support(problem.as_qp()) > 0.5
@@ -115,7 +115,7 @@ def test_the_automatic_choice_asks_a_sample():
         assert auto(other.as_qp())[0] == "decomposition"
 
 
-def test_decomposition_goes_on_where_it_does_not_end(monkeypatch):
+def test_decomposition_continues_where_it_does_not_end(monkeypatch):
     X, y = noisy(6000)
     monkeypatch.setattr(FaceNewton, "default_max_iter", lambda self, problem: 1)
     result = solve(L2SVMDual(RBF(X, 2.0), y, C=1.5), tol=1e-8)

@@ -47,8 +47,8 @@ def test_whatever_the_points_are_stored_as(shape, make):
 @pytest.mark.parametrize("products", [0, 3, 300])
 def test_conjugate_gradients_on_wide_rows(monkeypatch, products):
     X, y = noisy(3000, 1200, seed=3, share=0.01)
-    monkeypatch.setattr(finite_newton, "PRODUCTS", products)
-    if products:  # however short they are cut, steps go down
+    monkeypatch.setattr(finite_newton, "MAX_CG_PRODUCTS", products)
+    if products:  # steps descend after any number of products
         monkeypatch.setattr(finite_newton, "DENSE", 0)
     result = solve(L2SVMDual(Linear(X), y, 5.0), "mfn", tol=1e-8)
     assert result.converged

@@ -85,7 +85,7 @@ def test_the_smoothed_hinge_is_the_maximum_that_defines_it(share, rng):
 
 
 @pytest.mark.parametrize("clipped", [True, False])
-def test_the_bias_is_minimised_out(clipped, rng):
+def test_the_loss_is_minimized_over_the_bias(clipped, rng):
     f, y = rng.normal(size=80), np.where(rng.random(80) < 0.2, 1.0, -1.0)
     C, width, a = rng.uniform(0.1, 9.0, 80), rng.uniform(1e-4, 1e-2, 80), np.empty(80)
     center = 0.4 * clipped * rng.random(80)
@@ -153,7 +153,7 @@ def last_smoothing(problem, n_iter):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_a_moving_centre_closes_the_gap_that_a_smoothing_leaves(bias):
+def test_a_moving_center_closes_the_gap_that_a_smoothing_leaves(bias):
     problem = HingePrimal(X, Y, bias=bias)
     fixed = solve(problem, "nesvm", tol=1e-8, mu=0.5, max_iter=20_000)
     moving = solve(problem, "nesvm", tol=1e-8, mu=0.5, max_iter=20_000, recenter=True)
@@ -161,8 +161,8 @@ def test_a_moving_centre_closes_the_gap_that_a_smoothing_leaves(bias):
     assert moving.status is Status.OPTIMAL
 
 
-def test_a_centred_problem_is_a_proximal_point_step_of_the_dual():
-    """Its u maximises the dual less |a - Cc|^2 mu d / (2 C), as quadratic programming finds too."""
+def test_a_centered_problem_is_a_proximal_point_step_of_the_dual():
+    """Its u maximizes the dual less |a - Cc|^2 mu d / (2 C), as quadratic programming finds too."""
     form, solver, state = state_of(HingePrimal(X, Y, C=2.0, bias=False), mu=0.2)
     state.center = np.random.default_rng(5).uniform(size=150)
     state.smooth(form, state.mu)
@@ -222,7 +222,7 @@ def test_curvature_bounds_the_hessian():
 
 @pytest.mark.parametrize("method", ["nesvm", "homotopy-nesvm"])
 @pytest.mark.parametrize("formulation", [HingePrimal, LSSVMPrimal])
-def test_a_kernel_and_its_factor_walk_together(method, formulation, monkeypatch):
+def test_a_kernel_and_its_factor_have_the_same_iterates(method, formulation, monkeypatch):
     """With K = XX' the coefficients c give w = X'c: same values, same bounds, step by step.
 
     Each point has one entry, so that |x_i|_inf is |x_i|, and both smooth alike.
@@ -327,7 +327,7 @@ def test_as_printed_the_least_squares_constant_is_too_small():
     assert solve(problem, "nesvm", tol=1e-6).status is Status.OPTIMAL
 
 
-def test_as_printed_the_hinge_constant_is_loose_and_the_centre_discards_the_start():
+def test_as_printed_the_hinge_constant_is_loose_and_the_center_discards_the_start():
     problem = HingePrimal(X, Y, C=1.0, bias=False)
     form, solver = problem.as_margin(), NESVM(variant="paper", mu=0.1)
     d = np.abs(X).max(axis=1)
@@ -338,9 +338,9 @@ def test_as_printed_the_hinge_constant_is_loose_and_the_centre_discards_the_star
     solver.advance(form, state, 1)
     # w^1 = 2/3 z^0 + 1/3 y^0 with z^0 near w_star = 0: two thirds of the start are gone
     assert np.linalg.norm(state.wb[:6]) < 0.4 * np.linalg.norm(w0)
-    centred = NESVM(variant="paper", mu=0.1, w_star=w0)
-    state = centred.init(form, x0, np.random.default_rng(0))
-    centred.advance(form, state, 1)
+    centered = NESVM(variant="paper", mu=0.1, w_star=w0)
+    state = centered.init(form, x0, np.random.default_rng(0))
+    centered.advance(form, state, 1)
     assert np.linalg.norm(state.wb[:6] - w0) < 0.1 * np.linalg.norm(w0)
 
 
@@ -388,7 +388,7 @@ def test_tiny_and_weighted_penalties():
         assert result.value == pytest.approx(heavy.value, rel=1e-3)
 
 
-def test_a_kernel_without_a_lower_bound_is_said():
+def test_a_kernel_without_a_lower_bound_is_reported():
     K = np.diag([1.0, 1.0, -0.5, 1.0])
     result = solve(HingePrimal(Precomputed(K), np.array([1.0, -1.0, 1.0, -1.0])), "nesvm")
     assert result.status is Status.NONCONVEX
