@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 
 from qpsvm.clock import Clock, call_clock
-from qpsvm.driver import polish as exact
+from qpsvm.driver.polish import (
+    at_bounds,
+    exact_kernel_certificate,
+    exact_kernel_problem,
+)
 from qpsvm.driver.selection import check_problem, find
 from qpsvm.errors import InputError, Interrupted, check_choice, check_number
 from qpsvm.formulations import Formulation
@@ -156,41 +160,43 @@ def _solved(
 ) -> Result:
     """Solve once, within the limits of a clock."""
     from qpsvm.driver.display import shown
-    from qpsvm.driver.fallback import Stage, lent, relay
+    from qpsvm.driver.fallback import Stage, run_with_fallbacks, run_with_store
     from qpsvm.driver.trace import Limits
 
     begun = time.perf_counter()
-    true = exact.original(problem) if original else None
+    exact_problem = exact_kernel_problem(problem) if original else None
     memory = default_memory_limit() if memory_limit is None else memory_limit
     choice = find(problem, method, options, merge, memory, clock)
-    declared, name, reason, solver, merging = choice
+    declared, name, reason, solver, presolve = choice
     form, start = choice.form, None if x0 is None else problem.start(declared, x0)
-    if merging is not None:
-        start, callback = merging.start(start), merging.callback(callback)
-        memory = max(1, memory - merging.n_bytes)
+    if presolve is not None:
+        start, callback = presolve.start(start), presolve.callback(callback)
+        memory = max(1, memory - presolve.n_bytes)
     budget = solver.default_max_iter(form) if max_iter is None else max_iter
-    threads = single_threaded_blas() if form.m <= SMALL else nullcontext()
-    with threads, shown(verbose, callback, name) as watch:
+    blas_threads = single_threaded_blas() if form.m <= MAX_POINTS_FOR_ONE_THREAD else nullcontext()
+    with blas_threads, shown(verbose, callback, name) as watch:
         limits = Limits(tol, budget, watch, clock)
         if method == "auto" and max_iter is None:
-            leg = Stage(name, solver, reason)
-            outcome, (name, solver, reason) = relay(form, leg, start, limits, memory, seed)
+            stage = Stage(name, solver, reason)
+            outcome, (name, solver, reason) = run_with_fallbacks(
+                form, stage, start, limits, memory, seed
+            )
         else:
-            outcome = lent(form, solver, start, limits, memory, seed)
+            outcome = run_with_store(form, solver, start, limits, memory, seed)
     certified, other, counters = outcome.certified, outcome.other, outcome.counters
-    if merging is not None:
-        counters = counters | {"merged": merging.n_copies}
-        with single_threaded_blas():  # a second thread wakes more slowly than it helps
-            certified = merging.certified(certified)
-            other = None if other is None else merging.certified(other)
+    if presolve is not None:
+        counters = counters | {"merged": presolve.n_duplicates}
+        with single_threaded_blas():  # waking a second thread costs more than it saves
+            certified = presolve.certified(certified)
+            other = None if other is None else presolve.certified(other)
     x, dual, model = problem.recover(declared, certified)
-    if merging is not None:
-        model = merging.model(model, problem.support(declared, np.ones(declared.m)))
+    if presolve is not None:
+        model = presolve.model(model, problem.support(declared, np.ones(declared.m)))
     timings = dict(outcome.timings)
-    judged = None
-    if true is not None:
+    exact_certificate = None
+    if exact_problem is not None:
         before = time.perf_counter()
-        judged = exact.judged(true, certified.x, tol)
+        exact_certificate = exact_kernel_certificate(exact_problem, certified.x, tol)
         timings["original"] = time.perf_counter() - before
     total = time.perf_counter() - begun
     setup = total - sum(
@@ -208,7 +214,7 @@ def _solved(
         timings=dict(timings, setup=setup, total=total),
         method=name,
         counters=counters,
-        original=judged,
+        original=exact_certificate,
         reason=reason,
         direction=problem.ray(certified.x) if outcome.status is Status.INFEASIBLE else None,
         selection=outcome.selection,
@@ -227,13 +233,17 @@ def _polished(
     options: dict[str, Any],
 ) -> Result[Model]:
     """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
-    true = exact.original(problem)
-    by = find(true, polish if isinstance(polish, str) else "auto", {}, argument="polish").name
-    first = _solved(problem, method, x0, min(tol, ROUGH), clock, **common, options=options)
+    exact_problem = exact_kernel_problem(problem)
+    by = find(
+        exact_problem, polish if isinstance(polish, str) else "auto", {}, argument="polish"
+    ).name
+    first = _solved(
+        problem, method, x0, min(tol, MAX_POLISH_START_GAP), clock, **common, options=options
+    )
     if first.status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK_STOP):
-        common, by = dict(common, max_iter=0, callback=None), "smo"  # certify what there is
-    start = exact.at_bounds(problem, first.x)
-    second = _solved(true, by, start, tol, clock, **common, options={})
+        common, by = dict(common, max_iter=0, callback=None), "smo"  # certify the answer so far
+    start = at_bounds(problem, first.x)
+    second = _solved(exact_problem, by, start, tol, clock, **common, options={})
     ended = common["max_iter"] == 0 and not second.converged
     timings = dict(second.timings, lowrank=first.timings["total"])
     timings["total"] = time.perf_counter() - clock.begun
@@ -254,8 +264,8 @@ def default_memory_limit() -> int:
     return memory_bytes() // 4
 
 
-ROUGH = 1e-6
-"""Largest gap of the low-rank problem from which a polish starts: its split of the weights shows."""
+MAX_POLISH_START_GAP = 1e-6
+"""Largest gap of the low-rank problem at which a polish starts: it identifies weights at bounds."""
 
-SMALL = 2000
-"""Points up to which the second thread of BLAS is not worth waking."""
+MAX_POINTS_FOR_ONE_THREAD = 2000
+"""Points up to which a second thread of BLAS does not pay."""

@@ -118,21 +118,21 @@ def _compile(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from qpsvm.errors import check_number
-    from qpsvm.precompile import GROUPS, compile_groups, compile_into_package
+    from qpsvm.precompile import ALL_GROUPS, compile_groups, compile_into_package
     from qpsvm.resources import processors
 
     n_processes = processors() if arguments.jobs is None else arguments.jobs
     check_number("--jobs", n_processes, low=1, integer=True)
-    with tqdm(total=len(GROUPS), desc="compiling", unit="group", disable=None) as bar:
+    with tqdm(total=len(ALL_GROUPS), desc="compiling", unit="group", disable=None) as bar:
 
         def report(name: str) -> None:
             bar.set_postfix_str(name)
             bar.update()
 
         if arguments.into_package:
-            failures = compile_into_package(["native"], GROUPS, report, n_processes)
+            failures = compile_into_package(["native"], ALL_GROUPS, report, n_processes)
         else:
-            failures = compile_groups(GROUPS, report, n_processes)
+            failures = compile_groups(ALL_GROUPS, report, n_processes)
     for failure in failures:
         print(f"qpsvm: {failure}", file=sys.stderr)
     return 1 if failures else 0

@@ -106,7 +106,7 @@ def solve_path(
         order = sorted(order, key=lambda i: float(values[i]))  # type: ignore[assignment]
     results: dict[int, Result] = {}
     before: tuple[Formulation, Result] | None = None
-    with clock.listening(), clock.ruling():
+    with clock.listening(), clock.limiting_calls():
         for i in order:
             if before is not None and clock.expired:
                 break

@@ -135,7 +135,7 @@ def every_kind_of_points() -> Iterator[Task]:
                 yield qpsvm.L2SVMDual(kernel(X), y, 1.0), "mfw", {"max_iter": 200}
 
 
-AUTOMATIC: dict[str, Callable[[], Iterator[Task]]] = {
+AUTOMATIC_GROUPS: dict[str, Callable[[], Iterator[Task]]] = {
     "classifiers": lambda: automatic(qpsvm.HingeDual, qpsvm.L2SVMDual),
     "geometry": lambda: automatic(
         lambda gram, y: qpsvm.MEBDual(gram),
@@ -145,7 +145,7 @@ AUTOMATIC: dict[str, Callable[[], Iterator[Task]]] = {
 }
 """Problems of the functions that the automatic choice needs: what an installation compiles."""
 
-GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC | {
+ALL_GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC_GROUPS | {
     "Frank-Wolfe": lambda: every_method(
         "fw", "mfw", "pfw", "bpfw", "swap", "gilbert", "mdm", "npa"
     ),
@@ -162,7 +162,7 @@ GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC | {
 
 def compile_group(name: str) -> None:
     """Solve the problems of a group, and predict by each model that can."""
-    for problem, method, options in GROUPS[name]():
+    for problem, method, options in ALL_GROUPS[name]():
         model = qpsvm.solve(problem, method, **options).model
         points = getattr(getattr(problem, "K", None), "X", None)
         if points is not None and hasattr(model, "decision_function"):
@@ -180,7 +180,7 @@ def compile_groups(
     Parameters
     ----------
     names : iterable of str
-        Keys of GROUPS.
+        Keys of ALL_GROUPS.
     report : callable
         Called with the name of a group when it is ready.
     n_processes : int
@@ -249,7 +249,9 @@ def main() -> int:
     """Run what `hatch_build.py` asks for: ``python -m qpsvm.precompile --levels native``."""
     parser = argparse.ArgumentParser(description="Compile into the folder of the package.")
     parser.add_argument("--levels", nargs="+", default=["native"])
-    parser.add_argument("--groups", nargs="+", default=list(AUTOMATIC), choices=list(GROUPS))
+    parser.add_argument(
+        "--groups", nargs="+", default=list(AUTOMATIC_GROUPS), choices=list(ALL_GROUPS)
+    )
     arguments = parser.parse_args()
     failures = compile_into_package(arguments.levels, arguments.groups, log.info, processors())
     print(*failures, sep="\n", file=sys.stderr)

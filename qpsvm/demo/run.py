@@ -115,7 +115,7 @@ def run(
     total = n_solves + len(tasks) * compare + picture
     columns, rows = shutil.get_terminal_size((100, 24))
     shape = {"ncols": columns - 1, "nrows": rows}
-    with tqdm(total=total, disable=None, leave=False, bar_format=BAR, **shape) as bar:
+    with tqdm(total=total, disable=None, leave=False, bar_format=BAR_FORMAT, **shape) as bar:
         try:
             for line in _solve_all(tasks, bar, time_limit, compare):
                 tqdm.write(line, file=sys.stdout)
@@ -136,7 +136,7 @@ def run(
     return int(not fine or (drawn is not None and not drawn[0]))
 
 
-BAR = "|{bar:30}| {n_fmt}/{total_fmt} [{elapsed}] {desc}"
+BAR_FORMAT = "|{bar:30}| {n_fmt}/{total_fmt} [{elapsed}] {desc}"
 
 
 def declare(quick: bool) -> list[Task]:
@@ -189,8 +189,8 @@ def _solve_all(tasks: list[Task], bar: Any, time_limit: float, compare: bool) ->
     for task in tasks:
         if task.sample is not shown:
             yield f"{'' if shown is None else chr(10)}{task.sample}"
-            yield HEADER
-            yield "-" * len(HEADER)
+            yield TABLE_HEADER
+            yield "-" * len(TABLE_HEADER)
             shown = task.sample
         if compare:
             bar.set_description_str(f"{task.sample.name}, {task.name}: cvxpy")
@@ -207,7 +207,7 @@ def _solve_all(tasks: list[Task], bar: Any, time_limit: float, compare: bool) ->
                 raise KeyboardInterrupt
 
 
-HEADER = (
+TABLE_HEADER = (
     f"{'problem':<27}{'method':<14}{'value':>13}{'gap':>9}{'support':>8}{'iterations':>11}"
     f"{'seconds':>9}{'compiling':>10}{'to cvxpy':>10}{'accuracy':>9}"
 )

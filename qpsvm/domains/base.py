@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError
 
-FEASIBLE = 1e-9
+FEASIBILITY_TOLERANCE = 1e-9
 """Violation, relative to the size of the set, up to which a starting point counts as feasible."""
 
 
@@ -160,7 +160,7 @@ class OracleDomain(Domain):
         """
         x = np.maximum(x, 0.0) if self.zero_one else np.array(x)
         violation = self.violation(x)
-        if violation <= FEASIBLE * max(1.0, float(np.max(np.abs(x), initial=0.0))):
+        if violation <= FEASIBILITY_TOLERANCE * max(1.0, float(np.max(np.abs(x), initial=0.0))):
             return x
         if self.projectable:
             return self.project(x)

@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from qpsvm.domains.base import Domain
 
-MANY, FEW = 5000, 500
-"""Breakpoints from which they are not all sorted, and about how many of them are first."""
+MAX_SORTED_POINTS = 5000
+"""Number of breakpoints up to which all are sorted."""
+
+SAMPLE_SIZE = 500
+"""Approximate size of the sample of breakpoints that is sorted where there are more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +81,8 @@ class BoxHyperplane(Domain):
         upper, below = self.upper, -self.positive
         total = below + self.total
         enough = -1e-12 * total if total > 0 else total
-        if len(breakpoints) > MANY:  # bisect between some of them; few are left to sort
-            some = np.sort(breakpoints[:: len(breakpoints) // FEW])
+        if len(breakpoints) > MAX_SORTED_POINTS:  # bisect among a sample; few remain to sort
+            some = np.sort(breakpoints[:: len(breakpoints) // SAMPLE_SIZE])
             low, high = -1, len(some)  # the slope is too small after `low`, and not after `high`
             while high - low > 1:
                 middle = (low + high) // 2
@@ -197,8 +200,8 @@ def nth_smallest(values: NDArray[np.float64], n: int) -> float:
 
     Of many, those between two of a sample are looked through, if it turns out to be one of them.
     """
-    if len(values) > MANY:
-        some = np.sort(values[:: len(values) // FEW])
+    if len(values) > MAX_SORTED_POINTS:
+        some = np.sort(values[:: len(values) // SAMPLE_SIZE])
         middle, width = n * len(some) // len(values), len(some) // 16
         low = some[max(0, middle - width)] if middle > width else -np.inf
         high = some[middle + width] if middle + width < len(some) else np.inf
@@ -220,7 +223,7 @@ def slack_gap(
     support: NDArray[np.int64] | None,
 ) -> float:
     """Return sum (upper - x) max(0, -slack) + x max(0, slack), read where a term is not 0."""
-    if len(x) <= MANY:
+    if len(x) <= MAX_SORTED_POINTS:
         return float((upper - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0))
     under = np.flatnonzero(~(slack >= 0.0))  # NaN counts
     some = np.flatnonzero(x != 0) if support is None else support

@@ -13,7 +13,7 @@ from qpsvm.errors import InputError, check_vector
 
 Vector = NDArray[np.float64]
 
-ROUNDING = 1e-12
+SUM_TOLERANCE = 1e-12
 """How far the bounds may sum short of 1: they are quotients, such as 1 / (nu m) with nu = 1."""
 
 
@@ -36,7 +36,7 @@ class CappedSimplex(Domain):
         if not np.all(upper > 0.0):
             raise InputError(f"upper must be > 0; got {float(np.min(upper))!r}")
         total = float(np.sum(upper))
-        if total < 1.0 - ROUNDING:
+        if total < 1.0 - SUM_TOLERANCE:
             raise InputError(f"upper must sum to at least 1, as x does; got {total!r}")
         object.__setattr__(self, "upper", upper / total if total < 1.0 else upper)
 
@@ -67,9 +67,13 @@ class CappedSimplex(Domain):
         """
         order = np.argsort(g)
         filled = np.cumsum(self.upper[order])
-        k = int(np.argmax(filled >= 1.0 - ROUNDING)) if filled[-1] >= 1.0 - ROUNDING else -1
+        k = (
+            int(np.argmax(filled >= 1.0 - SUM_TOLERANCE))
+            if filled[-1] >= 1.0 - SUM_TOLERANCE
+            else -1
+        )
         low = float(g[order[k]])
-        if k in (-1, self.m - 1) or filled[k] > 1.0 + ROUNDING:
+        if k in (-1, self.m - 1) or filled[k] > 1.0 + SUM_TOLERANCE:
             return low
         return 0.5 * (low + float(g[order[k + 1]]))
 
@@ -117,7 +121,7 @@ class CappedSimplex(Domain):
     def repair(self, x: Vector) -> Vector:
         """Return x with its sum set right on the free coordinates, or its projection."""
         near = self._balanced(np.clip(x, 0.0, self.upper))
-        return near if abs(float(np.sum(near)) - 1.0) <= ROUNDING else self.project(x)
+        return near if abs(float(np.sum(near)) - 1.0) <= SUM_TOLERANCE else self.project(x)
 
     def _balanced(self, x: Vector, everywhere: bool = False) -> Vector:
         """Return x with what its sum lacks put on the coordinates that are at no bound.
@@ -126,7 +130,7 @@ class CappedSimplex(Domain):
         `everywhere` is asked for and the lack is no rounding.
         """
         lack = 1.0 - float(np.sum(x))
-        if everywhere and abs(lack) <= ROUNDING * 1e-2:
+        if everywhere and abs(lack) <= SUM_TOLERANCE * 1e-2:
             return x
         room = self.upper - x if lack > 0.0 else x
         room = room if everywhere else np.where((x > 0.0) & (x < self.upper), room, 0.0)

@@ -16,8 +16,8 @@ from qpsvm.errors import InputError, check_number
 
 Vector = NDArray[np.float64]
 
-FEW = 12
-"""Up to this many nodes every constraint of the spanning-tree polytope is checked."""
+MAX_NODES_FOR_FULL_CHECK = 12
+"""Number of nodes up to which every constraint of the spanning-tree polytope is checked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ class SpanningTrees(OracleDomain):
         Beyond 12 nodes, of the sets S that are an edge's two ends or miss one node only.
         """
         worst = max(0.0, -float(np.min(x)), abs(float(np.sum(x)) - (self.n_nodes - 1)))
-        if self.n_nodes > FEW:
+        if self.n_nodes > MAX_NODES_FOR_FULL_CHECK:
             ends = np.bincount(self.edges.ravel(), np.repeat(x, 2), self.n_nodes)
             return float(max(worst, np.max(x) - 1.0, np.max(1.0 - ends)))
         for size in range(2, self.n_nodes):

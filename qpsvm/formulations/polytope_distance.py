@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, Certified, centering_noise
+from qpsvm.canonical.base import FLOAT64_EPS, Certified, centering_noise
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
@@ -144,7 +144,7 @@ class PolytopeDistanceDual(Formulation[ClosestPoints]):
         c, delta = result.certificate, self.delta()
         if not c.lower > 0.0:
             return CoreSetBound(1.0, delta, np.inf, np.inf, np.inf)
-        eps = max(1.0 - float(np.sqrt(c.lower / c.upper)), EPS)
+        eps = max(1.0 - float(np.sqrt(c.lower / c.upper)), FLOAT64_EPS)
         zeta = max(delta / c.lower, 1.0)
         iterations = 2.0 + 10.0 * zeta * float(np.log(zeta))
         if eps < 0.5:

@@ -12,7 +12,7 @@ from qpsvm.canonical.base import Certified, centering_noise
 from qpsvm.canonical.primal_point import BallPoint
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import CappedSimplex
-from qpsvm.domains.capped_simplex import ROUNDING
+from qpsvm.domains.capped_simplex import SUM_TOLERANCE
 from qpsvm.errors import InputError, check_penalty
 from qpsvm.formulations.base import Recovery, WeightedFormulation
 from qpsvm.formulations.one_class import capped
@@ -54,7 +54,7 @@ class SVDDDual(WeightedFormulation[Ball]):
         K = as_gram(self.K)
         C = check_penalty("C", self.C, K.m)
         total = float(np.sum(C))
-        if total < 1.0 - ROUNDING:
+        if total < 1.0 - SUM_TOLERANCE:
             raise InputError(
                 f"C must sum to at least 1 over the points, as the weights do: a number must be at "
                 f"least 1/m = {1.0 / K.m:.6g} for these {K.m} points; got a sum of {total:.6g}"

@@ -232,8 +232,8 @@ def test_the_best_bias_of_many_points_is_found_without_sorting_them_all(rng, mon
     domain = box_hyperplane.BoxHyperplane(upper, y)
     loss = [float(np.sum(upper * np.maximum(0, -(g + b * y)))) for b in -y * g]
     for many, few in ((5000, 500), (10, 1), (10, 7), (399, 300)):
-        monkeypatch.setattr(box_hyperplane, "MANY", many)
-        monkeypatch.setattr(box_hyperplane, "FEW", few)
+        monkeypatch.setattr(box_hyperplane, "MAX_SORTED_POINTS", many)
+        monkeypatch.setattr(box_hyperplane, "SAMPLE_SIZE", few)
         b = domain.best_multiplier(g)
         assert np.sum(upper * np.maximum(0, -(g + b * y))) == pytest.approx(min(loss), rel=1e-12)
 
@@ -255,8 +255,8 @@ def test_the_nth_smallest_of_many_is_that_of_a_sort(rng, monkeypatch, values):
     """Looked for between two of a sample, again and again, down to a few; at both ends, too."""
     from qpsvm.domains import box_hyperplane
 
-    monkeypatch.setattr(box_hyperplane, "MANY", 50)
-    monkeypatch.setattr(box_hyperplane, "FEW", 32)
+    monkeypatch.setattr(box_hyperplane, "MAX_SORTED_POINTS", 50)
+    monkeypatch.setattr(box_hyperplane, "SAMPLE_SIZE", 32)
     v = rng.standard_normal(3000)
     v = {"ties": np.round(v, 1), "equal": np.ones(3000)}.get(values, v)
     v[7] = 1e9 if values == "one far out" else v[7]

@@ -192,7 +192,7 @@ def test_a_lower_bound_in_place_of_an_entry_never_lowers_the_gap(stopped, rng):
 
 def test_certificates_from_held_products_are_those_from_fresh_ones(stopped, rng, monkeypatch):
     """Whatever the held products are within their bound, and whatever the bound is."""
-    monkeypatch.setattr(certificate, "MOST", 1.0)
+    monkeypatch.setattr(certificate, "MAX_RECOMPUTED_SHARE", 1.0)
     qp, found = stopped
     for x in found:
         product, full = qp.product(x), certify(qp, x, 1e-6)
@@ -225,7 +225,7 @@ def test_certificates_from_held_products_are_those_from_fresh_ones(stopped, rng,
 
 
 def test_held_products_of_another_point_count_with_their_distance(rng, monkeypatch):
-    monkeypatch.setattr(certificate, "MOST", 1.0)
+    monkeypatch.setattr(certificate, "MAX_RECOMPUTED_SHARE", 1.0)
     X, y = two_clouds(300, 3, seed=2)
     problem = HingeDual(RBF(X, 0.5), y, 1.0)
     qp, exact = problem.as_qp(), solve(problem, tol=1e-8).x

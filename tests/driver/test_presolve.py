@@ -26,7 +26,7 @@ from qpsvm import (
     solve_path,
 )
 from qpsvm.driver.certificate import certify
-from qpsvm.driver.presolve import FEW, equal_points, merging
+from qpsvm.driver.presolve import MIN_POINTS_FOR_SEARCH, equal_points, presolve
 from qpsvm.gram.storage.integer import pack
 
 M = 240
@@ -90,7 +90,7 @@ def test_the_answer_is_that_over_all_points(problem):
     c = merged.certificate
     assert c.upper == pytest.approx(plain.certificate.upper, rel=2 * TOL)
     assert c.violation <= 1e-12
-    # proved by the certificate of the whole problem too, which knows of no merging
+    # proved by the certificate of the whole problem too, which knows of no presolve
     qp = problem.as_qp()
     again = certify(qp, weights(problem, merged)[kept(problem)], TOL).certificate
     assert again.passed
@@ -141,13 +141,13 @@ def test_other_labels_are_other_points():
     X = np.tile(POINTS[np.unique(PICK, return_index=True)[1]], (3, 1))  # each point three times
     n = len(X) // 3
     y = np.where(np.arange(3 * n) < 2 * n, 1.0, -1.0)  # and with both labels
-    signed = merging(HingeDual(RBF(X, 0.5), y).as_qp(), 1 << 30, asked=True)
-    assert signed.n_copies == n
+    signed = presolve(HingeDual(RBF(X, 0.5), y).as_qp(), 1 << 30, asked=True)
+    assert signed.n_duplicates == n
     np.testing.assert_array_equal(signed.copies.label[n : 2 * n], np.arange(n))
-    assert merging(MEBDual(RBF(X, 0.5)).as_qp(), 1 << 30, asked=True).n_copies == 2 * n
+    assert presolve(MEBDual(RBF(X, 0.5)).as_qp(), 1 << 30, asked=True).n_duplicates == 2 * n
 
 
-def many(m=FEW, n=400, seed=8, binary=False):
+def many(m=MIN_POINTS_FOR_SEARCH, n=400, seed=8, binary=False):
     """As many points as are looked at unasked, a few hundred of them distinct."""
     X, y = two_clouds(n, 6, seed=seed)
     X = (X > 0.3).astype(float) if binary else X
@@ -158,10 +158,13 @@ def test_auto_merges_where_it_pays_and_says_so():
     X, y = many()
     result = solve(HingeDual(RBF(X, 0.3), y, 2.0), tol=TOL)
     n = len(np.unique(np.column_stack([X, y]), axis=0))
-    assert result.converged and result.counters["merged"] == FEW - n
-    assert f"{FEW - n:,} of {FEW:,} points are copies of others, merged" in result.reason
-    assert "copies" in str(result) and len(result.x) == FEW
-    few = slice(0, FEW - 1)
+    assert result.converged and result.counters["merged"] == MIN_POINTS_FOR_SEARCH - n
+    assert (
+        f"{MIN_POINTS_FOR_SEARCH - n:,} of {MIN_POINTS_FOR_SEARCH:,} points are copies of others, merged"
+        in result.reason
+    )
+    assert "copies" in str(result) and len(result.x) == MIN_POINTS_FOR_SEARCH
+    few = slice(0, MIN_POINTS_FOR_SEARCH - 1)
     assert "merged" not in solve(HingeDual(RBF(X[few], 0.3), y[few], 2.0)).counters
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0), merge=False).counters
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0), "smo").counters
@@ -169,9 +172,11 @@ def test_auto_merges_where_it_pays_and_says_so():
     assert "merged" not in solve(MEBDual(Linear(X))).counters
     assert "merged" not in solve(L2SVMDual(Linear(X), y, 2.0)).counters
     assert "merged" in solve(PolytopeDistanceDual(Linear(X), y, 2.0)).counters
-    K = RBF(X, 0.3).block(np.arange(FEW))
+    K = RBF(X, 0.3).block(np.arange(MIN_POINTS_FOR_SEARCH))
     assert "merged" not in solve(HingeDual(K, y, 2.0)).counters
-    X[: FEW - 40] += 1e-3 * np.random.default_rng(0).standard_normal((FEW - 40, 6))
+    X[: MIN_POINTS_FOR_SEARCH - 40] += 1e-3 * np.random.default_rng(0).standard_normal(
+        (MIN_POINTS_FOR_SEARCH - 40, 6)
+    )
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0)).counters  # too few are left
     assert solve(HingeDual(RBF(X, 0.3), y, 2.0), merge=True).counters["merged"] > 0
 
@@ -234,7 +239,7 @@ def test_points_that_only_look_equal_are_not():
 
 
 def test_points_of_more_features_than_a_piece_holds(monkeypatch):
-    monkeypatch.setattr("qpsvm.driver.presolve.PIECE", 4)
+    monkeypatch.setattr("qpsvm.driver.presolve.CHUNK_ENTRIES", 4)
     points = np.random.default_rng(0).standard_normal((6, 9))[[0, 1, 2, 1, 0, 5]]
     np.testing.assert_array_equal(equal_points(points, [], 1).label, [0, 1, 2, 1, 0, 3])
 
@@ -304,16 +309,22 @@ def test_a_kept_gram_has_one_store_at_a_time():
     assert "merged" in solve(HingeDual(kept, y)).counters
     assert solve(HingeDual(kept, y)).counters["columns"] == 0
     assert solve(HingeDual(kept, -y)).counters["columns"] == 0
-    assert solve(MEBDual(kept)).counters["merged"] == FEW - len(np.unique(X, axis=0))
-    other = np.where(np.arange(FEW) % 2 == 0, 1.0, -1.0)
+    assert solve(MEBDual(kept)).counters["merged"] == MIN_POINTS_FOR_SEARCH - len(
+        np.unique(X, axis=0)
+    )
+    other = np.where(np.arange(MIN_POINTS_FOR_SEARCH) % 2 == 0, 1.0, -1.0)
     assert "merged" not in solve(HingeDual(kept, other)).counters  # other points are distinct
     assert "merged" not in solve(HingeDual(kept, y)).counters  # and columns of all points are held
 
 
 @pytest.mark.parametrize("classes", [1, 2])
 def test_all_points_are_one(classes):
-    X = np.ones((FEW, 3))
-    y = np.where(np.arange(FEW) < FEW // 3, -1.0, 1.0) if classes == 2 else np.ones(FEW)
+    X = np.ones((MIN_POINTS_FOR_SEARCH, 3))
+    y = (
+        np.where(np.arange(MIN_POINTS_FOR_SEARCH) < MIN_POINTS_FOR_SEARCH // 3, -1.0, 1.0)
+        if classes == 2
+        else np.ones(MIN_POINTS_FOR_SEARCH)
+    )
     problems = [
         L2SVMDual(RBF(X, 1.0), y, 2.0),
         HingeDual(RBF(X, 1.0), y, 2.0),
@@ -329,7 +340,7 @@ def test_all_points_are_one(classes):
         result = solve(problem, tol=TOL)
         signed = not isinstance(problem, MEBDual | OneClassDual | SVDDDual)
         assert result.converged, (problem, result)
-        assert result.counters["merged"] == FEW - (classes if signed else 1)
+        assert result.counters["merged"] == MIN_POINTS_FOR_SEARCH - (classes if signed else 1)
         assert certify(problem.as_qp(), result.x, TOL).certificate.passed
 
 
@@ -342,22 +353,26 @@ def test_the_same_bits_again():
 def test_packed_points_are_merged_and_taken_without_their_coordinates():
     X, y = many(3000, 2000, binary=True)
     problem = L2SVMDual(RBF(X, 0.5), y, 1.0)
-    merged = merging(problem.as_qp(), 1 << 30, asked=False)
+    merged = presolve(problem.as_qp(), 1 << 30, asked=False)
     n = len(np.unique(np.column_stack([X, y]), axis=0))
-    assert merged.small.m == n <= 128
+    assert merged.reduced.m == n <= 128
     x = np.random.default_rng(0).random(n)
     full = np.zeros(3000)
-    full[merged.copies.first] = x
+    full[merged.duplicates.first] = x
     whole = problem.as_qp().gram.product(full)
-    np.testing.assert_allclose(merged.small.gram.product(x), whole[merged.copies.first], rtol=1e-12)
+    np.testing.assert_allclose(
+        merged.reduced.gram.product(x), whole[merged.duplicates.first], rtol=1e-12
+    )
     rows = np.arange(5)
-    dense = RBF(X[merged.copies.first], 0.5).block(rows)
-    np.testing.assert_allclose(merged.small.gram.kernel.block(rows), dense, rtol=1e-12)
+    dense = RBF(X[merged.duplicates.first], 0.5).block(rows)
+    np.testing.assert_allclose(merged.reduced.gram.kernel.block(rows), dense, rtol=1e-12)
     for given in (X, X.astype(np.float32), sp.csr_matrix(X)):
         result = solve(L2SVMDual(RBF(given, 0.5), y, 1.0), tol=TOL)
         assert result.converged and result.counters["merged"] == 3000 - n
         assert result.model.decision_function(X[:9]).shape == (9,)
-    lean, taken = (getattr(problem.K, how)(merged.copies.first) for how in ("take_for_solve", "take"))
+    lean, taken = (
+        getattr(problem.K, how)(merged.duplicates.first) for how in ("take_for_solve", "take")
+    )
     assert lean.X.shape == taken.X.shape and lean.to_float64() is lean
     np.testing.assert_array_equal(lean.column_error, taken.column_error)
     np.testing.assert_array_equal(

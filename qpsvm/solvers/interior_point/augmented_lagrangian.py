@@ -24,27 +24,45 @@ from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 
 Vector = NDArray[np.float64]
 
-NEAR, SHARE, MOST_FIRST = 4, 10, 3.0
-"""Inside the first band are four points for each column, at least a tenth of all; largest sigma."""
+FIRST_BAND_POINTS_PER_COLUMN = 4
+"""Points inside the first band for each column, at least."""
 
-GROWTH, LAST = 4.0, 3e5
-"""The growth of sigma, and its largest value, in units of 1 / margin."""
+FIRST_BAND_DIVISOR = 10
+"""Number of all points over that of the points inside the first band, at most."""
 
-REACH = 10.0
-"""Points farther from their margin than this many widths of the band are left alone."""
+MAX_FIRST_SIGMA = 3.0
+"""Largest first sigma, in units of 1 / margin."""
 
-LEAP = 10.0
-"""A step moves no live point by more than this many times that reach: weights that are left alone
-hold only nearby, and with them alone L may have no minimum."""
+SIGMA_GROWTH = 4.0
+"""Factor on sigma at new multipliers."""
 
-MOST_LIVE, GATHERED = 0.7, 1 << 21
-"""Share of the points from which none is left alone; entries up to which the live ones are copied.
+MAX_SIGMA = 3e5
+"""Largest sigma, in units of 1 / margin."""
 
-More of them are read where they are: fresh memory costs more than what a copy saves.
+REACH_BAND_WIDTHS = 10.0
+"""Band widths from the margin beyond which the weight of a point is fixed."""
+
+MAX_STEP_REACHES = 10.0
+"""Largest move of a live point in a step, in units of that reach: fixed weights are valid only nearby,
+and with all weights fixed L may have no minimum."""
+
+MAX_LIVE_SHARE = 0.7
+"""Share of live points from which no weight is fixed."""
+
+MAX_COPIED_ENTRIES = 1 << 21
+"""Entries up to which the live points are copied.
+
+More of them are read in place: touching new memory costs more than the copy saves.
 """
 
-DECREASE, SEARCHES, INNER = 0.1, 30, 30
-"""Size of the gradient relative to the gap at which sigma grows; bisections; most steps before."""
+INNER_GRADIENT_FRACTION = 0.1
+"""Size of the gradient relative to the gap at which sigma grows."""
+
+MAX_LINE_SEARCH_STEPS = 30
+"""Steps of regula falsi in a line search."""
+
+MAX_INNER_STEPS = 30
+"""Newton steps after which sigma grows."""
 
 
 class Multipliers:
@@ -57,8 +75,16 @@ class Multipliers:
         self.w, self.b = w.copy(), b
         self.scores = points.times(w)
         deficit = 1.0 - y * (self.scores + b)
-        near = min(points.m, max(NEAR * points.n, points.m // SHARE)) - 1
-        self.sigma = 1.0 / max(float(np.partition(np.abs(deficit), near)[near]), 1.0 / MOST_FIRST)
+        near = (
+            min(
+                points.m,
+                max(FIRST_BAND_POINTS_PER_COLUMN * points.n, points.m // FIRST_BAND_DIVISOR),
+            )
+            - 1
+        )
+        self.sigma = 1.0 / max(
+            float(np.partition(np.abs(deficit), near)[near]), 1.0 / MAX_FIRST_SIGMA
+        )
         self.alpha = tau * np.clip(0.5 * (1.0 + self.sigma * deficit), 0.0, 1.0)
         self._next = np.empty(points.m)
         self.n_rows = self.n_newton = 0
@@ -74,19 +100,19 @@ class Multipliers:
         """Choose the live points and gather what is known of them."""
         y, tau = self.y, self.tau
         live = (self.alpha > 0) & (self.alpha < tau) | also
-        live |= np.abs(1.0 - y * (self.scores + self.b)) <= REACH / self.sigma
+        live |= np.abs(1.0 - y * (self.scores + self.b)) <= REACH_BAND_WIDTHS / self.sigma
         count = int(np.count_nonzero(live))
         self._n_inner, self._moved = 0, 0.0
         self._copy: NormalEquations | None = None
         self.fixed_balance = 0.0
-        if count > MOST_LIVE * len(y):
+        if count > MAX_LIVE_SHARE * len(y):
             self.rows: NDArray[np.int64] | slice = slice(None)
         else:
             self.rows = np.flatnonzero(live)
             self.fixed_balance = float(np.sum(self._counted[~live]))
             X = self.points.X
             if isinstance(X, np.ndarray) and (
-                count * X.shape[1] <= GATHERED or not X.flags.c_contiguous
+                count * X.shape[1] <= MAX_COPIED_ENTRIES or not X.flags.c_contiguous
             ):
                 self._copy = self.points.take(self.rows)
         self._y, self._tau = y[self.rows], tau[self.rows]
@@ -122,7 +148,7 @@ class Multipliers:
     @property
     def finished(self) -> bool:
         """Whether the penalty is so large that rounding is all that is left."""
-        return self.sigma >= LAST
+        return self.sigma >= MAX_SIGMA
 
     def refresh(self) -> None:
         """Compute scores and sums afresh."""
@@ -150,8 +176,11 @@ class Multipliers:
             raise np.linalg.LinAlgError("the direction is not finite")
         t, reach = self._search(dw, dh, db, slope), np.inf
         if not isinstance(self.rows, slice):
-            reach, most = REACH / self.sigma, float(np.max(np.abs(dh + db), initial=0.0))
-            t = min(t, LEAP * reach / most) if most > 0.0 else t
+            reach, most = (
+                REACH_BAND_WIDTHS / self.sigma,
+                float(np.max(np.abs(dh + db), initial=0.0)),
+            )
+            t = min(t, MAX_STEP_REACHES * reach / most) if most > 0.0 else t
             self._moved += t * most
         self.w += t * dw
         self.b += t * db
@@ -161,7 +190,7 @@ class Multipliers:
         self._weigh()
         left = float(np.linalg.norm(self._gradient) * np.linalg.norm(self.w))
         left += abs(self._balance) * (1.0 + abs(self.b))
-        if left <= DECREASE * self._gap or self._n_inner >= INNER:
+        if left <= INNER_GRADIENT_FRACTION * self._gap or self._n_inner >= MAX_INNER_STEPS:
             return self._update()
         if self._moved > reach:
             self._moved = 0.0
@@ -183,7 +212,7 @@ class Multipliers:
         enough, t = 0.1 * abs(slope), 1.0
         if at_high <= enough:
             return 1.0
-        for _ in range(SEARCHES):
+        for _ in range(MAX_LINE_SEARCH_STEPS):
             t = low - at_low * (high - low) / (at_high - at_low)
             t = min(max(t, 0.95 * low + 0.05 * high), 0.05 * low + 0.95 * high)
             value = at(t)
@@ -227,7 +256,7 @@ class Multipliers:
             x[:] = self._x
         self.alpha, self._next = x, self.alpha
         self._of_alpha = self._sum
-        self.sigma = min(GROWTH * self.sigma, LAST)
+        self.sigma = min(SIGMA_GROWTH * self.sigma, MAX_SIGMA)
         self._settle()
         return True
 

@@ -24,14 +24,20 @@ from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 
 Vector = NDArray[np.float64]
 
-MOST_FREE, DEGENERATE, FEW = 3000, 10, 200
-"""Largest number of free weights that is tried, in all and for each column; so few always are."""
+MAX_FREE = 3000
+"""Largest number of free weights that is tried."""
 
-WIDE = 2000
-"""Most columns with which equations of dependent points are tried."""
+MAX_FREE_PER_COLUMN = 10
+"""Largest number of free weights for each column that is tried."""
 
-ROUNDS = 8
-"""Times that points may change sides."""
+ALWAYS_TRIED_FREE = 200
+"""Number of free weights that is tried whatever the number of columns."""
+
+MAX_DEPENDENT_COLUMNS = 2000
+"""Largest number of columns at which equations of dependent points are tried."""
+
+MAX_ROUNDS = 8
+"""Rounds in which points may change between L, F and B."""
 
 
 class Vertex(NamedTuple):
@@ -69,9 +75,13 @@ def crossover(
     low, high = low.copy(), high & ~low
     tolerance = float(np.clip(1e-10 * value / np.sum(tau), 1e-13, 1e-9))
     fewest = len(y)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         free = np.flatnonzero(~(low | high))
-        if not 0 < len(free) <= min(MOST_FREE, max(FEW, DEGENERATE * points.n)):
+        if (
+            not 0
+            < len(free)
+            <= min(MAX_FREE, max(ALWAYS_TRIED_FREE, MAX_FREE_PER_COLUMN * points.n))
+        ):
             return None
         x = np.where(high, tau, 0.0)
         x[free] = alpha[free]
@@ -117,7 +127,7 @@ def _solve(
         K = X @ X.T
         K = K.toarray() if sp.issparse(K) else K
         solution = _independent(K * (sign[:, None] * sign / unit), row, margins, balance * unit)
-    if solution is None and points.n <= WIDE:
+    if solution is None and points.n <= MAX_DEPENDENT_COLUMNS:
         X = X.toarray() if sp.issparse(X) else X
         B = X * (sign[:, None] / np.sqrt(unit))
         solution = _dependent(np.column_stack([B, row]), margins, balance * unit)

@@ -42,36 +42,51 @@ Rows = NDArray[np.int64]
 TO_BOUNDARY = 0.995
 """Least share of the way to the boundary that a step may take; it tends to 1 with the gap."""
 
-SHORT = 0.1
-"""In the printed form, a shorter step makes the number of rows grow."""
+SHORT_STEP = 0.1
+"""Step length below which the printed form increases the number of rows."""
 
-GROW, SHRINK = 2.0, 1.5
-"""Factors on the number of rows where M_Q is too far from M, and where it is closer than needed."""
+ROW_GROWTH = 2.0
+"""Factor on the number of rows where M_Q is too far from M."""
 
-ALMOST_ALL = 0.8
-"""From this share on, a choice of rows costs more than it saves."""
+ROW_SHRINKAGE = 1.5
+"""Divisor of the number of rows where M_Q is closer to M than needed."""
 
-LAPACK, PRODUCTS = 1000, 1 << 24
-"""Order of the normal matrix, entries of X up to which one thread is faster than several."""
+MAX_CHOSEN_SHARE = 0.8
+"""Share of the rows from which a choice costs more than it saves."""
 
-SCALES = 1e14
+MAX_ORDER_FOR_ONE_THREAD = 1000
+"""Order of the normal matrix up to which one thread is faster than several."""
+
+MAX_ENTRIES_FOR_ONE_THREAD = 1 << 24
+"""Entries of X up to which one thread is faster than several."""
+
+MAX_KERNEL_SCALE = 1e14
 """Largest penalty times squared length up to which the matrix of a kernel is factored."""
 
-FLOOR = 1e-13
-"""Complementarity is not driven below this share of the value: what is left is feasibility."""
+COMPLEMENTARITY_FLOOR = 1e-13
+"""Fraction of the value below which the complementarity is not reduced; feasibility still is."""
 
-ROUGH, FINE, FINEST = 0.1, 0.01, 1e-8
-"""Residuals of trial directions, of the one that is taken, and the least that is asked for.
+TRIAL_RESIDUAL = 0.1
+"""Residual of trial directions.
 
-Their energies are relative to the complementarity: the square sum of what they change alpha, u, s and
-xi by, relative to these, is at most their energy over mu. Relative to the right-hand side, which is
-large at first, they would not bound that.
+Energies of residuals are relative to the complementarity: the sum of the squared relative changes of
+alpha, u, s and xi that they cause is at most their energy over mu. Relative to the right-hand side,
+which is large at first, they would not bound that.
 """
 
-POOR, GOOD = 0.5, 0.02
-"""Residual of M_Q's solutions above which its rows become more, and below which fewer."""
+STEP_RESIDUAL = 0.01
+"""Residual of the direction of the step."""
 
-SAMPLED = 4
+MIN_RESIDUAL = 1e-8
+"""Least residual that is asked for."""
+
+POOR_RESIDUAL = 0.5
+"""Residual of M_Q's solutions above which the number of rows grows."""
+
+GOOD_RESIDUAL = 0.02
+"""Residual of M_Q's solutions below which the number of rows shrinks."""
+
+MIN_ROWS_PER_COLUMN_FOR_SAMPLE = 4
 """Rows for each column from which half of Q is a sample of the rows that the choice leaves out."""
 
 
@@ -144,7 +159,7 @@ class ConstraintReduced(HingeOnFactor):
         if problem.gram.kernel.factor() is not None:
             return True
         own, upper = problem.gram.diag(), problem.domain.upper  # type: ignore[attr-defined]
-        return bool(own.min() >= 0 and upper.max() * own.max() <= SCALES)
+        return bool(own.min() >= 0 and upper.max() * own.max() <= MAX_KERNEL_SCALE)
 
     def period(self, problem: QP) -> int:
         """Look at every iteration: they are few. After a sample, at new multipliers."""
@@ -161,7 +176,7 @@ class ConstraintReduced(HingeOnFactor):
         """Say so for normal matrices of a small order, for CSR points, and for few dense ones."""
         X = problem.gram.kernel.factor()
         m, n = factor_shape(problem.gram.kernel)
-        return n <= LAPACK, sp.issparse(X) or m * n <= PRODUCTS
+        return n <= MAX_ORDER_FOR_ONE_THREAD, sp.issparse(X) or m * n <= MAX_ENTRIES_FOR_ONE_THREAD
 
     def default_max_iter(self, problem: QP) -> int:
         """Return the paper's limit; Newton steps after a sample are more and cheaper."""
@@ -219,7 +234,7 @@ class ConstraintReduced(HingeOnFactor):
         """Make one iteration; return False at a point that cannot be improved."""
         core = state.core
         mu = core.mu
-        least = FLOOR * core.size / (2 * core.m)
+        least = COMPLEMENTARITY_FLOOR * core.size / (2 * core.m)
         active, weights = self._active(state)
         left = self.reduction == "paper" and active is not None
         residual = float(np.max(np.abs(core.rw)))
@@ -248,10 +263,10 @@ class ConstraintReduced(HingeOnFactor):
         core.move(a)
         if left:
             stays = float(np.max(np.abs(core.rw))) > max(1.0 - 0.5 * a, 0.5) * residual
-            core.growth *= GROW if a < SHORT or stays else 1.0
+            core.growth *= ROW_GROWTH if a < SHORT_STEP or stays else 1.0
         elif active is not None:
-            core.growth *= GROW if core.bare > POOR else 1.0
-            core.growth /= SHRINK if core.bare < GOOD else 1.0
+            core.growth *= ROW_GROWTH if core.bare > POOR_RESIDUAL else 1.0
+            core.growth /= ROW_SHRINKAGE if core.bare < GOOD_RESIDUAL else 1.0
         return True
 
     def _accuracy(self, core: Interior) -> tuple[float, float]:
@@ -261,10 +276,12 @@ class ConstraintReduced(HingeOnFactor):
         """
         if self.reduction == "paper":
             return np.inf, np.inf
-        rough = ROUGH
-        fine = max(FINEST, FINE * min(1.0, core.complementarity / max(core.off, 1e-300)))
+        rough = TRIAL_RESIDUAL
+        fine = max(
+            MIN_RESIDUAL, STEP_RESIDUAL * min(1.0, core.complementarity / max(core.off, 1e-300))
+        )
         if core.whole:
-            rough, fine = np.inf, FINEST
+            rough, fine = np.inf, MIN_RESIDUAL
         margin = 3.0 * core.bare
         return np.inf if margin <= rough else rough, np.inf if margin <= fine else fine
 
@@ -284,10 +301,10 @@ class ConstraintReduced(HingeOnFactor):
         level = np.sqrt(core.mu * unit)
         share = level ** (2.0 / self.beta) * core.growth if self.adaptive else 1.0
         base = min(int(np.ceil(min(1.0, share) * m)), most)
-        if base >= m or (base >= ALMOST_ALL * m and not printed):
+        if base >= m or (base >= MAX_CHOSEN_SHARE * m and not printed):
             return None, None
         first = core.n_steps == 0  # all rows weigh the same
-        sampled = first or (not printed and base >= SAMPLED * core.points.n)
+        sampled = first or (not printed and base >= MIN_ROWS_PER_COLUMN_FOR_SAMPLE * core.points.n)
         count = 0 if first else base // 2 if sampled else base
         rows = self._by_rule(core, count, level, unit)
         if len(rows) == m:

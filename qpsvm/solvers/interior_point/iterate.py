@@ -28,14 +28,14 @@ from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 
 Vector = NDArray[np.float64]
 
-ROUNDING = 1e-15
-"""Residuals below this share of their terms are zero; rs and ru then only shrink, by 1 - a.
+ZERO_RESIDUAL_FRACTION = 1e-15
+"""Residuals below this fraction of their terms are set to zero; rs and ru then only shrink, by 1 - a.
 
-Divided by a vanishing omega, what rounding leaves of their terms would be larger than alpha.
+Divided by a vanishing omega, the rounding of their terms would be larger than alpha.
 """
 
-WORTHWHILE = 0.01
-"""A centrality correction is kept if the step grows by at least this much."""
+MIN_STEP_GAIN = 0.01
+"""Minimum increase of the step length for which a centrality correction is kept."""
 
 
 class Direction:
@@ -96,8 +96,8 @@ class Interior:
         self._drift = 0.0
         self.rs = self.y * self.h + self.xi - 1.0 - self.s
         self.ru = self.tau - self.alpha - self.u
-        self.rs[np.abs(self.rs) <= ROUNDING * (2.0 + np.abs(self.h) + self.xi)] = 0.0
-        self.ru[np.abs(self.ru) <= ROUNDING * self.tau] = 0.0
+        self.rs[np.abs(self.rs) <= ZERO_RESIDUAL_FRACTION * (2.0 + np.abs(self.h) + self.xi)] = 0.0
+        self.ru[np.abs(self.ru) <= ZERO_RESIDUAL_FRACTION * self.tau] = 0.0
 
     def take_stock(self) -> None:
         """Scale, eliminate for the predictor, multiply by X', and compute rw, ra, mu, the value."""
@@ -193,7 +193,7 @@ class Interior:
         self.n_corrections += 1
         self._eliminate()
         self.solve(rtol)
-        if new.longest >= old.longest + WORTHWHILE:
+        if new.longest >= old.longest + MIN_STEP_GAIN:
             return True
         self.delta, self._spare = old, new
         return False

@@ -35,24 +35,33 @@ from qpsvm.solvers.interior_point.normal_matrix import (
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-DENSE, HEAVY = 2000, 1000
-"""Largest order of a dense factor for CSR points, and number of rows kept beyond it."""
+MAX_DENSE_ORDER = 2000
+"""Largest order of a dense factor for CSR points."""
 
-SPARSE = 0.001
+N_HEAVY_ROWS = 1000
+"""Rows kept beyond that order; the others are reduced to their diagonal."""
+
+MAX_SPARSE_DENSITY = 0.001
 """Share of nonzero entries of X'X, of about a thousand rows, up to which SuperLU is tried.
 
 Measured on text, 7,770 points with 44 of 8,315 features each: SuperLU filled in and took 22 s for a
-factor; a thousand rows and a diagonal take 0.1 s, and some ten steps of conjugate gradients a solve.
+factor; a thousand rows and a diagonal take 0.1 s, and about ten conjugate gradient steps per solve.
 """
 
-SINGLE = 1e6
+MAX_FLOAT32_TRACE = 1e6
 """Trace of M_Q up to which a preconditioner is assembled in float32: its least eigenvalue is 1."""
 
-COMPILED, TWO_PARTS = 1 << 17, 1 << 22
-"""Entries from which a compiled pass does what takes BLAS two or three, and two parts of it pay."""
+MIN_ENTRIES_FOR_COMPILED_PASS = 1 << 17
+"""Entries of X from which one compiled pass replaces two or three passes of BLAS."""
 
-MOST_REFINEMENTS, MOST_STEPS = 3, 200
-"""Steps of conjugate gradients with an exact factor and with a reduced one."""
+MIN_ENTRIES_FOR_TWO_PARTS = 1 << 22
+"""Entries of X from which two parts of a pass pay."""
+
+MAX_REFINEMENTS = 3
+"""Conjugate gradient steps with an exact factor."""
+
+MAX_CG_STEPS = 200
+"""Conjugate gradient steps with a reduced factor."""
 
 
 class NormalEquations:
@@ -129,7 +138,8 @@ class NormalEquations:
         """Whether the points are so few, or so stored, that products are left to BLAS."""
         X = self.X
         return isinstance(X, np.ndarray) and (
-            X.dtype == np.float64 and (X.size < COMPILED or not X.flags.c_contiguous)
+            X.dtype == np.float64
+            and (X.size < MIN_ENTRIES_FOR_COMPILED_PASS or not X.flags.c_contiguous)
         )
 
     @cached_property
@@ -140,7 +150,7 @@ class NormalEquations:
     def _in_parts(self, task: Any, size: int) -> tuple[Vector, float]:
         """Return the sum of what `task` adds to an array for the rows from first to last."""
         entries = self.X.nnz if sp.issparse(self.X) else self.X.size
-        n_parts = 2 if entries >= TWO_PARTS else 1
+        n_parts = 2 if entries >= MIN_ENTRIES_FOR_TWO_PARTS else 1
         sums, totals = np.zeros((n_parts, size)), np.zeros(n_parts)
 
         def part(k: int) -> None:
@@ -197,14 +207,14 @@ class NormalEquations:
         sparse = sp.issparse(self.X)
         count = len(d)
         some = slice(None) if rows is None else rows
-        if min(count, self.n) <= DENSE or not sparse:
+        if min(count, self.n) <= MAX_DENSE_ORDER or not sparse:
             if count < self.n:
                 self._factor = Dual(self.X[some], d, self.bias)
                 return
             if single:
                 trace = float(d @ self.squares[some])
                 trace -= float(np.sum(d)) * float(self.mean @ self.mean)
-                single = trace <= SINGLE and not sparse
+                single = trace <= MAX_FLOAT32_TRACE and not sparse
             self.whole = self.whole and not single
             dtype = np.float32 if single else np.float64
             rows = np.arange(self.m) if rows is None else rows
@@ -215,7 +225,7 @@ class NormalEquations:
         else:  # the heaviest rows, and the diagonal of the others
             self.whole = False
             rest = self._d.copy()
-            heavy = np.argpartition(-rest * self.squares, HEAVY)[:HEAVY]
+            heavy = np.argpartition(-rest * self.squares, N_HEAVY_ROWS)[:N_HEAVY_ROWS]
             rest[heavy] = 0.0
             base = 1.0 + np.asarray(self._squared @ rest)
             self._factor = Dual(self.X[heavy], self._d[heavy], self.bias, base)
@@ -223,8 +233,8 @@ class NormalEquations:
     @cached_property
     def _stays_sparse(self) -> bool:
         """Whether X'X is so sparse that its factor may be."""
-        some = self.X if self.m <= HEAVY else self.X[:: self.m // HEAVY]
-        return bool((some.T @ some).nnz <= SPARSE * self.n**2)
+        some = self.X if self.m <= N_HEAVY_ROWS else self.X[:: self.m // N_HEAVY_ROWS]
+        return bool((some.T @ some).nnz <= MAX_SPARSE_DENSITY * self.n**2)
 
     @cached_property
     def _squared(self) -> Any:
@@ -262,7 +272,7 @@ class NormalEquations:
         z = self._factor.solve(r)
         p, rho = z, float(r @ z)
         before_all = max(rho, 0.0)
-        limit = MOST_REFINEMENTS if self.whole else MOST_STEPS
+        limit = MAX_REFINEMENTS if self.whole else MAX_CG_STEPS
         n_steps = 0
         while n_steps < limit and rho > goal:
             part, q = self._image(p)

@@ -24,18 +24,20 @@ from qpsvm.numerics.row_products import read_only
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-BLOCK_ROWS, BLOCK_ENTRIES = 1024, 1 << 18
-"""Rows of X gathered at a time, as long as they have so many entries in all, or few rows."""
+MIN_BLOCK_ROWS = 1024
+"""Minimum number of rows of X gathered at a time."""
 
-SHARED = 1e8
-"""Multiplications from which the rows are shared out in two parts, to two threads if there are."""
+BLOCK_ENTRIES = 1 << 18
+"""Entries of X gathered at a time where these are more rows."""
 
+MIN_MULTIPLICATIONS_FOR_TWO_PARTS = 1e8
+"""Multiplications from which the rows are split into two parts, for two threads where there are two."""
 
 potrf, potrs = {"d": dpotrf, "f": spotrf}, {"d": dpotrs, "f": spotrs}
 """LAPACK's Cholesky by precision; scipy's own calls of it cost as much as a small matrix."""
 
-FACTOR = 6
-"""Where the factor lies in the memory that is used again."""
+FACTOR_KEY = 6
+"""Key of the factor's buffer in the scratch memory."""
 
 
 class Factor(Protocol):
@@ -78,7 +80,7 @@ class Dense:
     """Cholesky factor of an assembled n x n matrix, of which the lower triangle is read."""
 
     def __init__(self, M: NDArray[np.floating], room: Room) -> None:
-        self._factor = _cholesky(M, room.empty(FACTOR, M.shape, M.dtype).T)
+        self._factor = _cholesky(M, room.empty(FACTOR_KEY, M.shape, M.dtype).T)
         self._solve = potrs[M.dtype.char]
 
     def solve(self, b: Vector) -> Vector:
@@ -190,9 +192,9 @@ def _assemble_dense(
 ) -> tuple[NDArray[np.floating], Vector]:
     """Return Z'DZ and Z'd, Z = X_Q - 1 mean'."""
     n, count = len(mean), len(rows)
-    size = min(max(BLOCK_ROWS, BLOCK_ENTRIES // n), count)
+    size = min(max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // n), count)
     roots = np.sqrt(d)
-    n_parts = 2 if count * float(n) ** 2 >= SHARED else 1
+    n_parts = 2 if count * float(n) ** 2 >= MIN_MULTIPLICATIONS_FOR_TWO_PARTS else 1
     sums = [(room.zeros(3 * k, (n, n), dtype), np.zeros(n)) for k in range(n_parts)]
 
     def add_part(k: int) -> None:

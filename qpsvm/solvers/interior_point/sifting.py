@@ -18,28 +18,41 @@ from qpsvm.solvers.interior_point.iterate import Interior, cold
 from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 
 Vector = NDArray[np.float64]
-NEAR = 1e-3
+
+CROSSOVER_GAP = 1e-3
 """Complementarity relative to the value below which the crossover is tried."""
 
-TALL, LARGE = 30, 8_000
-"""A sample pays from this many points for each column, and from this many in all."""
+MIN_POINTS_PER_COLUMN = 30
+"""Points for each column from which a sample pays."""
 
-SHARE, FEWEST = 30, 5
-"""The sample is one point in 30, at least 5 for each column."""
+MIN_POINTS_FOR_SAMPLE = 8_000
+"""Points from which a sample pays."""
+
+POINTS_PER_SAMPLE_POINT = 30
+"""Points for each point of the sample, at most."""
+
+MIN_SAMPLE_PER_COLUMN = 5
+"""Points of the sample for each column, at least."""
 
 SAMPLE_GAP = 1e-2
 """Complementarity relative to the value at which the sample is left."""
 
-AT_VERTEX = 1.2
-"""Free weights for each column up to which a vertex may be near; later where their number stays."""
+MAX_FREE_AT_VERTEX = 1.2
+"""Free weights for each column up to which a vertex may be near; later where their number is stable."""
 
-REPORT, BETTER = 1e-2, 10.0
-"""Gap relative to the value from which an iterate is reported, and then at each such improvement."""
+FIRST_REPORTED_GAP = 1e-2
+"""Gap relative to the value from which an iterate is reported."""
+
+REPORT_IMPROVEMENT = 10.0
+"""Factor by which the gap falls from one report to the next."""
+
+COUNTER_KEYS = ("cg", "corrections", "rows")
+"""Counters of the interior point method."""
 
 
 def pays(m: int, n: int) -> bool:
     """Return whether a sample is worth its while."""
-    return m >= max(LARGE, TALL * n)
+    return m >= max(MIN_POINTS_FOR_SAMPLE, MIN_POINTS_PER_COLUMN * n)
 
 
 class Whole:
@@ -88,7 +101,7 @@ class Whole:
     def vertex(self) -> Vertex | None:
         """Return the optimal weights where they can be read off the iterate."""
         core = self.core
-        if core.complementarity > NEAR * core.size:
+        if core.complementarity > CROSSOVER_GAP * core.size:
             return None
         low, high = core.alpha < core.s * core.tau, core.u < core.xi * core.tau
         return crossover(core.points, core.y, core.tau, core.alpha, low, high, core.size)
@@ -118,7 +131,7 @@ class Sifted(Whole):
         x0: Vector | None,
     ) -> None:
         super().__init__(points, y, tau, None)  # type: ignore[arg-type]
-        self.reported = REPORT * BETTER
+        self.reported = FIRST_REPORTED_GAP * REPORT_IMPROVEMENT
         self.updated = False  # the last step ended with new multipliers
         self.n_free = -1  # weights between their bounds at the last look
         self.newton: Multipliers | None = None
@@ -134,7 +147,7 @@ class Sifted(Whole):
     def counters(self) -> dict[str, int]:
         """Add the Newton steps."""
         newton = self.newton
-        before = super().counters if self.core is not None else dict.fromkeys(KINDS, 0)
+        before = super().counters if self.core is not None else dict.fromkeys(COUNTER_KEYS, 0)
         if newton is None:
             return before | {"newton": 0}
         return before | {"newton": newton.n_newton, "rows": before["rows"] + newton.n_rows}
@@ -173,8 +186,10 @@ class Sifted(Whole):
         low, high = newton.alpha <= 0.0, newton.alpha >= self.tau
         free = len(x) - int(np.count_nonzero(low | high))
         settled, self.n_free = free == self.n_free, free
-        better = gap <= value * self.reported / BETTER or newton.finished
-        if gap <= NEAR * value and (settled or (better and free <= AT_VERTEX * self.points.n)):
+        better = gap <= value * self.reported / REPORT_IMPROVEMENT or newton.finished
+        if gap <= CROSSOVER_GAP * value and (
+            settled or (better and free <= MAX_FREE_AT_VERTEX * self.points.n)
+        ):
             vertex = crossover(self.points, y, self.tau, x, low, high, value)
             if vertex is not None:
                 self.exact = True
@@ -188,7 +203,7 @@ class Sifted(Whole):
     def _sample(self, rng: np.random.Generator) -> None:
         """Take half of the sample from each class, where it has so many; scale the penalties."""
         m = len(self.y)
-        size = min(m, max(m // SHARE, FEWEST * self.points.n))
+        size = min(m, max(m // POINTS_PER_SAMPLE_POINT, MIN_SAMPLE_PER_COLUMN * self.points.n))
         factor, chosen = np.ones(m), []
         for rows in (np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)):
             count = min(len(rows), max(size // 2, size - (m - len(rows))))
@@ -198,6 +213,3 @@ class Sifted(Whole):
         points = self.points if len(rows) == m else self.points.take(rows)
         tau = (self.tau * factor)[rows]
         self.core = cold(points, self.y[rows], tau, 0.5 * tau, 0.5 * tau)
-
-
-KINDS = ("cg", "corrections", "rows")

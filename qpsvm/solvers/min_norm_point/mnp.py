@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS
+from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.canonical.qp import QP
 from qpsvm.clock import Expired, poll
 from qpsvm.domains import Domain, SimplexProduct
@@ -229,7 +229,7 @@ class MinNormPointState:
     def progresses(self, value: float, violation: float) -> bool:
         """Note the value and the largest violation; return False once both stand still."""
         moved = (
-            value < self.least_value - 4.0 * EPS * abs(self.least_value)
+            value < self.least_value - 4.0 * FLOAT64_EPS * abs(self.least_value)
             or violation < 0.5 * self.least_violation
         )
         self.idle = 0 if moved else self.idle + 1
@@ -275,7 +275,7 @@ def price(
     value = 0.5 * float(x @ (f + c))
     level = np.bincount(block.group[face], weights=x * f, minlength=domain.n_groups)
     # label by label, so that neither crowds out the other
-    bar = np.full(2, 4.0 * EPS * abs(problem.scale))
+    bar = np.full(2, 4.0 * FLOAT64_EPS * abs(problem.scale))
     found = np.empty((2, 2 * wanted), np.int64)
     by = np.empty((2, 2 * wanted))
     n_found = np.zeros(2, np.int64)

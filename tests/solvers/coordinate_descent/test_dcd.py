@@ -152,9 +152,9 @@ def test_newton_directions_by_conjugate_gradients_are_those_of_the_factors(bias,
     rng = np.random.default_rng(38)
     s, g, free = rng.uniform(1.0, 9.0, 300), rng.standard_normal(900), np.arange(0, 300, 2)
     found = []
-    monkeypatch.setattr(proximal, "ACCURATE", 1e-12)
+    monkeypatch.setattr(proximal, "CG_RESIDUAL_FRACTION", 1e-12)
     for worth in (0.0, 1e9):
-        monkeypatch.setattr(proximal, "WORTH", worth)
+        monkeypatch.setattr(proximal, "CG_COST_FRACTION", worth)
         iterated = proximal._iterated(state, s[free], free, g, 0.7 * bias, 1.0)
         assert (iterated is None) == (worth == 0.0)
         found.append(proximal._direction(state, s, free, g, 0.7 * bias))
@@ -168,7 +168,7 @@ def test_where_no_product_is_worth_while_the_factors_give_the_answer(monkeypatch
     problem = HingePrimal(points, y, 1e-3)
     found = solved(problem, tol=1e-9)
     assert np.count_nonzero((found.dual > 0.0) & (found.dual < 1e-3)) > 100
-    monkeypatch.setattr(proximal, "WORTH", 0.0)
+    monkeypatch.setattr(proximal, "CG_COST_FRACTION", 0.0)
     assert solved(problem, tol=1e-9).value == pytest.approx(found.value, rel=1e-9)
 
 

@@ -51,7 +51,7 @@ def test_rows_read_in_place_are_those_of_a_copy(monkeypatch, form):
         "csr": sp.csr_matrix(X),
     }[form]  # fmt: skip
     copied = solve(HingePrimal(X, y), sift=True)
-    monkeypatch.setattr(multipliers, "GATHERED", 0)
+    monkeypatch.setattr(multipliers, "MAX_COPIED_ENTRIES", 0)
     read = solve(HingePrimal(X, y), sift=True)
     assert copied.status is read.status is Status.OPTIMAL
     assert read.value == pytest.approx(copied.value, rel=2e-8)
@@ -73,7 +73,7 @@ def test_the_weighted_sum_of_points_is_followed():
 
 
 def test_points_left_alone_are_looked_at_again(monkeypatch):
-    monkeypatch.setattr(multipliers, "REACH", 1.1)
+    monkeypatch.setattr(multipliers, "REACH_BAND_WIDTHS", 1.1)
     X, y = two_clouds(2000, 3, seed=8, distance=3.0)
     result = solve(HingePrimal(X, y), sift=True)
     assert result.status is Status.OPTIMAL

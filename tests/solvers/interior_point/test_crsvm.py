@@ -152,7 +152,7 @@ def test_the_factor_is_that_of_the_rows_asked_for(rng, monkeypatch, kind, active
     elif kind != "dense" and kind != "wide":
         X = sp.csr_matrix(np.where(rng.random(X.shape) < 0.5, X, 0))
     if kind == "sparse":  # as it is for many columns
-        monkeypatch.setattr(normal_equations, "DENSE", 3)
+        monkeypatch.setattr(normal_equations, "MAX_DENSE_ORDER", 3)
     d = 10.0 ** rng.uniform(-6, 3, 60)
     points = factored(X, d, active, exact=kind == "sparse")
     M, b = matrix(X, d, active), rng.standard_normal(X.shape[1])
@@ -168,8 +168,8 @@ def test_conjugate_gradients_mend_a_reduced_factor(rng, monkeypatch):
     X = sp.random(400, 90, density=0.2, random_state=0, format="csr")
     d, b = 10.0 ** rng.uniform(-3, 3, 400), rng.standard_normal(90)
     exact = np.linalg.solve(matrix(X, d, None), b)
-    monkeypatch.setattr(normal_equations, "DENSE", 50)
-    monkeypatch.setattr(normal_equations, "HEAVY", 40)
+    monkeypatch.setattr(normal_equations, "MAX_DENSE_ORDER", 50)
+    monkeypatch.setattr(normal_equations, "N_HEAVY_ROWS", 40)
     for active in (None, np.arange(200)):
         points = factored(X, d, active)
         assert not points.whole  # forty rows and a diagonal
@@ -278,7 +278,7 @@ def test_dense_rows_are_assembled_in_parts(rng, monkeypatch, dtype):
     Z = X[rows] - mean
     expected = np.tril(np.eye(6) + Z.T @ (d[:, None] * Z))
     for shared in (np.inf, 0.0):
-        monkeypatch.setattr(normal_matrix, "SHARED", shared)
+        monkeypatch.setattr(normal_matrix, "MIN_MULTIPLICATIONS_FOR_TWO_PARTS", shared)
         for origin in (mean, mean + 0.1):
             M = normal_matrix.assemble(X, rows, d, origin, True, dtype, normal_matrix.Room())
             np.testing.assert_allclose(
