@@ -1,10 +1,10 @@
-"""Normal equations of the interior point method on a factor X, from some rows or from all.
+"""Normal equations of the interior point method on a factor X, with some of its rows or all.
 
     M = I + sum over i of d_i (x_i - xbar)(x_i - xbar)',   xbar = sum d_i x_i / sum d_i,   d = 1 / omega
 
-is (3.11) of Jung, O'Leary and Tits with the rank-one term gathered into the mean, so that no digits
+is (3.11) of Jung, O'Leary and Tits with the rank-one term absorbed into the mean, so that no digits
 cancel. M_Q, (3.17), is the same sum over a subset Q with its own mean: a preconditioner of conjugate
-gradients on M, exact where Q holds every row that counts. Without a bias xbar = 0.
+gradients on M, exact where Q holds every row that matters. Without a bias xbar = 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from qpsvm.solvers.interior_point.normal_matrix import (
     Dual,
     Factor,
     Identity,
-    Room,
+    Scratch,
     Sparse,
     add_rows,
     assemble,
@@ -95,11 +95,11 @@ class NormalEquations:
         self.total = 0.0
         self._d = np.zeros(self.m)
         self._factor: Factor = Identity()
-        self._room = Room()
+        self._scratch = Scratch()
         self.whole = True
 
     def take(self, rows: Index) -> NormalEquations:
-        """Return the same on the rows asked for, copied."""
+        """Return the equations of these rows, copied."""
         return NormalEquations(self.X[rows], self.squares[rows], self.bias)
 
     def times(self, v: Vector, some: Index | None = None) -> Vector:
@@ -118,7 +118,7 @@ class NormalEquations:
         return np.asarray(self.transposed_all(v[None])[0])
 
     def transposed_all(self, V: Vector) -> Vector:
-        """Return V X for some rows V, shape (k, m), in one pass."""
+        """Return V X for V of shape (k, m), in one pass."""
         if self._by_blas:
             return np.asarray(V @ self.X)
         V = np.ascontiguousarray(V)
@@ -135,7 +135,7 @@ class NormalEquations:
 
     @property
     def _by_blas(self) -> bool:
-        """Whether the points are so few, or so stored, that products are left to BLAS."""
+        """Whether the number of points or their storage makes BLAS the best choice."""
         X = self.X
         return isinstance(X, np.ndarray) and (
             X.dtype == np.float64
@@ -144,11 +144,11 @@ class NormalEquations:
 
     @cached_property
     def rows(self) -> Any:
-        """The points as compiled passes read them."""
+        """The points in the form that compiled passes read."""
         return rows_of(self.X) if sp.issparse(self.X) else read_only(self.X)
 
     def _in_parts(self, task: Any, size: int) -> tuple[Vector, float]:
-        """Return the sum of what `task` adds to an array for the rows from first to last."""
+        """Return the sums over the rows of what `task(first, last, out)` adds to `out` and returns."""
         entries = self.X.nnz if sp.issparse(self.X) else self.X.size
         n_parts = 2 if entries >= MIN_ENTRIES_FOR_TWO_PARTS else 1
         sums, totals = np.zeros((n_parts, size)), np.zeros(n_parts)
@@ -171,9 +171,9 @@ class NormalEquations:
     ) -> None:
         """Assemble and factor M_Q from d = `scaling`, X'd = `moment`, the rows `active` (None: all).
 
-        The active rows have their own `weights` where some of them stand for others. With `single`
-        dense rows may be summed in float32. Of wide CSR points, unless `exact`, only the heaviest
-        rows are kept and the others reduced to their diagonal, where the factor would not be sparse.
+        The active rows have their own `weights` where some of them represent others. With `single` dense
+        rows may be summed in float32. Of wide CSR points, unless `exact`, only the heaviest rows are kept
+        and the others reduced to their diagonal, where the factor would not be sparse.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class NormalEquations:
         self._factor_rows(active, weights, exact, single)
 
     def factor_some(self, rows: Index, d: Vector) -> None:
-        """Assemble and factor M where only some rows have a weight."""
+        """Assemble and factor M where only these rows have a nonzero weight."""
         self.total = float(np.sum(d)) if self.bias else np.inf
         self.mean = self.combination(rows, d) / self.total
         self._factor_rows(rows, d, exact=True, single=False)
@@ -203,7 +203,7 @@ class NormalEquations:
         return out
 
     def _factor_rows(self, rows: Index | None, d: Vector, exact: bool, single: bool) -> None:
-        """Choose the factor of M_Q: by columns, by rows or sparse."""
+        """Compute the factor of M_Q: by columns, by rows or sparse."""
         sparse = sp.issparse(self.X)
         count = len(d)
         some = slice(None) if rows is None else rows
@@ -218,8 +218,8 @@ class NormalEquations:
             self.whole = self.whole and not single
             dtype = np.float32 if single else np.float64
             rows = np.arange(self.m) if rows is None else rows
-            M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._room)
-            self._factor = Dense(M, self._room)
+            M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._scratch)
+            self._factor = Dense(M, self._scratch)
         elif exact or self._stays_sparse:
             self._factor = Sparse(self.X[some], d, self.bias)
         else:  # the heaviest rows, and the diagonal of the others
@@ -232,7 +232,7 @@ class NormalEquations:
 
     @cached_property
     def _stays_sparse(self) -> bool:
-        """Whether X'X is so sparse that its factor may be."""
+        """Whether X'X is sparse enough for a sparse factor."""
         some = self.X if self.m <= N_HEAVY_ROWS else self.X[:: self.m // N_HEAVY_ROWS]
         return bool((some.T @ some).nnz <= MAX_SPARSE_DENSITY * self.n**2)
 
@@ -242,9 +242,9 @@ class NormalEquations:
         return self.X.multiply(self.X).T.tocsr()
 
     def solve(self, rhs: Vector) -> tuple[Vector, Vector]:
-        """Return dw with M_Q dw = rhs, (3.23), and its spread (x_i - xbar)'dw, shape (m,)."""
+        """Return dw with M_Q dw = rhs, (3.23), and the centered products (x_i - xbar)'dw, shape (m,)."""
         dw = self.direction(rhs)
-        return dw, self._spread(dw)
+        return dw, self._centered_products(dw)
 
     def direction(self, rhs: Vector) -> Vector:
         """Return dw alone."""
@@ -255,18 +255,19 @@ class NormalEquations:
         return max(float(residual @ self._factor.solve(residual)), 0.0)
 
     def refined(
-        self, rhs: Vector, goal: float, dw: Vector | None = None, spread: Vector | None = None
+        self, rhs: Vector, goal: float, dw: Vector | None = None, centered: Vector | None = None
     ) -> tuple[Vector, Vector, int, float]:
-        """Return dw with M dw = rhs and its spread, by preconditioned conjugate gradients.
+        """Return dw with M dw = rhs and its centered products, by preconditioned conjugate gradients.
 
-        Until the energy of the residual is below `goal`, from M_Q^-1 rhs or the `dw` and `spread`
-        given, which are changed. Returns the number of steps, too, and the energy before the first.
+        It starts from M_Q^-1 rhs, or from the given `dw` and `centered`, which are changed, and stops
+        where the energy of the residual is below `goal`. The number of steps and the energy before the
+        first are returned too.
         """
-        if dw is None or spread is None:
+        if dw is None or centered is None:
             dw = self._factor.solve(rhs)
-            spread, product = self._image(dw)
+            centered, product = self._image(dw)
         else:
-            weighted = self._d * spread
+            weighted = self._d * centered
             product = dw + self.transposed(weighted) - self.mean * float(np.sum(weighted))
         r = rhs - product
         z = self._factor.solve(r)
@@ -282,36 +283,36 @@ class NormalEquations:
             n_steps += 1
             a = rho / curvature
             dw += a * p
-            spread += a * part
+            centered += a * part
             r -= a * q
             z = self._factor.solve(r)
             rho, before = float(r @ z), rho
             p = z + (rho / before) * p
-        return dw, spread, n_steps, before_all
+        return dw, centered, n_steps, before_all
 
-    def _spread(self, v: Vector) -> Vector:
+    def _centered_products(self, v: Vector) -> Vector:
         """Return (x_i - xbar)'v."""
         out = self.times(v)
         out -= float(self.mean @ v)
-        out -= float(self._d @ out) / self.total  # rounding, which large d would bring into y'alpha
+        out -= float(self._d @ out) / self.total  # rounding, which large d would amplify in y'alpha
         return out
 
     def _image(self, v: Vector) -> tuple[Vector, Vector]:
         """Return (x_i - xbar)'v and M v, in one pass over the points where it is compiled."""
         if self._by_blas:
-            spread = self._spread(v)
-            weighted = self._d * spread
+            centered = self._centered_products(v)
+            weighted = self._d * centered
             total, moved = float(np.sum(weighted)), self.transposed(weighted)
         else:
-            spread, shift = np.empty(self.m), float(self.mean @ v)
+            centered, shift = np.empty(self.m), float(self.mean @ v)
 
             def add_part(first: int, last: int, out: Vector) -> float:
                 of = _image_sparse if isinstance(self.rows, Rows) else _image_dense
-                return float(of(self.rows, v, shift, self._d, first, last, spread, out))
+                return float(of(self.rows, v, shift, self._d, first, last, centered, out))
 
             moved, total = self._in_parts(add_part, self.n)
-            spread -= total / self.total
-        return spread, v + moved - self.mean * total
+            centered -= total / self.total
+        return centered, v + moved - self.mean * total
 
 
 def _compressed(X: Any) -> sp.csr_matrix:
@@ -325,7 +326,7 @@ def _compressed(X: Any) -> sp.csr_matrix:
 
 @summing
 def _image_dense(
-    X: Any, v: Any, shift: float, d: Any, first: int, last: int, spread: Any, out: Any
+    X: Any, v: Any, shift: float, d: Any, first: int, last: int, centered: Any, out: Any
 ) -> float:
     """Fill X v - shift, add X'D(X v - shift) to `out`, return the sum of D(X v - shift)."""
     total = 0.0
@@ -335,7 +336,7 @@ def _image_dense(
         for j in range(len(x)):
             t += x[j] * v[j]
         t -= shift
-        spread[i] = t
+        centered[i] = t
         t *= d[i]
         total += t
         for j in range(len(x)):
@@ -345,14 +346,14 @@ def _image_dense(
 
 @in_order
 def _image_sparse(
-    rows: Rows, v: Any, shift: float, d: Any, first: int, last: int, spread: Any, out: Any
+    rows: Rows, v: Any, shift: float, d: Any, first: int, last: int, centered: Any, out: Any
 ) -> float:
     """Do the same for CSR rows."""
     data, columns, ends = rows
     total = 0.0
     for i in range(first, last):
         t = dot(data, columns, ends[i], ends[i + 1], v) - shift
-        spread[i] = t
+        centered[i] = t
         t *= d[i]
         total += t
         add(data, columns, ends[i], ends[i + 1], t, out)

@@ -87,19 +87,19 @@ def test_the_papers_start_and_plain_corrector():
     assert result.value == pytest.approx(solve(HingePrimal(X / 5, y), "smo").value, rel=1e-7)
 
 
-def newton(core, e, f):
+def newton(interior, e, f):
     """Return the residual of each Newton equation of section 5.1, relative to its terms."""
-    X = core.points.X
-    t, d, y = core.tau - core.alpha - core.u, core.delta, core.y
-    rows = y * (X @ core.w) - core.gamma * y + core.xi - 1 - core.s
+    X = interior.points.X
+    t, d, y = interior.tau - interior.alpha - interior.u, interior.delta, interior.y
+    rows = y * (X @ interior.w) - interior.gamma * y + interior.xi - 1 - interior.s
     signed = y * (X @ d.w) - d.gamma * y
     equations = (
-        (d.w - X.T @ (y * d.alpha), core.w - X.T @ (y * core.alpha)),
-        (y @ d.alpha, y @ core.alpha),
+        (d.w - X.T @ (y * d.alpha), interior.w - X.T @ (y * interior.alpha)),
+        (y @ d.alpha, y @ interior.alpha),
         (-d.alpha - d.u, t),
         (signed + d.xi - d.s, rows),
-        (core.s * d.alpha + core.alpha * d.s, core.s * core.alpha + e),
-        (core.u * d.xi + core.xi * d.u, core.xi * core.u + f),
+        (interior.s * d.alpha + interior.alpha * d.s, interior.s * interior.alpha + e),
+        (interior.u * d.xi + interior.xi * d.u, interior.xi * interior.u + f),
     )
     return [float(np.max(np.abs(a + b)) / (1 + np.max(np.abs(b)))) for a, b in equations]
 
@@ -108,18 +108,18 @@ def newton(core, e, f):
 def test_a_direction_solves_newtons_equations(rng, active):
     X, y = two_clouds(80, 4, seed=2)
     tau = rng.uniform(0.5, 2.0, 80)
-    core = cold(NormalEquations(X, np.sum(X**2, axis=1)), y, tau, 0.3 * tau, 0.6 * tau)
-    core.s *= rng.uniform(0.1, 3, 80)
-    core.compute_scores()
-    core.take_stock()
-    core.factor(active, exact=False)
-    core.solve(1e-12)
-    assert max(newton(core, 0.0, 0.0)) < 1e-9
-    e = core.delta.s * core.delta.alpha - 0.01
-    f = core.delta.xi * core.delta.u - 0.01
-    core.correct(0.01)
-    core.solve(1e-12)
-    assert max(newton(core, e, f)) < 1e-9
+    interior = cold(NormalEquations(X, np.sum(X**2, axis=1)), y, tau, 0.3 * tau, 0.6 * tau)
+    interior.s *= rng.uniform(0.1, 3, 80)
+    interior.compute_scores()
+    interior.prepare_iteration()
+    interior.factor(active, exact=False)
+    interior.solve(1e-12)
+    assert max(newton(interior, 0.0, 0.0)) < 1e-9
+    e = interior.delta.s * interior.delta.alpha - 0.01
+    f = interior.delta.xi * interior.delta.u - 0.01
+    interior.correct(0.01)
+    interior.solve(1e-12)
+    assert max(newton(interior, e, f)) < 1e-9
 
 
 def matrix(X, d, active):
@@ -157,11 +157,11 @@ def test_the_factor_is_that_of_the_rows_asked_for(rng, monkeypatch, kind, active
     points = factored(X, d, active, exact=kind == "sparse")
     M, b = matrix(X, d, active), rng.standard_normal(X.shape[1])
     assert np.linalg.eigvalsh(M)[0] >= 1 - 1e-7
-    dw, spread = points.solve(b)
+    dw, centered = points.solve(b)
     tight = 1e-6 if kind == "offset" else 1e-9
     np.testing.assert_allclose(dw, np.linalg.solve(M, b), atol=tight * np.max(np.abs(dw)))
     mean = d @ (X.toarray() if sp.issparse(X) else X) / np.sum(d)
-    np.testing.assert_allclose(spread, X @ dw - mean @ dw, atol=1e-9 * (1 + abs(mean @ dw)))
+    np.testing.assert_allclose(centered, X @ dw - mean @ dw, atol=1e-9 * (1 + abs(mean @ dw)))
 
 
 def test_conjugate_gradients_mend_a_reduced_factor(rng, monkeypatch):
@@ -174,10 +174,10 @@ def test_conjugate_gradients_mend_a_reduced_factor(rng, monkeypatch):
         points = factored(X, d, active)
         assert not points.whole  # forty rows and a diagonal
         goal = 1e-20 * float(b @ exact)
-        dw, spread, n_cg, energy = points.refined(b, goal)
+        dw, centered, n_cg, energy = points.refined(b, goal)
         assert 0 < n_cg < 90 and energy > goal
         np.testing.assert_allclose(dw, exact, atol=1e-8 * np.max(np.abs(exact)))
-        np.testing.assert_allclose(spread, X @ dw - points.mean @ dw, atol=1e-9)
+        np.testing.assert_allclose(centered, X @ dw - points.mean @ dw, atol=1e-9)
 
 
 @pytest.mark.parametrize("form", ["csr", "float32", "wide", "fortran"])
@@ -267,8 +267,8 @@ def test_large_weights_bring_no_rounding_into_the_balance(rng, form):
     X, d = 1e3 + rng.standard_normal((40_000, 4)), 10.0 ** rng.uniform(0, 12, 40_000)
     points = NormalEquations(form(X), np.sum(X**2, axis=1))
     points.factor(d, points.transposed(d), None, exact=True)
-    for spread in (points.solve(np.ones(4))[1], points.refined(np.ones(4), np.inf)[1]):
-        assert abs(d @ spread) <= 1e-14 * (d @ np.abs(spread))
+    for centered in (points.solve(np.ones(4))[1], points.refined(np.ones(4), np.inf)[1]):
+        assert abs(d @ centered) <= 1e-14 * (d @ np.abs(centered))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -280,7 +280,7 @@ def test_dense_rows_are_assembled_in_parts(rng, monkeypatch, dtype):
     for shared in (np.inf, 0.0):
         monkeypatch.setattr(normal_matrix, "MIN_MULTIPLICATIONS_FOR_TWO_PARTS", shared)
         for origin in (mean, mean + 0.1):
-            M = normal_matrix.assemble(X, rows, d, origin, True, dtype, normal_matrix.Room())
+            M = normal_matrix.assemble(X, rows, d, origin, True, dtype, normal_matrix.Scratch())
             np.testing.assert_allclose(
                 np.tril(M), expected, rtol=1e2 * np.finfo(dtype).eps, atol=1e3 * np.finfo(dtype).eps
             )
