@@ -1,4 +1,4 @@
-"""solve(): find the method, compile, run, certify, recover."""
+"""solve(): choose the method, compile, run, certify, recover."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ from qpsvm.formulations import Formulation
 from qpsvm.numerics.parallel import single_threaded_blas
 from qpsvm.resources import memory_bytes
 from qpsvm.result import Candidate, Model, Progress, Result, Status
+
+MAX_POLISH_START_GAP = 1e-6
+"""Largest gap of the low-rank problem at which a polish starts: it identifies weights at bounds."""
+
+MAX_POINTS_FOR_ONE_THREAD = 2000
+"""Points up to which a second thread of BLAS does not pay."""
 
 
 def solve(
@@ -53,15 +59,16 @@ def solve(
     x0 : array_like or Result, optional
         Starting point in the declared variable; it is moved to the nearest feasible point.
     tol : float
-        Certified relative gap to reach: gap <= tol * max(|upper|, |lower|). An optimum of zero passes
-        by the absolute test: value and gap are zero at the precision of the data.
+        Certified relative gap to reach: gap <= tol * max(|upper|, |lower|). An optimum of zero passes the
+        absolute test: value and gap are zero at the precision of the data.
     max_iter : int, optional
         Most iterations; by default a finite number that grows with the problem.
     time_limit : float, optional
-        Seconds from the call on: the search for copies, the choice of a method, its set-up and the
-        compilation of its steps count. The iterations end within 50 ms of it, or after the one block
-        of work in hand where that takes longer; a set-up that takes longer is abandoned, and the
-        starting point returned. The closing certificate comes on top and is never skipped.
+        Seconds from the start of the call, including the search for copies, the choice of a method, its
+        setup and the compilation of its steps. The iterations end within 50 ms of the limit, or after
+        the current block of work where that takes longer; a setup that exceeds the limit is abandoned,
+        and the starting point returned. The final certificate is computed after the limit and never
+        skipped.
     callback : callable, optional
         ``callback(progress)`` at each check; True or StopIteration stops. Its bounds are estimates
         unless ``progress.estimated`` is False; ``progress.certificate`` proves them.
@@ -70,32 +77,33 @@ def solve(
     seed : int
         Seed of all that is drawn at random.
     memory_limit : int, optional
-        Bytes for held kernel columns; by default a quarter of the machine's memory, or of the limit
+        Bytes for cached kernel columns; by default a quarter of the machine's memory, or of the limit
         of the container.
     merge : bool, optional
-        Whether points with the same coordinates and label are solved as one; the answer is one over
-        all points, and as exact. By default where ``method="auto"``, on 1,000 points and more of
-        which a twentieth are copies; True: any, whatever the method. Nothing is merged where there
-        is no QP on a Gram of points, or no memory for the distinct ones.
+        Whether points with the same coordinates and label are merged; the answer still has a weight for
+        every point, and is as exact. By default with ``method="auto"``, from 1,000 points on of which
+        at least a twentieth are copies; True: always, with any method. Nothing is merged where there is
+        no QP on a Gram of points, or no memory for the distinct points.
     original : bool
-        On a `LowRank` Gram: also certify the answer in the problem on the kernel behind it, as
+        On a `LowRank` Gram: also certify the answer in the problem on the exact kernel, as
         `Result.original`. It costs a pass over the kernel columns of the support.
     polish : bool or str
-        On a `LowRank` Gram: solve on, from the low-rank answer, on the kernel behind it, to `tol`
-        there; by the method of this name, or, with True, as ``"auto"`` would. Limits and callback
-        apply to both solves; certificate, history and model are those of the second.
+        On a `LowRank` Gram: continue from the low-rank answer on the exact kernel, to `tol` there, by the
+        method of this name, or, with True, by that of ``"auto"``. Limits and callback apply to both
+        solves; certificate, history and model are those of the second.
     interrupt : {"return", "raise"}
-        What the first Ctrl-C does once the answer so far is certified: it is returned, with status
-        INTERRUPTED, or `Interrupted`, a KeyboardInterrupt with the answer as its ``result``, is
-        raised: it also ends a loop around `solve`. A second Ctrl-C raises KeyboardInterrupt at once.
+        Effect of the first Ctrl-C, after the answer so far is certified: the answer is returned, with
+        status INTERRUPTED, or `Interrupted` is raised, a KeyboardInterrupt with the answer as its
+        ``result``, which also ends a loop around `solve`. A second Ctrl-C raises KeyboardInterrupt
+        immediately.
     **options
         Settings of the method, such as ``start="ball"``.
 
     Returns
     -------
     Result
-        Whatever happened: a limit, an interrupt or a callback's stop returns the best answer seen,
-        certified, with a status that says so.
+        At a limit, an interrupt or a stop by the callback it holds the best answer so far, certified, and
+        a corresponding status.
 
     Raises
     ------
@@ -232,7 +240,7 @@ def _polished(
     common: dict[str, Any],
     options: dict[str, Any],
 ) -> Result[Model]:
-    """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
+    """Solve on the low-rank Gram, then from its answer on the exact kernel; certify there."""
     exact_problem = exact_kernel_problem(problem)
     by = find(
         exact_problem, polish if isinstance(polish, str) else "auto", {}, argument="polish"
@@ -262,10 +270,3 @@ def _polished(
 def default_memory_limit() -> int:
     """Return a quarter of the memory that this process may use, in bytes: the same on every call."""
     return memory_bytes() // 4
-
-
-MAX_POLISH_START_GAP = 1e-6
-"""Largest gap of the low-rank problem at which a polish starts: it identifies weights at bounds."""
-
-MAX_POINTS_FOR_ONE_THREAD = 2000
-"""Points up to which a second thread of BLAS does not pay."""

@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 for success, 1 where something missed its mark, 2 for a wrong call, 130 after Ctrl-C.
+        0 for success, 1 where a task failed, 2 for wrong arguments, 130 after Ctrl-C.
     """
     arguments = _parser().parse_args(argv)
     try:
@@ -139,10 +139,10 @@ def _compile(arguments: argparse.Namespace) -> int:
 
 
 def _examples() -> dict[str, list[Any]]:
-    """Return tiny problems of every formulation that is exported, by its name.
+    """Return tiny problems of every exported formulation, by its name.
 
-    With and without a factor and a bias, and over several domains, where these are arguments: methods
-    may need one of them.
+    With and without a factor and a bias, and over several domains, where these are arguments: some
+    methods require one of them.
     """
     import numpy as np
 
@@ -167,7 +167,7 @@ def _examples() -> dict[str, list[Any]]:
 
 
 def _budget(value: object) -> str:
-    """Say a budget: a number of iterations, or the words in which it is declared."""
+    """Return a budget as text: a number of iterations, or the declared words."""
     return f"{value:,} iterations" if isinstance(value, int) else str(value)
 
 

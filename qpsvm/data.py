@@ -1,4 +1,4 @@
-"""Data sets in LIBSVM's format, found in the folder that QPSVM_DATA names."""
+"""Data sets in LIBSVM's format, in the folder given by QPSVM_DATA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER_VARIABLE = "QPSVM_DATA"
 
 
 def folder() -> Path:
-    """Return the folder of data sets: what QPSVM_DATA names, or the current folder where it is unset."""
+    """Return the folder of data sets: that of QPSVM_DATA, or the current folder where it is unset."""
     return Path(os.environ.get(FOLDER_VARIABLE, ".")).expanduser()
 
 
@@ -33,7 +33,7 @@ def load_libsvm(
         float32 or float64, of the points.
     n_features : int, optional
         Number of features d. By default the largest index in the file; the test part of a data set
-        needs that of its training part, whose last features it may lack.
+        needs that of its training part, as it may lack the last features.
 
     Returns
     -------

@@ -19,7 +19,7 @@ CURVE_COLORS = (
     "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
     "#332288", "#AA4466", "#999933", "#44AA99", "#661100", "#777777",
 )  # fmt: skip
-"""Colors in the order of the curves; the first six are told apart by the color-blind."""
+"""Colors in the order of the curves; the first six are distinct for the color-blind."""
 
 POSITIVE_COLOR = "#0072B2"
 """Color of the class +1."""
@@ -62,9 +62,9 @@ def convergence(
         gap = result.history.relative_gap
         gap[-1:] = result.certificate.relative_gap
         shown = (x > 0) & (gap > 0) & np.isfinite(gap)
-        look = {**style(order), **(styles or {}).get(label, {})}
-        ax.plot(x[shown], gap[shown], lw=1.7, label=label, solid_joinstyle="round", **look)
-        ax.plot(x[shown][-1:], gap[shown][-1:], "o", color=look["color"], ms=5, label="_end")
+        line_style = {**style(order), **(styles or {}).get(label, {})}
+        ax.plot(x[shown], gap[shown], lw=1.7, label=label, solid_joinstyle="round", **line_style)
+        ax.plot(x[shown][-1:], gap[shown][-1:], "o", color=line_style["color"], ms=5, label="_end")
     ax.set(xscale="log", yscale="log", ylabel="relative gap")
     ax.set_xlabel("seconds" if against == "time" else "iterations")
     ax.grid(True, which="major", color="0.9", lw=0.8)
@@ -117,7 +117,7 @@ def ball(result: Result, points: Any, ax: Any = None) -> Any:
 
 
 def closest_points(result: Result, points: Any, y: Any, ax: Any = None) -> Any:
-    """Draw the closest points of two hulls in the plane and the line half-way between them.
+    """Draw the closest points of two hulls in the plane and the line midway between them.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def closest_points(result: Result, points: Any, y: Any, ax: Any = None) -> Any:
     Raises
     ------
     InputError
-        If the points do not lie in a plane or the result holds no witness points there.
+        If the points do not lie in a plane or the result has no witness points there.
     """
     X, ax = _plane(points), _axes(ax)
     labels = check_labels("y", y, len(X))

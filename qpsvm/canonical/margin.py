@@ -40,7 +40,7 @@ class Products(NamedTuple):
 class MarginProblem(Form):
     r"""Minimize R(w) + sum C_i loss(1 - y_i (w'phi(x_i) + b)) over w and b.
 
-    Its dual, with v = sum a_i y_i phi(x_i), is to maximise sum a - R*(v) - sum C_i loss*(a_i / C_i),
+    Its dual, with v = sum a_i y_i phi(x_i), is to maximize sum a - R*(v) - sum C_i loss*(a_i / C_i),
     subject to y'a = 0 where there is a bias:
 
     ============  ====================  ==================================

@@ -1,4 +1,4 @@
-"""Canonical forms: what a formulation compiles to and a method works on."""
+"""The quadratic program over a domain: the canonical form of most formulations."""
 
 from __future__ import annotations
 
@@ -269,11 +269,8 @@ class QP(Form):
 
     def _slope_roundoff(self, x: NDArray[np.float64]) -> float:
         """Return the effect of the rounding of Gx + c on the gap (Gx + c)'(x - v) of any vertex v."""
-        entry = (
-            4.0
-            * FLOAT64_EPS
-            * (self.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(self.linear)))
-        )
+        largest = self.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(self.linear))
+        entry = 4.0 * FLOAT64_EPS * largest
         return float(entry * np.sqrt(self.m * self.domain.farthest(x)))
 
     @cached_property
@@ -339,13 +336,10 @@ class QP(Form):
     def _margin_roundoff(
         self, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float
     ) -> tuple[float, float]:
-        """Return bounds on the rounding errors of an entry of G x and of x'Gx.
-
-        With a factor the margins belong to the computed w, whatever it is.
-        """
+        """Return bounds on the rounding errors of an entry of G x and of x'Gx."""
         total, length = float(np.linalg.norm(x, 1)), float(np.linalg.norm(x))
         square = self.gram.roundoff(self.scale, total, total, quadratic)
-        if self.gram.kernel.by_factor:
+        if self.gram.kernel.by_factor:  # the margins are those of w as computed
             entry = 4.0 * FLOAT64_EPS * np.sqrt(self.scale * (max(quadratic, 0.0) + square))
             return min(float(entry), self.entry_roundoff(x)), square
         return self.entry_roundoff(x) + self.defect * length, square + self.defect * length**2
@@ -384,9 +378,8 @@ class QP(Form):
         some = np.flatnonzero(x != 0)
         unit = x[some] * (2.0 / total)
         quadratic = float(unit @ product[some]) * (2.0 / total)
-        return 0.5 * abs(quadratic) <= self._zero(
-            self.gram.roundoff(self.scale, 2.0, 2.0, quadratic)
-        )
+        roundoff = self.gram.roundoff(self.scale, 2.0, 2.0, quadratic)
+        return 0.5 * abs(quadratic) <= self._zero(roundoff)
 
     def feasible(
         self, x: NDArray[np.float64], product: NDArray[np.float64]
@@ -400,10 +393,5 @@ class QP(Form):
 
     def take(self, rows: NDArray[np.int64]) -> QP:
         """Return the same problem over the coordinates `rows` alone."""
-        return replace(
-            self,
-            gram=self.gram.take(rows),
-            linear=self.linear[rows],
-            domain=self.domain.take(rows),
-            store=None,
-        )
+        gram, linear, domain = self.gram.take(rows), self.linear[rows], self.domain.take(rows)
+        return replace(self, gram=gram, linear=linear, domain=domain, store=None)

@@ -51,7 +51,7 @@ def draw(figure: Any, tasks: Sequence[Any]) -> None:
 
 
 def _draw_gaps(figure: Any, axes: Any, tasks: Sequence[Any]) -> None:
-    """Draw a panel for each task under one legend; methods of equal settings are drawn once."""
+    """Draw a panel for each task under one legend; methods with equal settings are drawn once."""
     from qpsvm.solvers.methods import METHODS
 
     solvers: list[Any] = []
@@ -76,8 +76,8 @@ def _draw_gaps(figure: Any, axes: Any, tasks: Sequence[Any]) -> None:
 
 
 def _legend(ax: Any, **names: str) -> None:
-    """Put the legend below the panel, in one row, with labels in the words of the data."""
+    """Put the legend below the panel, in one row, with labels that describe the data."""
     handles, labels = ax.get_legend_handles_labels()
-    said = [names.get(label, label) for label in labels]
-    ax.legend(handles, said, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=len(said),
+    texts = [names.get(label, label) for label in labels]
+    ax.legend(handles, texts, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=len(texts),
               frameon=False, fontsize=9, columnspacing=1.2, handletextpad=0.4)  # fmt: skip

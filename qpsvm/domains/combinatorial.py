@@ -60,7 +60,7 @@ class KSubset(OracleDomain):
         return float(min(super().longest(x, d), up))
 
     def linear_gap(self, x: Vector, g: Vector) -> float:
-        """Return the gap around the k-th least entry: a sum of nonnegative terms."""
+        """Return the gap relative to the k-th least entry: a sum of nonnegative terms."""
         middle = float(np.partition(g, self.k - 1)[self.k - 1])
         above = np.maximum(g - middle, 0.0)
         below = np.maximum(middle - g, 0.0)
@@ -148,7 +148,7 @@ class SpanningTrees(OracleDomain):
     def violation(self, x: Vector) -> float:
         """Return the largest violation of a constraint.
 
-        Beyond 12 nodes, of the sets S that are an edge's two ends or miss one node only.
+        Beyond 12 nodes only the sets S that are the two ends of an edge or all nodes but one are checked.
         """
         worst = max(0.0, -float(np.min(x)), abs(float(np.sum(x)) - (self.n_nodes - 1)))
         if self.n_nodes > MAX_NODES_FOR_FULL_CHECK:

@@ -1,4 +1,4 @@
-"""The least values of each simplex of a product, in one compiled pass."""
+"""The minima over each simplex of a product, in one compiled pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N_LANES = 8
 def least_of_groups(g: Any, d: Any, group: Any, n_groups: int, ridged: bool) -> Any:
     """Return the least g and the least g + d of each group, shapes (n_groups,).
 
-    Without a ridge d is not read.
+    Without a ridge, d is not read.
     """
     low = np.full((N_LANES, n_groups), np.inf)
     top = np.full((N_LANES, n_groups), np.inf)

@@ -1,4 +1,4 @@
-"""Sets of matrices, rows strung together into x (Garber and Wolf, section 1.2)."""
+"""Sets of matrices, stored row by row in x (Garber and Wolf, section 1.2)."""
 
 from __future__ import annotations
 
@@ -240,5 +240,5 @@ def _singular_values(x: Vector, shape: tuple[int, int]) -> Vector:
 
 
 def _first(n: int) -> Vector:
-    """Return the first Lanczos vector: always the same, in no special direction."""
+    """Return the first Lanczos vector: fixed, and random."""
     return np.random.default_rng(0).standard_normal(n)

@@ -20,7 +20,7 @@ MAX_RECOMPUTED_SHARE = 0.9
 """Share of the points of weight zero from which all points are evaluated."""
 
 
-@np.errstate(invalid="ignore", over="ignore")  # what overflows is no bound: see Certificate
+@np.errstate(invalid="ignore", over="ignore")  # overflow gives infinite bounds: see Certificate
 def certify(
     problem: Form,
     x: NDArray[np.float64],
@@ -44,9 +44,9 @@ def certify(
     if support_only:
         assert isinstance(problem, QP), "only methods on a QP leave points out"
         rows = np.flatnonzero(x != 0)
-        part, product = problem.take(rows), np.zeros(problem.m)
-        product[rows] = part.gram.product(x[rows])
-        bounds = part.bounds(x[rows], product[rows])
+        restricted, product = problem.take(rows), np.zeros(problem.m)
+        product[rows] = restricted.gram.product(x[rows])
+        bounds = restricted.bounds(x[rows], product[rows])
     else:
         least = None
         if approximate_products is not None:

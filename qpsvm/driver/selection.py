@@ -136,9 +136,9 @@ def find(
             f"options of method {name!r} are {settings}; got {sorted(options)}"
         ) from None
     if maker is None or declared is None:
-        what = type(problem).__name__
+        kind = type(problem).__name__
         fitting = ", ".join(repr(key) for key in methods(problem))
-        raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")
+        raise MethodMismatchError(f"method {name!r} cannot solve {kind}; these can: {fitting}")
     if method == "auto" and presolved is not None:
         n, m = presolved.n_duplicates, declared.m
         reason += f"; {n:,} of {m:,} points are copies of others, merged"

@@ -1,6 +1,6 @@
-"""Frandi et al.: section 4.4 is wrong for kernels that are not normalised; ball and machine agree.
+"""Frandi et al.: section 4.4 is wrong for kernels that are not normalized; ball and machine agree.
 
-Their section 4.4 runs the code of the normalised case, with its line search
+Their section 4.4 runs the code of the normalized case, with its line search
 lambda = 1/2 (1 - r^2 / gamma^2), on any Mercer kernel. That is the exact line search only where
 Q_ii is constant.
 """

@@ -13,8 +13,8 @@ small Q the method then may not converge. Here M_Q is the preconditioner of conj
 which keeps the number of iterations of the unreduced method; while Q is large, half of it is a sample
 that represents the omitted rows, so that few rows approximate all. ``reduction="paper"`` is the printed
 form, with Q doubled after a step that is short or does not reduce the residual. Without a bias,
-gamma = 0 and there is no y'alpha = 0. Tall problems begin with a sample of the points and end with Newton steps on
-all of them (`augmented_lagrangian`).
+gamma = 0 and there is no y'alpha = 0. Tall problems begin with a sample of the points and end with
+Newton steps on all of them (`augmented_lagrangian`).
 """
 
 from __future__ import annotations

@@ -153,11 +153,11 @@ class NormalEquations:
         n_parts = 2 if entries >= MIN_ENTRIES_FOR_TWO_PARTS else 1
         sums, totals = np.zeros((n_parts, size)), np.zeros(n_parts)
 
-        def part(k: int) -> None:
+        def run_part(k: int) -> None:
             first, last = k * self.m // n_parts, (k + 1) * self.m // n_parts
             totals[k] = task(first, last, sums[k])
 
-        parallel_for(part, list(range(n_parts))) if n_parts > 1 else part(0)
+        parallel_for(run_part, list(range(n_parts))) if n_parts > 1 else run_part(0)
         return np.sum(sums, axis=0), float(np.sum(totals))
 
     def factor(
@@ -276,14 +276,14 @@ class NormalEquations:
         limit = MAX_REFINEMENTS if self.whole else MAX_CG_STEPS
         n_steps = 0
         while n_steps < limit and rho > goal:
-            part, q = self._image(p)
+            centered_p, q = self._image(p)
             curvature = float(p @ q)
             if not curvature > 0:
                 break
             n_steps += 1
             a = rho / curvature
             dw += a * p
-            centered += a * part
+            centered += a * centered_p
             r -= a * q
             z = self._factor.solve(r)
             rho, before = float(r @ z), rho
