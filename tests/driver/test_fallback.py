@@ -47,7 +47,7 @@ STALLING = {
 
 
 @pytest.mark.parametrize("name", STALLING)
-def test_a_fallback_is_warm_started_and_the_answer_says_so(name):
+def test_a_fallback_is_warm_started_and_the_answer_reports_it(name):
     seen = []
     result = solve(STALLING[name], tol=1e-5, callback=lambda p: seen.append((p.iteration, p.time)))
     assert result.converged and result.method == name
@@ -83,7 +83,7 @@ def test_a_time_limit_counts_both():
     assert np.isfinite(result.certificate.gap)
 
 
-def test_a_stop_in_the_second_leg_returns_the_better_answer():
+def test_a_stop_in_the_fallback_returns_the_better_answer():
     form = STALLING["smo + crsvm"].as_qp()
     first = run_with_store(form, METHODS["smo"].solver(), None, Limits(1e-9, 20_000), 1 << 30, 0)
     limits = Limits(1e-9, first.n_iter)  # not one iteration of the second

@@ -1,4 +1,4 @@
-"""Copies of points are merged: the answer is one over all points, proved there, and the same."""
+"""Presolve: duplicates are merged; the answer has all points, is certified for them, and unchanged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOL = 1e-6
 
 
 def copies_of(X, y, m, seed=0):
-    """Draw m points with replacement; every point has a label of its own."""
+    """Draw m points with replacement; every distinct point has its own label."""
     pick = np.random.default_rng(seed).integers(0, len(X), m)
     return X[pick], y[pick], pick
 
@@ -77,7 +77,7 @@ def weights(problem, result):
 
 
 def kept(problem):
-    """Return the points that take part."""
+    """Return the points in the solve."""
     return getattr(problem, "kept", np.arange(M))
 
 
@@ -90,7 +90,7 @@ def test_the_answer_is_that_over_all_points(problem):
     c = merged.certificate
     assert c.upper == pytest.approx(plain.certificate.upper, rel=2 * TOL)
     assert c.violation <= 1e-12
-    # proved by the certificate of the whole problem too, which knows of no presolve
+    # the certificate of the full problem, without presolve, agrees
     qp = problem.as_qp()
     again = certify(qp, weights(problem, merged)[kept(problem)], TOL).certificate
     assert again.passed
@@ -102,7 +102,7 @@ def test_the_answer_is_that_over_all_points(problem):
 
 
 @every_problem
-def test_its_model_judges_as_that_of_all_weights(problem):
+def test_its_model_predicts_like_that_of_all_weights(problem):
     result = solve(problem, tol=TOL, merge=True)
     recovered = problem.recover(
         problem.as_qp(), certify(problem.as_qp(), weights(problem, result)[kept(problem)], TOL)
@@ -143,18 +143,18 @@ def test_other_labels_are_other_points():
     y = np.where(np.arange(3 * n) < 2 * n, 1.0, -1.0)  # and with both labels
     signed = presolve(HingeDual(RBF(X, 0.5), y).as_qp(), 1 << 30, asked=True)
     assert signed.n_duplicates == n
-    np.testing.assert_array_equal(signed.copies.label[n : 2 * n], np.arange(n))
+    np.testing.assert_array_equal(signed.duplicates.label[n : 2 * n], np.arange(n))
     assert presolve(MEBDual(RBF(X, 0.5)).as_qp(), 1 << 30, asked=True).n_duplicates == 2 * n
 
 
 def many(m=MIN_POINTS_FOR_SEARCH, n=400, seed=8, binary=False):
-    """As many points as are looked at unasked, a few hundred of them distinct."""
+    """As many points as are searched by default, a few hundred of them distinct."""
     X, y = two_clouds(n, 6, seed=seed)
     X = (X > 0.3).astype(float) if binary else X
     return copies_of(X, y, m, seed)[:2]
 
 
-def test_auto_merges_where_it_pays_and_says_so():
+def test_auto_merges_where_it_pays_and_reports_it():
     X, y = many()
     result = solve(HingeDual(RBF(X, 0.3), y, 2.0), tol=TOL)
     n = len(np.unique(np.column_stack([X, y]), axis=0))
@@ -188,7 +188,7 @@ def test_a_named_method_merges_when_asked(method):
     assert result.method == method and len(result.x) == M
 
 
-def test_what_holds_no_points_is_left_as_it_is():
+def test_a_gram_without_points_is_unchanged():
     y = LABELS
     for problem, method in (
         (HingeDual(K.block(np.arange(M)), y), "smo"),
@@ -238,7 +238,7 @@ def test_points_that_only_look_equal_are_not():
     assert equal_points(huge, [], 1) is None or len(equal_points(huge, [], 1).first) == 1
 
 
-def test_points_of_more_features_than_a_piece_holds(monkeypatch):
+def test_points_of_more_features_than_a_chunk(monkeypatch):
     monkeypatch.setattr("qpsvm.driver.presolve.CHUNK_ENTRIES", 4)
     points = np.random.default_rng(0).standard_normal((6, 9))[[0, 1, 2, 1, 0, 5]]
     np.testing.assert_array_equal(equal_points(points, [], 1).label, [0, 1, 2, 1, 0, 3])
@@ -283,7 +283,7 @@ def test_limits_hold():
     assert solve(problem, max_iter=0).status is Status.MAX_ITER
     distinct = 8 * 6 * 1500
     assert "merged" in solve(problem, memory_limit=20 * distinct, max_iter=0).counters
-    # not where the distinct points take more than shorter columns leave
+    # not where the distinct points take more memory than shorter columns save
     wide = np.hstack([X, np.zeros((4000, 94))])
     tight = HingeDual(RBF(wide, 0.3), y, 10.0)
     limit = 8 * 8 * 4000
@@ -314,7 +314,9 @@ def test_a_kept_gram_has_one_store_at_a_time():
     )
     other = np.where(np.arange(MIN_POINTS_FOR_SEARCH) % 2 == 0, 1.0, -1.0)
     assert "merged" not in solve(HingeDual(kept, other)).counters  # other points are distinct
-    assert "merged" not in solve(HingeDual(kept, y)).counters  # and columns of all points are held
+    assert (
+        "merged" not in solve(HingeDual(kept, y)).counters
+    )  # and columns of all points are cached
 
 
 @pytest.mark.parametrize("classes", [1, 2])

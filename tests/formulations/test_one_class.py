@@ -200,7 +200,7 @@ def test_a_penalty_per_point():
         assert result.model.distance(X[:75]).max() <= result.model.radius * (1 + 1e-4)
 
 
-def test_infeasible_penalties_are_refused_at_the_door():
+def test_infeasible_penalties_are_refused():
     with pytest.raises(InputError, match=r"C must sum to at least 1 .* at least 1/m = 0\.00666667"):
         SVDDDual(RBF(X), C=0.006)
     assert solve(SVDDDual(RBF(X), C=1.0 / 150.0)).converged

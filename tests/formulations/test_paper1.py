@@ -84,7 +84,7 @@ def iterates(problem, method, x0, steps):
         return path
 
 
-def test_the_printed_step_is_right_for_a_normalised_kernel():
+def test_the_printed_step_is_right_for_a_normalized_kernel():
     Q = hessian(lambda X: RBF(X, 0.3))
     values = as_printed(Q, 200)
     assert increases(values) == 0
@@ -109,7 +109,7 @@ def test_this_step_never_does(kernel, method):
     assert values[-1] < values[0]
 
 
-def test_what_the_printed_step_misses_is_found():
+def test_steps_that_the_printed_rule_misses_are_found():
     Q = hessian(quadratic)
     result = solve(L2SVMDual(quadratic(X), Y, C=C), "mfw", tol=1e-6)
     assert result.converged
@@ -182,7 +182,7 @@ def test_a_sample_with_confirmation_is_optimal(declare, method):
 
 @pytest.mark.parametrize("method", ["fw", "mfw"])
 @pytest.mark.parametrize("declare", SAMPLED.values(), ids=SAMPLED)
-def test_a_sample_alone_is_never_optimal_and_says_so(declare, method):
+def test_a_sample_alone_is_never_optimal(declare, method):
     Counting.whole.clear()
     problem = declare(Counting(MANY, 0.05))
     result = solve(problem, method, sampling=59, confirm=False, tol=0.2)
@@ -193,9 +193,9 @@ def test_a_sample_alone_is_never_optimal_and_says_so(declare, method):
     # the value is exact all the same, and not far off
     exact = solve(declare(RBF(MANY, 0.05)), "mnp", tol=1e-8)
     assert exact.value * (1.0 - 1e-8) <= c.upper <= exact.value + 0.3 * abs(exact.value)
-    judged = solve(declare(RBF(MANY, 0.05)), "mfw", x0=result, max_iter=0)
-    assert judged.value == pytest.approx(c.upper, rel=1e-9)
-    assert sum(Counting.whole) <= 3  # all points are looked at by the start alone
+    recertified = solve(declare(RBF(MANY, 0.05)), "mfw", x0=result, max_iter=0)
+    assert recertified.value == pytest.approx(c.upper, rel=1e-9)
+    assert sum(Counting.whole) <= 3  # only the start evaluates all points
 
 
 def test_a_sample_that_is_interrupted_claims_nothing_either():

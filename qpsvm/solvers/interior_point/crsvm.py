@@ -283,7 +283,7 @@ class ConstraintReduced(HingeOnFactor):
             MIN_RESIDUAL,
             STEP_RESIDUAL * min(1.0, interior.complementarity / max(interior.off, 1e-300)),
         )
-        if interior.has_all_rows:
+        if interior.is_exact:
             rough, fine = np.inf, MIN_RESIDUAL
         margin = 3.0 * interior.raw_residual
         return np.inf if margin <= rough else rough, np.inf if margin <= fine else fine

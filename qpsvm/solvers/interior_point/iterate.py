@@ -80,7 +80,7 @@ class Interior:
         self.unit = max(float(np.mean(self.points.squares)), np.finfo(float).tiny)
         self.growth = 1.0  # factor on the number of rows
         self.residual = np.inf  # |rw| before the last step
-        self.has_all_rows = True  # whether the last factor had every row
+        self.is_exact = True  # whether the last factor was that of M
         self.raw_residual = 0.0  # residual of its solutions before conjugate gradients
         self.compute_scores()
         self.prepare_iteration()
@@ -119,10 +119,10 @@ class Interior:
         """Factor the normal matrix of the rows `active`, None for all; without reductions if `exact`."""
         self.n_rows += self.m if active is None else len(active)
         self.points.factor(self.d, self.moment, active, exact, **options)
-        has_all_rows = self.points.whole
-        if has_all_rows != self.has_all_rows:  # the last residual is of another kind of factor
-            self.raw_residual = 0.0 if has_all_rows else np.inf
-        self.has_all_rows = has_all_rows
+        is_exact = self.points.is_exact
+        if is_exact != self.is_exact:  # the last residual is of another kind of factor
+            self.raw_residual = 0.0 if is_exact else np.inf
+        self.is_exact = is_exact
 
     def solve(self, rtol: float) -> None:
         """Compute the direction of the current elimination to a residual `rtol`: see `crsvm`."""

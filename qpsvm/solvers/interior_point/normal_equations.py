@@ -82,7 +82,7 @@ class NormalEquations:
         xbar over all rows.
     total : float
         c = sum of d over all rows.
-    whole : bool
+    is_exact : bool
         Whether the factor is that of M.
     """
 
@@ -96,7 +96,7 @@ class NormalEquations:
         self._d = np.zeros(self.m)
         self._factor: Factor = Identity()
         self._scratch = Scratch()
-        self.whole = True
+        self.is_exact = True
 
     def take(self, rows: Index) -> NormalEquations:
         """Return the equations of these rows, copied."""
@@ -183,7 +183,7 @@ class NormalEquations:
         self._d = scaling
         self.total = float(np.sum(scaling)) if self.bias else np.inf
         self.mean = moment / self.total
-        self.whole = active is None
+        self.is_exact = active is None
         if weights is None:
             weights = scaling if active is None else scaling[active]
         self._factor_rows(active, weights, exact, single)
@@ -215,7 +215,7 @@ class NormalEquations:
                 trace = float(d @ self.squares[some])
                 trace -= float(np.sum(d)) * float(self.mean @ self.mean)
                 single = trace <= MAX_FLOAT32_TRACE and not sparse
-            self.whole = self.whole and not single
+            self.is_exact = self.is_exact and not single
             dtype = np.float32 if single else np.float64
             rows = np.arange(self.m) if rows is None else rows
             M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._scratch)
@@ -223,7 +223,7 @@ class NormalEquations:
         elif exact or self._stays_sparse:
             self._factor = Sparse(self.X[some], d, self.bias)
         else:  # the heaviest rows, and the diagonal of the others
-            self.whole = False
+            self.is_exact = False
             rest = self._d.copy()
             heavy = np.argpartition(-rest * self.squares, N_HEAVY_ROWS)[:N_HEAVY_ROWS]
             rest[heavy] = 0.0
@@ -273,7 +273,7 @@ class NormalEquations:
         z = self._factor.solve(r)
         p, rho = z, float(r @ z)
         before_all = max(rho, 0.0)
-        limit = MAX_REFINEMENTS if self.whole else MAX_CG_STEPS
+        limit = MAX_REFINEMENTS if self.is_exact else MAX_CG_STEPS
         n_steps = 0
         while n_steps < limit and rho > goal:
             centered_p, q = self._image(p)

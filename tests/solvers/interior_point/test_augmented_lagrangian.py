@@ -72,7 +72,7 @@ def test_the_weighted_sum_of_points_is_followed():
     assert len(newton._y) < 500
 
 
-def test_points_left_alone_are_looked_at_again(monkeypatch):
+def test_fixed_points_are_checked_again(monkeypatch):
     monkeypatch.setattr(multipliers, "REACH_BAND_WIDTHS", 1.1)
     X, y = two_clouds(2000, 3, seed=8, distance=3.0)
     result = solve(HingePrimal(X, y), sift=True)
@@ -93,7 +93,7 @@ def test_a_newton_step_solves_for_the_gradient_of_the_augmented_lagrangian():
     assert len(newton._y) == 400
     g, inside = gradient()
     before = np.append(newton.w, newton.b)
-    newton._update = lambda: False  # look at the step alone
+    newton._update = lambda: False  # test the step alone
     newton.step()
     step = np.append(newton.w, newton.b) - before
     Z = np.column_stack([X, np.ones(400)])[inside]

@@ -172,7 +172,7 @@ def test_conjugate_gradients_mend_a_reduced_factor(rng, monkeypatch):
     monkeypatch.setattr(normal_equations, "N_HEAVY_ROWS", 40)
     for active in (None, np.arange(200)):
         points = factored(X, d, active)
-        assert not points.whole  # forty rows and a diagonal
+        assert not points.is_exact  # forty rows and a diagonal
         goal = 1e-20 * float(b @ exact)
         dw, centered, n_cg, energy = points.refined(b, goal)
         assert 0 < n_cg < 90 and energy > goal
@@ -252,7 +252,7 @@ def test_the_crossover_copes_with_duplicates_and_gives_up_on_a_wrong_split():
     assert crossover(points, y, tau, rough, ~high, high, result.value) is None  # none is free
 
 
-def test_a_sample_stands_for_the_rows_left_out(rng):
+def test_a_sample_represents_the_omitted_rows(rng):
     X, d = rng.standard_normal((5000, 4)), 10.0 ** rng.uniform(-3, 2, 5000)
     some, weights = crsvm._sample(d, 1000, rng)
     assert len(np.unique(some)) == len(some) <= 1000
@@ -359,7 +359,7 @@ def test_memory_is_a_small_multiple_of_the_points(rng):
     assert peak < 3 * X.nbytes
 
 
-def test_what_does_not_fit_is_said():
+def test_problems_that_do_not_fit_are_refused():
     X, y = two_clouds(40, 3, seed=12)
     with pytest.raises(MethodMismatchError, match="cannot solve"):
         solve(HingePrimal(X, y, C=np.inf))
