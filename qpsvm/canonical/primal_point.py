@@ -48,14 +48,14 @@ class HingePoint:
         if X is None:
             return None
         y, C = qp.gram.sign, qp.domain.upper
-        level, t = (float(value) for value in multipliers)
+        bias, t = (float(value) for value in multipliers)
         w = np.asarray(transposed_times(X, y * x))
         if not np.isfinite(t):  # not separable: w is a direction
-            return PrimalPoint(np.inf, 0.0, w, bias_of(w, level, self.origin))
+            return PrimalPoint(np.inf, 0.0, w, bias_of(w, bias, self.origin))
         w, soft = t * w, t == 1.0 and np.isfinite(C).all()
         lengths = np.sqrt(np.maximum(kernel.diag(), 0.0))
         for _ in range(MAX_RESCALINGS):
-            b = bias_of(w, level, self.origin)
+            b = bias_of(w, bias, self.origin)
             stored = level_at(w, b, self.origin)
             margin = y * (times(X, w) + stored)
             size = float(np.linalg.norm(w))
@@ -64,10 +64,8 @@ class HingePoint:
             least = float(np.min(proven))
             if soft or least >= 1.0 or not least > 0.0:
                 break
-            w, level = (
-                w * ((1.0 + 4.0 * FLOAT64_EPS) / least),
-                level * ((1.0 + 4.0 * FLOAT64_EPS) / least),
-            )
+            scale = (1.0 + 4.0 * FLOAT64_EPS) / least
+            w, bias = w * scale, bias * scale
         violating = np.flatnonzero(~(proven >= 1.0))
         if np.isinf(C[violating]).any():  # a hard margin that rounding violates
             return PrimalPoint(np.inf, 0.0, w, b)

@@ -225,7 +225,7 @@ def slack_gap(
     """Return sum (upper - x) max(0, -slack) + x max(0, slack), reading only nonzero terms."""
     if len(x) <= MAX_SORTED_POINTS:
         return float((upper - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0))
-    under = np.flatnonzero(~(slack >= 0.0))  # NaN counts
+    under = np.flatnonzero(~(slack >= 0.0))  # NaN included
     some = np.flatnonzero(x != 0) if support is None else support
     gap = float((x[under] - upper[under]) @ slack[under])
     return gap + float(x[some] @ np.maximum(slack[some], 0.0))

@@ -190,9 +190,7 @@ def test_a_lower_bound_in_place_of_an_entry_never_lowers_the_gap(stopped, rng):
             assert qp.bounds(x, lower).gap >= gap - noise(qp, x)
 
 
-def test_certificates_from_approximate_products_equal_the_exact_ones(
-    stopped, rng, monkeypatch
-):
+def test_certificates_from_approximate_products_equal_the_exact_ones(stopped, rng, monkeypatch):
     """For any approximate products within their bound, and any bound."""
     monkeypatch.setattr(certificate, "MAX_RECOMPUTED_SHARE", 1.0)
     qp, found = stopped
@@ -269,7 +267,7 @@ def test_a_bound_that_a_recomputed_value_refutes_is_not_used():
     assert certified.certificate == certify(qp, x, 1e-3).certificate
 
 
-SOLVED = {
+SOLVED_PROBLEMS = {
     "hinge": ("decomposition", lambda K, y: HingeDual(K, y, 10.0)),
     "hinge-weighted": ("decomposition", lambda K, y: HingeDual(K, y, np.where(y > 0, 1.0, 5.0))),
     "l2-svm": ("decomposition", lambda K, y: L2SVMDual(K, y, 1.0)),
@@ -283,7 +281,7 @@ SOLVED = {
 
 @pytest.mark.parametrize("m", [400, 2400])  # columns in float64 and in float32
 @pytest.mark.parametrize("columns", [40, 10_000])
-@pytest.mark.parametrize(("method", "make"), SOLVED.values(), ids=SOLVED)
+@pytest.mark.parametrize(("method", "make"), SOLVED_PROBLEMS.values(), ids=SOLVED_PROBLEMS)
 def test_a_solve_keeps_products_within_their_bound(method, make, columns, m, monkeypatch):
     """During solves, warm and cold, with columns that are evicted and recomputed."""
     X, y = two_clouds(m, 3, seed=3)

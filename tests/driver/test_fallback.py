@@ -39,17 +39,19 @@ def low_rank_kernel(m=120, seed=0):
 
 K, Y = low_rank_kernel()
 
-STALLING = {
+STALLING_PROBLEMS = {
     "smo + crsvm": HingeDual(K, Y, C=1e4),
     "smo + mnp": L2SVMDual(K, Y, C=1e5),
     "decomposition + mnp": PolytopeDistanceDual(*low_rank_kernel(1500), chi=1e4),
 }
 
 
-@pytest.mark.parametrize("name", STALLING)
+@pytest.mark.parametrize("name", STALLING_PROBLEMS)
 def test_a_fallback_is_warm_started_and_the_answer_reports_it(name):
     seen = []
-    result = solve(STALLING[name], tol=1e-5, callback=lambda p: seen.append((p.iteration, p.time)))
+    result = solve(
+        STALLING_PROBLEMS[name], tol=1e-5, callback=lambda p: seen.append((p.iteration, p.time))
+    )
     assert result.converged and result.method == name
     first, second = name.split(" + ")
     assert f"warm start of {second}" in result.reason and name in str(result)
@@ -62,13 +64,15 @@ def test_a_fallback_is_warm_started_and_the_answer_reports_it(name):
         result.timings["total"]
     )
     assert result.counters["pair"] > 0
-    alone = solve(STALLING[name], first, tol=1e-5, max_iter=int(h.iteration[-1]), time_limit=1.0)
+    alone = solve(
+        STALLING_PROBLEMS[name], first, tol=1e-5, max_iter=int(h.iteration[-1]), time_limit=1.0
+    )
     assert not alone.converged and alone.method == first
     assert alone.certificate.upper >= result.certificate.lower - result.certificate.gap
 
 
 def test_a_method_that_was_named_and_a_given_limit_are_kept():
-    problem = STALLING["smo + crsvm"]
+    problem = STALLING_PROBLEMS["smo + crsvm"]
     few = solve(problem, max_iter=500)
     assert few.method == "smo" and few.status is Status.MAX_ITER and few.n_iter == 500
     some = SLOW_MIN_PAIRS + SLOW_PAIRS_PER_POINT * problem.n_points + 10_000
@@ -77,14 +81,14 @@ def test_a_method_that_was_named_and_a_given_limit_are_kept():
 
 
 def test_a_time_limit_counts_both():
-    solve(STALLING["smo + crsvm"])  # compiled
-    result = solve(STALLING["smo + crsvm"], tol=1e-5, time_limit=0.0)
+    solve(STALLING_PROBLEMS["smo + crsvm"])  # compiled
+    result = solve(STALLING_PROBLEMS["smo + crsvm"], tol=1e-5, time_limit=0.0)
     assert result.status is Status.TIME_LIMIT and result.method == "smo"
     assert np.isfinite(result.certificate.gap)
 
 
 def test_a_stop_in_the_fallback_returns_the_better_answer():
-    form = STALLING["smo + crsvm"].as_qp()
+    form = STALLING_PROBLEMS["smo + crsvm"].as_qp()
     first = run_with_store(form, METHODS["smo"].solver(), None, Limits(1e-9, 20_000), 1 << 30, 0)
     limits = Limits(1e-9, first.n_iter)  # not one iteration of the second
     second = run_with_store(form, METHODS["crsvm"].solver(), None, limits, 1 << 30, 0, after=first)
@@ -94,7 +98,7 @@ def test_a_stop_in_the_fallback_returns_the_better_answer():
 
 
 def test_dense_matrices_keep_to_the_memory_limit():
-    form = STALLING["smo + crsvm"].as_qp()
+    form = STALLING_PROBLEMS["smo + crsvm"].as_qp()
     stage = Stage("smo", METHODS["smo"].solver())
     outcome, last = run_with_fallbacks(
         form, stage, None, Limits(1e-5, 50_000), 24 * form.m**2 - 1, 0

@@ -109,7 +109,7 @@ class DualCoordinateDescent(HingeOnFactor):
         x = np.zeros(problem.m) if x0 is None else domain.repair(x0)
         random = np.array([rng.integers(1, 2**62)], np.uint64)
         at: Any = slice(None)
-        if sp.issparse(X):  # each run takes points from RUN_POINTS places, equally far apart
+        if sp.issparse(X):  # a run has RUN_POINTS equally spaced points
             stride = -(-problem.m // RUN_POINTS)
             at = np.arange(RUN_POINTS * stride).reshape(RUN_POINTS, stride).T.ravel()
             at = at[at < problem.m]

@@ -301,8 +301,8 @@ class ConstraintReduced(HingeOnFactor):
             return rows, None
         # theta and beta act on mu in units in which points have length 1, except in the printed form
         unit = 1.0 if printed else interior.unit
-        level = np.sqrt(interior.mu * unit)
-        share = level ** (2.0 / self.beta) * interior.growth if self.adaptive else 1.0
+        root_mu = np.sqrt(interior.mu * unit)
+        share = root_mu ** (2.0 / self.beta) * interior.growth if self.adaptive else 1.0
         base = min(int(np.ceil(min(1.0, share) * m)), most)
         if base >= m or (base >= MAX_CHOSEN_SHARE * m and not printed):
             return None, None
@@ -311,7 +311,7 @@ class ConstraintReduced(HingeOnFactor):
             not printed and base >= MIN_ROWS_PER_COLUMN_FOR_SAMPLE * interior.points.n
         )
         count = 0 if first else base // 2 if sampled else base
-        rows = self._by_rule(interior, count, level, unit)
+        rows = self._by_rule(interior, count, root_mu, unit)
         if len(rows) == m:
             return None, None
         if len(rows) >= base or not sampled:
@@ -322,17 +322,19 @@ class ConstraintReduced(HingeOnFactor):
         some, weights = _sample(interior.d[left], base - len(rows), state.rng)
         return np.append(rows, left[some]), np.append(interior.d[rows], weights)
 
-    def _by_rule(self, interior: Interior, base: int, level: float, unit: float) -> Rows:
+    def _by_rule(self, interior: Interior, base: int, root_mu: float, unit: float) -> Rows:
         """Return at least `base` rows that matter most by the constraint choice."""
         m = interior.m
         if base == 0:
             return np.zeros(0, np.int64)
         if self.constraint_choice == "omega":
             z = -interior.d  # ordered as omega = 1 / d
-            big = interior.d * unit >= self.theta * level
+            big = interior.d * unit >= self.theta * root_mu
         else:
             z = interior.y * interior.h + interior.xi - 1.0
-            big = (interior.alpha * unit >= self.theta * level * interior.s) | (interior.s <= level)
+            big = (interior.alpha * unit >= self.theta * root_mu * interior.s) | (
+                interior.s <= root_mu
+            )
         if not self.balanced:
             return _smallest(z, np.arange(m), max(int(np.count_nonzero(big)), base))
         chosen = [

@@ -21,7 +21,7 @@ from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 from qpsvm.solvers.methods import METHODS
 
 # Section 5.1 of Jung, O'Leary and Tits: two constraint choices, three ways to size the set.
-VARIANTS = {
+METHOD_VARIANTS = {
     f"{choice}, {name}": {"constraint_choice": choice, **sizing}
     for choice in ("omega", "one-sided")
     for name, sizing in {
@@ -30,8 +30,10 @@ VARIANTS = {
         "adaptive balanced": {},
     }.items()
 }
-SOFT = [instance for instance in select(family="hinge_primal", exclude=("hard-margin",))]
-QUICK = ("random-linear-C1e3", "random-weighted", "random-sparse", "one-against-all")
+SOFT_MARGIN_INSTANCES = [
+    instance for instance in select(family="hinge_primal", exclude=("hard-margin",))
+]
+QUICK_INSTANCES = ("random-linear-C1e3", "random-weighted", "random-sparse", "one-against-all")
 
 
 def fits_crsvm(instance):
@@ -47,24 +49,26 @@ def agrees(result, instance, tol=1e-7):
     return abs(result.value - known.value) <= tol * abs(known.value) + known.residual
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("variant", METHOD_VARIANTS, ids=str)
 @pytest.mark.parametrize(
     "instance",
     [
-        pytest.param(i, marks=() if i.name.endswith(QUICK) else pytest.mark.slow, id=i.name)
-        for i in SOFT
+        pytest.param(
+            i, marks=() if i.name.endswith(QUICK_INSTANCES) else pytest.mark.slow, id=i.name
+        )
+        for i in SOFT_MARGIN_INSTANCES
     ],
 )
 def test_every_variant_reaches_full_accuracy(instance, variant):
-    result = solve(instance.declare(), max_iter=60, **VARIANTS[variant])
+    result = solve(instance.declare(), max_iter=60, **METHOD_VARIANTS[variant])
     assert result.status is Status.OPTIMAL
     assert agrees(result, instance)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", QUICK_INSTANCES)
 def test_the_printed_form_gets_there_too(name):
     instance = INSTANCES[f"hinge_primal/{name}"]
-    for options in VARIANTS.values():
+    for options in METHOD_VARIANTS.values():
         result = solve(instance.declare(), reduction="paper", correctors=0, **options)
         assert result.status is Status.OPTIMAL
         assert agrees(result, instance)
@@ -200,7 +204,7 @@ def test_indicators_with_many_equal_points_reach_full_accuracy(rng):
     X = np.eye(4)[rng.integers(4, size=(1500, 5))].reshape(1500, 20)
     problem = HingePrimal(X, np.where(X @ rng.standard_normal(20) > 0, 1.0, -1.0))
     value = solve(problem, "pdipm").value
-    for options in VARIANTS.values():
+    for options in METHOD_VARIANTS.values():
         result = solve(problem, max_iter=60, **options)
         assert result.status is Status.OPTIMAL
         assert result.value == pytest.approx(value, rel=2e-8)
@@ -286,11 +290,13 @@ def test_dense_rows_are_assembled_in_parts(rng, monkeypatch, dtype):
             )
 
 
-LINEAR = [i for i in select(family="hinge", exclude=("hard-margin",)) if fits_crsvm(i)]
+LINEAR_INSTANCES = [i for i in select(family="hinge", exclude=("hard-margin",)) if fits_crsvm(i)]
 
 
 @pytest.mark.parametrize("method", ["crsvm", "pdipm"])
-@pytest.mark.parametrize("instance", [*SOFT, *LINEAR], ids=lambda i: i.name)
+@pytest.mark.parametrize(
+    "instance", [*SOFT_MARGIN_INSTANCES, *LINEAR_INSTANCES], ids=lambda i: i.name
+)
 def test_residuals_and_gap_within_sixty_iterations(instance, method):
     problem = instance.declare()
     result = solve(problem, method, max_iter=60)
