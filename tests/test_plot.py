@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import qpsvm
-from qpsvm import demo, plot
+from qpsvm import plot
+from qpsvm.demo import run as demo
 from qpsvm.demo.picture import draw
 
 matplotlib = pytest.importorskip("matplotlib")
