@@ -9,10 +9,10 @@ import numpy as np
 
 import qpsvm
 from asv_benchmarks.common import compile_steps, settle
-from qpsvm.data import VARIABLE, load_libsvm
+from qpsvm.data import FOLDER_VARIABLE, load_libsvm
 
 # The default is relative to the root of the repository; asv runs elsewhere.
-os.environ.setdefault(VARIABLE, str(Path(__file__).resolve().parents[2] / "shared" / "data"))
+os.environ.setdefault(FOLDER_VARIABLE, str(Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
 def load(name):
@@ -20,7 +20,7 @@ def load(name):
     try:
         return load_libsvm(name, np.float32)
     except qpsvm.InputError:
-        raise NotImplementedError(f"no data set {name} in {os.environ[VARIABLE]}") from None
+        raise NotImplementedError(f"no data set {name} in {os.environ[FOLDER_VARIABLE]}") from None
 
 
 def declare(name, what):

@@ -1,4 +1,4 @@
-"""solve(): find the method, compile, run, certify, recover."""
+"""solve(): choose the method, compile, run, certify, recover."""
 
 from __future__ import annotations
 
@@ -11,13 +11,23 @@ from typing import Any
 import numpy as np
 
 from qpsvm.clock import Clock, call_clock
-from qpsvm.driver import polish as exact
+from qpsvm.driver.polish import (
+    at_bounds,
+    exact_kernel_certificate,
+    exact_kernel_problem,
+)
 from qpsvm.driver.selection import check_problem, find
 from qpsvm.errors import InputError, Interrupted, check_choice, check_number
 from qpsvm.formulations import Formulation
 from qpsvm.numerics.parallel import single_threaded_blas
 from qpsvm.resources import memory_bytes
 from qpsvm.result import Candidate, Model, Progress, Result, Status
+
+MAX_POLISH_START_GAP = 1e-6
+"""Largest gap of the low-rank problem at which a polish starts: it identifies weights at bounds."""
+
+MAX_POINTS_FOR_ONE_THREAD = 2000
+"""Points up to which a second thread of BLAS does not pay."""
 
 
 def solve(
@@ -49,15 +59,16 @@ def solve(
     x0 : array_like or Result, optional
         Starting point in the declared variable; it is moved to the nearest feasible point.
     tol : float
-        Certified relative gap to reach: gap <= tol * max(|upper|, |lower|). An optimum of zero passes
-        by the absolute test: value and gap are zero at the precision of the data.
+        Certified relative gap to reach: gap <= tol * max(|upper|, |lower|). An optimum of zero passes the
+        absolute test: value and gap are zero at the precision of the data.
     max_iter : int, optional
         Most iterations; by default a finite number that grows with the problem.
     time_limit : float, optional
-        Seconds from the call on: the search for copies, the choice of a method, its set-up and the
-        compilation of its steps count. The iterations end within 50 ms of it, or after the one block
-        of work in hand where that takes longer; a set-up that takes longer is abandoned, and the
-        starting point returned. The closing certificate comes on top and is never skipped.
+        Seconds from the start of the call, including the search for copies, the choice of a method, its
+        setup and the compilation of its steps. The iterations end within 50 ms of the limit, or after
+        the current block of work where that takes longer; a setup that exceeds the limit is abandoned,
+        and the starting point returned. The final certificate is computed after the limit and never
+        skipped.
     callback : callable, optional
         ``callback(progress)`` at each check; True or StopIteration stops. Its bounds are estimates
         unless ``progress.estimated`` is False; ``progress.certificate`` proves them.
@@ -66,32 +77,33 @@ def solve(
     seed : int
         Seed of all that is drawn at random.
     memory_limit : int, optional
-        Bytes for held kernel columns; by default a quarter of the machine's memory, or of the limit
+        Bytes for cached kernel columns; by default a quarter of the machine's memory, or of the limit
         of the container.
     merge : bool, optional
-        Whether points with the same coordinates and label are solved as one; the answer is one over
-        all points, and as exact. By default where ``method="auto"``, on 1,000 points and more of
-        which a twentieth are copies; True: any, whatever the method. Nothing is merged where there
-        is no QP on a Gram of points, or no memory for the distinct ones.
+        Whether points with the same coordinates and label are merged; the answer still has a weight for
+        every point, and is as exact. By default with ``method="auto"``, from 1,000 points on of which
+        at least a twentieth are copies; True: always, with any method. Nothing is merged where there is
+        no QP on a Gram of points, or no memory for the distinct points.
     original : bool
-        On a `LowRank` Gram: also certify the answer in the problem on the kernel behind it, as
+        On a `LowRank` Gram: also certify the answer in the problem on the exact kernel, as
         `Result.original`. It costs a pass over the kernel columns of the support.
     polish : bool or str
-        On a `LowRank` Gram: solve on, from the low-rank answer, on the kernel behind it, to `tol`
-        there; by the method of this name, or, with True, as ``"auto"`` would. Limits and callback
-        apply to both solves; certificate, history and model are those of the second.
+        On a `LowRank` Gram: continue from the low-rank answer on the exact kernel, to `tol` there, by the
+        method of this name, or, with True, by that of ``"auto"``. Limits and callback apply to both
+        solves; certificate, history and model are those of the second.
     interrupt : {"return", "raise"}
-        What the first Ctrl-C does once the answer so far is certified: it is returned, with status
-        INTERRUPTED, or `Interrupted`, a KeyboardInterrupt with the answer as its ``result``, is
-        raised: it also ends a loop around `solve`. A second Ctrl-C raises KeyboardInterrupt at once.
+        Effect of the first Ctrl-C, after the answer so far is certified: the answer is returned, with
+        status INTERRUPTED, or `Interrupted` is raised, a KeyboardInterrupt with the answer as its
+        ``result``, which also ends a loop around `solve`. A second Ctrl-C raises KeyboardInterrupt
+        immediately.
     **options
         Settings of the method, such as ``start="ball"``.
 
     Returns
     -------
     Result
-        Whatever happened: a limit, an interrupt or a callback's stop returns the best answer seen,
-        certified, with a status that says so.
+        At a limit, an interrupt or a stop by the callback it holds the best answer so far, certified, and
+        a corresponding status.
 
     Raises
     ------
@@ -156,41 +168,43 @@ def _solved(
 ) -> Result:
     """Solve once, within the limits of a clock."""
     from qpsvm.driver.display import shown
-    from qpsvm.driver.fallback import Stage, lent, relay
+    from qpsvm.driver.fallback import Stage, run_with_fallbacks, run_with_store
     from qpsvm.driver.trace import Limits
 
     begun = time.perf_counter()
-    true = exact.original(problem) if original else None
+    exact_problem = exact_kernel_problem(problem) if original else None
     memory = default_memory_limit() if memory_limit is None else memory_limit
     choice = find(problem, method, options, merge, memory, clock)
-    declared, name, reason, solver, merging = choice
+    declared, name, reason, solver, presolve = choice
     form, start = choice.form, None if x0 is None else problem.start(declared, x0)
-    if merging is not None:
-        start, callback = merging.start(start), merging.callback(callback)
-        memory = max(1, memory - merging.n_bytes)
+    if presolve is not None:
+        start, callback = presolve.start(start), presolve.callback(callback)
+        memory = max(1, memory - presolve.n_bytes)
     budget = solver.default_max_iter(form) if max_iter is None else max_iter
-    threads = single_threaded_blas() if form.m <= SMALL else nullcontext()
-    with threads, shown(verbose, callback, name) as watch:
+    blas_threads = single_threaded_blas() if form.m <= MAX_POINTS_FOR_ONE_THREAD else nullcontext()
+    with blas_threads, shown(verbose, callback, name) as watch:
         limits = Limits(tol, budget, watch, clock)
         if method == "auto" and max_iter is None:
-            leg = Stage(name, solver, reason)
-            outcome, (name, solver, reason) = relay(form, leg, start, limits, memory, seed)
+            stage = Stage(name, solver, reason)
+            outcome, (name, solver, reason) = run_with_fallbacks(
+                form, stage, start, limits, memory, seed
+            )
         else:
-            outcome = lent(form, solver, start, limits, memory, seed)
+            outcome = run_with_store(form, solver, start, limits, memory, seed)
     certified, other, counters = outcome.certified, outcome.other, outcome.counters
-    if merging is not None:
-        counters = counters | {"merged": merging.n_copies}
-        with single_threaded_blas():  # a second thread wakes more slowly than it helps
-            certified = merging.certified(certified)
-            other = None if other is None else merging.certified(other)
+    if presolve is not None:
+        counters = counters | {"merged": presolve.n_duplicates}
+        with single_threaded_blas():  # waking a second thread costs more than it saves
+            certified = presolve.certified(certified)
+            other = None if other is None else presolve.certified(other)
     x, dual, model = problem.recover(declared, certified)
-    if merging is not None:
-        model = merging.model(model, problem.support(declared, np.ones(declared.m)))
+    if presolve is not None:
+        model = presolve.model(model, problem.support(declared, np.ones(declared.m)))
     timings = dict(outcome.timings)
-    judged = None
-    if true is not None:
+    exact_certificate = None
+    if exact_problem is not None:
         before = time.perf_counter()
-        judged = exact.judged(true, certified.x, tol)
+        exact_certificate = exact_kernel_certificate(exact_problem, certified.x, tol)
         timings["original"] = time.perf_counter() - before
     total = time.perf_counter() - begun
     setup = total - sum(
@@ -208,7 +222,7 @@ def _solved(
         timings=dict(timings, setup=setup, total=total),
         method=name,
         counters=counters,
-        original=judged,
+        original=exact_certificate,
         reason=reason,
         direction=problem.ray(certified.x) if outcome.status is Status.INFEASIBLE else None,
         selection=outcome.selection,
@@ -226,14 +240,18 @@ def _polished(
     common: dict[str, Any],
     options: dict[str, Any],
 ) -> Result[Model]:
-    """Solve on the low-rank Gram, then from there on the kernel; certify in the latter."""
-    true = exact.original(problem)
-    by = find(true, polish if isinstance(polish, str) else "auto", {}, argument="polish").name
-    first = _solved(problem, method, x0, min(tol, ROUGH), clock, **common, options=options)
+    """Solve on the low-rank Gram, then from its answer on the exact kernel; certify there."""
+    exact_problem = exact_kernel_problem(problem)
+    by = find(
+        exact_problem, polish if isinstance(polish, str) else "auto", {}, argument="polish"
+    ).name
+    first = _solved(
+        problem, method, x0, min(tol, MAX_POLISH_START_GAP), clock, **common, options=options
+    )
     if first.status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK_STOP):
-        common, by = dict(common, max_iter=0, callback=None), "smo"  # certify what there is
-    start = exact.at_bounds(problem, first.x)
-    second = _solved(true, by, start, tol, clock, **common, options={})
+        common, by = dict(common, max_iter=0, callback=None), "smo"  # certify the answer so far
+    start = at_bounds(problem, first.x)
+    second = _solved(exact_problem, by, start, tol, clock, **common, options={})
     ended = common["max_iter"] == 0 and not second.converged
     timings = dict(second.timings, lowrank=first.timings["total"])
     timings["total"] = time.perf_counter() - clock.begun
@@ -252,10 +270,3 @@ def _polished(
 def default_memory_limit() -> int:
     """Return a quarter of the memory that this process may use, in bytes: the same on every call."""
     return memory_bytes() // 4
-
-
-ROUGH = 1e-6
-"""Largest gap of the low-rank problem from which a polish starts: its split of the weights shows."""
-
-SMALL = 2000
-"""Points up to which the second thread of BLAS is not worth waking."""

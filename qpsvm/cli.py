@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 for success, 1 where something missed its mark, 2 for a wrong call, 130 after Ctrl-C.
+        0 for success, 1 where a task failed, 2 for wrong arguments, 130 after Ctrl-C.
     """
     arguments = _parser().parse_args(argv)
     try:
@@ -118,31 +118,31 @@ def _compile(arguments: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from qpsvm.errors import check_number
-    from qpsvm.precompile import GROUPS, compile_groups, compile_into_package
+    from qpsvm.precompile import ALL_GROUPS, compile_groups, compile_into_package
     from qpsvm.resources import processors
 
     n_processes = processors() if arguments.jobs is None else arguments.jobs
     check_number("--jobs", n_processes, low=1, integer=True)
-    with tqdm(total=len(GROUPS), desc="compiling", unit="group", disable=None) as bar:
+    with tqdm(total=len(ALL_GROUPS), desc="compiling", unit="group", disable=None) as bar:
 
         def report(name: str) -> None:
             bar.set_postfix_str(name)
             bar.update()
 
         if arguments.into_package:
-            failures = compile_into_package(["native"], GROUPS, report, n_processes)
+            failures = compile_into_package(["native"], ALL_GROUPS, report, n_processes)
         else:
-            failures = compile_groups(GROUPS, report, n_processes)
+            failures = compile_groups(ALL_GROUPS, report, n_processes)
     for failure in failures:
         print(f"qpsvm: {failure}", file=sys.stderr)
     return 1 if failures else 0
 
 
 def _examples() -> dict[str, list[Any]]:
-    """Return tiny problems of every formulation that is exported, by its name.
+    """Return tiny problems of every exported formulation, by its name.
 
-    With and without a factor and a bias, and over several domains, where these are arguments: methods
-    may need one of them.
+    With and without a factor and a bias, and over several domains, where these are arguments: some
+    methods require one of them.
     """
     import numpy as np
 
@@ -167,7 +167,7 @@ def _examples() -> dict[str, list[Any]]:
 
 
 def _budget(value: object) -> str:
-    """Say a budget: a number of iterations, or the words in which it is declared."""
+    """Return a budget as text: a number of iterations, or the declared words."""
     return f"{value:,} iterations" if isinstance(value, int) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""The clock of a call: its time limit, Ctrl-C, and work that may be abandoned when one of them comes."""
+"""The clock of a call: its time limit, Ctrl-C, and work that may be abandoned at either."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -14,13 +14,13 @@ from typing import Any
 class Expired(BaseException):
     """Raised by `poll` where a limit is met within work that may be abandoned.
 
-    Like KeyboardInterrupt it is no Exception: numba's type inference would take that for an error of
-    its own.
+    Like KeyboardInterrupt it is not an Exception: numba's type inference would treat an Exception as one
+    of its own errors.
     """
 
 
 class CompilationStopped(Expired):
-    """Raised while a function is compiled; the function is compiled again when it is called again."""
+    """Raised while a function is compiled; the next call compiles the function again."""
 
 
 class _Interrupt:
@@ -30,14 +30,14 @@ class _Interrupt:
 
 
 class Clock:
-    """Seconds since a call, its time limit, and whether Ctrl-C was pressed.
+    """Start of a call, its time limit, and whether Ctrl-C was pressed.
 
     Parameters
     ----------
     time_limit : float, optional
         Seconds from now.
     parent : Clock, optional
-        The clock of a longer call: its limit and its interrupt hold too.
+        The clock of an enclosing call: its limit and its interrupt apply too.
     """
 
     def __init__(self, time_limit: float | None = None, parent: Clock | None = None) -> None:
@@ -59,55 +59,41 @@ class Clock:
 
     @property
     def expired(self) -> bool:
-        """Whether the iterations are to end."""
+        """Whether a limit is met, so that the iterations end."""
         return self.interrupted or self.timed_out
 
     @contextmanager
     def abandoning(self) -> Iterator[None]:
-        """Let `poll` raise Expired inside the ``with`` block: its work is thrown away then."""
-        before = _active.set(self)
-        try:
-            with self.compiling():
-                yield
-        finally:
-            _active.reset(before)
+        """Let `poll` raise Expired inside the ``with`` block, whose work is then discarded."""
+        with _bound(_active, self), self.compiling():
+            yield
 
-    @contextmanager
-    def compiling(self) -> Iterator[None]:
+    def compiling(self) -> AbstractContextManager[None]:
         """Let compilation inside the ``with`` block end at a limit, by CompilationStopped.
 
-        In a solve that a method poses to itself the clock of the call counts.
+        In a subproblem of a method the clock of the call applies.
         """
-        before = _compiling.set(_compiling.get() or self)
-        try:
-            yield
-        finally:
-            _compiling.reset(before)
+        return _bound(_compiling, _compiling.get() or self)
 
-    @contextmanager
-    def ruling(self) -> Iterator[None]:
-        """Let calls of `solve` inside the ``with`` block keep to this clock too."""
-        before = _ruling.set(self)
-        try:
-            yield
-        finally:
-            _ruling.reset(before)
+    def limiting_calls(self) -> AbstractContextManager[None]:
+        """Apply this clock to the calls of `solve` inside the ``with`` block too."""
+        return _bound(_enclosing, self)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Note the first Ctrl-C, in the main thread only; a second one raises KeyboardInterrupt."""
+        """Record the first Ctrl-C, in the main thread only; a second one raises KeyboardInterrupt."""
         previous = signal.getsignal(signal.SIGINT)
         main = threading.current_thread() is threading.main_thread()
-        if not main or previous in (None, signal.SIG_IGN):  # a job that is to ignore Ctrl-C
+        if not main or previous in (None, signal.SIG_IGN):  # a job that ignores Ctrl-C
             yield
             return
 
-        def note(signum: int, frame: Any) -> None:
+        def record(signum: int, frame: Any) -> None:
             if self._interrupt.pressed:
                 raise KeyboardInterrupt
             self._interrupt.pressed = True
 
-        signal.signal(signal.SIGINT, note)
+        signal.signal(signal.SIGINT, record)
         try:
             yield
         finally:
@@ -116,25 +102,32 @@ class Clock:
 
 _active: ContextVar[Clock | None] = ContextVar("qpsvm_clock", default=None)
 
-
 _compiling: ContextVar[Clock | None] = ContextVar("qpsvm_compiling_clock", default=None)
+_enclosing: ContextVar[Clock | None] = ContextVar("qpsvm_enclosing_clock", default=None)
 
 
-_ruling: ContextVar[Clock | None] = ContextVar("qpsvm_ruling_clock", default=None)
+@contextmanager
+def _bound(variable: ContextVar[Clock | None], clock: Clock | None) -> Iterator[None]:
+    """Set a context variable inside the ``with`` block."""
+    before = variable.set(clock)
+    try:
+        yield
+    finally:
+        variable.reset(before)
 
 
 def call_clock() -> Clock | None:
-    """Return the clock of the longer call that a solve is a part of, if there is one."""
-    return _ruling.get()
+    """Return the clock of the enclosing call of a solve, if there is one."""
+    return _enclosing.get()
 
 
 def active() -> Clock | None:
-    """Return the clock whose limits end the work at hand, or None where it is to be completed."""
+    """Return the clock whose limits end the current work, or None where it must be completed."""
     return _active.get()
 
 
 def poll() -> None:
-    """Raise Expired where the work at hand may be abandoned and a limit is met."""
+    """Raise Expired where the current work may be abandoned and a limit is met."""
     clock = _active.get()
     if clock is not None and clock.expired:
         raise Expired
@@ -147,11 +140,6 @@ def poll_compilation() -> None:
         raise CompilationStopped
 
 
-@contextmanager
-def completing() -> Iterator[None]:
-    """Let the work inside the ``with`` block be completed, whatever limit is met."""
-    before = _active.set(None)
-    try:
-        yield
-    finally:
-        _active.reset(before)
+def completing() -> AbstractContextManager[None]:
+    """Complete the work inside the ``with`` block, whatever limit is met."""
+    return _bound(_active, None)

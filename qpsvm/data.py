@@ -1,4 +1,4 @@
-"""Data sets in LIBSVM's format, found in the folder that QPSVM_DATA names."""
+"""Data sets in LIBSVM's format, in the folder given by QPSVM_DATA."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from qpsvm.errors import InputError, check_number
 
-VARIABLE = "QPSVM_DATA"
+FOLDER_VARIABLE = "QPSVM_DATA"
+"""Environment variable that names the folder of data sets."""
 
 
 def folder() -> Path:
-    """Return the folder of data sets: what QPSVM_DATA names, or the current folder where it is unset."""
-    return Path(os.environ.get(VARIABLE, ".")).expanduser()
+    """Return the folder of data sets: that of QPSVM_DATA, or the current folder where it is unset."""
+    return Path(os.environ.get(FOLDER_VARIABLE, ".")).expanduser()
 
 
 def load_libsvm(
@@ -32,7 +33,7 @@ def load_libsvm(
         float32 or float64, of the points.
     n_features : int, optional
         Number of features d. By default the largest index in the file; the test part of a data set
-        needs that of its training part, whose last features it may lack.
+        needs that of its training part, as it may lack the last features.
 
     Returns
     -------
@@ -69,8 +70,8 @@ def _find(path: Path) -> Path:
     for candidate in candidates:
         if candidate.is_file():
             return candidate
-    where = f"in {within}" if VARIABLE in os.environ else "in the current folder"
+    where = f"in {within}" if FOLDER_VARIABLE in os.environ else "in the current folder"
     raise InputError(
         f"path must be a file or the name of a data set {where} (the environment variable "
-        f"{VARIABLE} names the folder); got {str(path)!r}"
+        f"{FOLDER_VARIABLE} names the folder); got {str(path)!r}"
     )

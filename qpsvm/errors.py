@@ -1,6 +1,6 @@
-"""Errors a person can meet, and the checks at the door that raise them.
+"""Errors of the public interface, and the checks of arguments that raise them.
 
-Every check names the argument, says what came and what is allowed.
+Every message names the argument, its value and the allowed values.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class InputError(ValueError):
 
 
 class MethodMismatchError(ValueError):
-    """A method that cannot solve the given formulation; the message says what would fit."""
+    """A method that cannot solve the given formulation; the message lists those that can."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a solve that was asked to raise it: the certified answer so far is `result`.
+    """Ctrl-C during a solve with ``interrupt="raise"``; the certified answer so far is `result`.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Interrupted(KeyboardInterrupt):
 def check_points(name: str, X: Any) -> NDArray[np.floating] | sp.csr_matrix:
     """Return `X` as a 2-d float32 or float64 array or CSR matrix; finite, at least one row.
 
-    CSR rows come back with ascending column indices, each of them once; duplicates are summed.
+    CSR rows have ascending column indices without duplicates, which are summed.
     """
     X = _as_csr(name, X) if sp.issparse(X) else as_array(name, X)
     if X.ndim != 2:
@@ -59,7 +59,7 @@ def _as_csr(name: str, X: Any) -> Any:
     """Return a sparse matrix as canonical CSR, its index arrays checked.
 
     Compiled code, here and in scipy, reads memory outside the arrays where an index is out of range.
-    scipy's flags about an array say nothing once the array has been edited, so they are not read.
+    scipy's flags of an array are invalid once the array has been edited, so they are not used.
     """
     dtype = _float_type(name, X.dtype, "biuf")
     if X.ndim != 2:
@@ -91,7 +91,7 @@ def check_finite(name: str, values: NDArray[np.floating]) -> None:
     """Raise InputError where `values` holds NaN or infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(np.sum(values, dtype=np.float64))
-    if math.isfinite(total):  # a NaN or an infinity anywhere would have reached the sum
+    if math.isfinite(total):  # any NaN or infinity would make the sum non-finite
         return
     bad = int(values.size - np.count_nonzero(np.isfinite(values)))
     if bad:
@@ -166,7 +166,7 @@ def check_number(
 
 
 def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
-    """Return `value` if it is one of `allowed`; an array is none of them."""
+    """Return `value` if it is one of `allowed`, which an array never is."""
     single = isinstance(value, Hashable) and getattr(value, "shape", ()) == ()
     if not (single and value in allowed):
         choices = ", ".join(repr(choice) for choice in allowed)
@@ -175,7 +175,7 @@ def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
 
 
 def check_values(name: str, values: Any) -> NDArray[np.floating]:
-    """Return what a function gave as a float32 or float64 array, of any shape and not yet finite."""
+    """Return the values of a function as a float32 or float64 array of any shape, not checked further."""
     return as_array(name, values.toarray() if sp.issparse(values) else values, kinds="biuf")
 
 

@@ -1,7 +1,7 @@
-"""What an answer means: a ball, a hyperplane, a half-space, two closest points.
+"""Models of an answer: a ball, a hyperplane, a half-space, two closest points.
 
-A model owns what it evaluates: copies of the support's points, or w, or the indices of the support where
-K was precomputed. It keeps neither the Gram nor the points of the problem.
+A model owns its data: copies of the support's points, or w, or the indices of the support where K was
+precomputed. It keeps neither the Gram nor the points of the problem.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Kept = FeatureMap | MatrixColumns | PointGram
 
 
 def kept_map(gram: Gram) -> FeatureMap | None:
-    """Return the map to features where w is a vector of them; None of a kernel without a factor."""
+    """Return the feature map of a Gram with a factor, where w is a vector of features; else None."""
     gram = gram.gram if isinstance(gram, Cached) else gram
     if isinstance(gram, Linear):
         origin = None if gram.origin is None else gram.origin.copy()
@@ -42,12 +42,12 @@ class Expansion:
     Attributes
     ----------
     gram : PointGram, LinearMap, LandmarkMap or MatrixColumns
-        What evaluates it: its first points are those of the sum. It owns its memory.
+        Evaluates the kernel; its first points are those of the sum. It owns its memory.
     indices : ndarray of int, shape (k,)
-        Which of the training points are those of the sum.
+        Indices of the points of the sum among the training points.
     coef : ndarray, shape (k,)
     features : ndarray, shape (d,), or None
-        The sum itself where there are features to sum: of a linear kernel, of a low-rank Gram.
+        The sum itself where the kernel has explicit features: linear kernels and low-rank Grams.
     """
 
     gram: Kept = field(repr=False)
@@ -57,7 +57,7 @@ class Expansion:
 
     @classmethod
     def of(cls, gram: Gram, weights: Vector, features: Vector | None = None) -> Expansion:
-        """Keep the nonzero weights and their points; sum up `features` unless they are given."""
+        """Keep the nonzero weights and their points; compute the sum of features unless given."""
         indices = np.flatnonzero(weights != 0)  # several times as fast as without the comparison
         coef, known = weights[indices], kept_map(gram)
         if known is not None:
@@ -72,23 +72,23 @@ class Expansion:
         return self.from_origin(points) + self.level(0.0)
 
     def from_origin(self, points: Any) -> Vector:
-        """Return the inner products less that of the origin, which few digits are lost in."""
+        """Return the inner products less that of the origin, which loses few digits."""
         if isinstance(self.gram, FeatureMap):
             return self.gram.values(points, self._sum)
         return self.gram.combine(points, np.arange(len(self.coef)), self.coef)
 
     def level(self, b: float) -> float:
-        """Return the inner product with the origin, plus b: exact, but for one rounding."""
+        """Return the inner product with the origin, plus b: exact up to one rounding."""
         if isinstance(self.gram, FeatureMap):
             return level_at(self._sum, b, self.gram.origin)
         return b
 
     def square_distances(self, points: Any, own_square: float) -> Vector:
-        """Return |phi(z) - sum|^2 of new points, shape (n,), where the sum's square is known."""
+        """Return |phi(z) - sum|^2 of new points, shape (n,), given the square of the sum."""
         if isinstance(self.gram, MatrixColumns):
             raise InputError(
-                "points cannot be judged by a ball of a precomputed K, which does not say "
-                "k(x, x) of a new point; give a kernel such as RBF(X) instead"
+                "points cannot be compared with a ball of a precomputed K, which does not give "
+                "k(x, x) of a new point; use a kernel such as RBF(X) instead"
             )
         if isinstance(self.gram, FeatureMap):
             return self.gram.square_distances(points, self._sum)
@@ -97,7 +97,7 @@ class Expansion:
 
     @property
     def _sum(self) -> Vector:
-        assert self.features is not None, "where there are features, they are summed"
+        assert self.features is not None, "a feature map implies a sum of features"
         return self.features
 
     @property
@@ -108,21 +108,21 @@ class Expansion:
     def over(
         self, positions: NDArray[np.int64], indices: NDArray[np.int64], coef: Vector
     ) -> Expansion:
-        """Return the same sum over some of its points, which other ones equal."""
+        """Return the same sum over some of its points, where the others are duplicates."""
         own = self.gram
         if len(positions) and not isinstance(own, FeatureMap):
             own = own.own(positions)
         return replace(self, gram=own, indices=indices, coef=coef)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the points of the support, without what prediction has derived from them."""
+        """Pickle the points of the support, without the data that prediction derives from them."""
         state = dict(self.__dict__)
         if isinstance(self.gram, PointGram):
             state["gram"] = self.gram.own(np.arange(self.gram.m))
         return state
 
     def __str__(self) -> str:
-        """Say how many points it combines."""
+        """Return the number of its points."""
         return f"{len(self.indices)} points"
 
 
@@ -142,7 +142,7 @@ class Normal:
         return self.gram.values(points, self.features)
 
     def level(self, b: float) -> float:
-        """Return w'origin + b: exact, but for one rounding."""
+        """Return w'origin + b: exact up to one rounding."""
         return level_at(self.features, b, self.gram.origin)
 
     @property
@@ -151,27 +151,27 @@ class Normal:
         return self.features if isinstance(self.gram, LinearMap) else None
 
     def __str__(self) -> str:
-        """Say how many features it uses."""
+        """Return the number of its nonzero features."""
         return f"{np.count_nonzero(self.features)} of {len(self.features)} features"
 
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """Smallest ball that holds the points, all or most of them, in feature space.
+    """Smallest ball that contains all or most of the points in feature space.
 
     Attributes
     ----------
     radius : float
-        The ball about this center with this radius contains every point; where slack is allowed it
-        is the best radius for this center.
+        The ball around this center with this radius contains every point; where slack is allowed it is
+        the best radius for this center.
     radius_lower : float
-        The optimal radius is no smaller: the certified lower bound.
+        Certified lower bound of the optimal radius.
     center : ndarray of shape (d,) or None
         The center, where the kernel is linear.
     expansion : Expansion
         The center as a combination of the points.
     n_outside : int
-        Points that were left outside at the price of their slack.
+        Number of points outside, at the price of their slack.
     slack : float
         That price: sum of C_i (|phi(x_i) - c|^2 - radius^2) over them.
     """
@@ -195,7 +195,7 @@ class Ball:
         return self.distance(points) <= self.radius * (1.0 + slack)
 
     def __str__(self) -> str:
-        """Say the radius with its bounds."""
+        """Return the radius with its bounds."""
         outside = f", {self.n_outside} points outside" if self.n_outside else ""
         return f"Ball of radius {self.radius:.10g} (at least {self.radius_lower:.10g}){outside}."
 
@@ -212,9 +212,9 @@ class Hyperplane:
     expansion : Expansion or Normal
         w as a combination of the points, or by its entries.
     separable : bool or None
-        What the bounds prove, where C is infinite: True, a hyperplane separates the classes; False,
-        none does within the roundoff of the data; None, neither is decided, at a limit or by
-        rounding. Unless it is True, w is only the direction that was reached, not scaled.
+        Result of the bounds where C is infinite: True, a hyperplane separates the classes; False, none
+        does within the roundoff of the data; None, undecided at a limit or by rounding. Unless it is
+        True, w is only the last direction, not scaled.
     """
 
     b: float
@@ -231,7 +231,7 @@ class Hyperplane:
         return np.where(self.decision_function(points) >= 0, 1.0, -1.0)
 
     def __str__(self) -> str:
-        """Say what it rests on."""
+        """Return the kind of hyperplane, its expansion and its bias."""
         undecided = "Undecided whether the classes are separable: direction"
         kind = {True: "Hyperplane", False: "Not separable: direction", None: undecided}
         return f"{kind[self.separable]} on {self.expansion}, b = {self.b:.6g}."
@@ -239,13 +239,13 @@ class Hyperplane:
 
 @dataclass(frozen=True, eq=False)
 class OneClass:
-    """Hyperplane {x: w'phi(x) = rho} with most of the points beyond it, seen from the origin.
+    """Hyperplane {x: w'phi(x) = rho} that separates most of the points from the origin.
 
     Attributes
     ----------
     rho : float
-        Exact best level for this w. Where all support vectors are at their bounds an interval of
-        levels is optimal: then its middle, and its lower end where it has no upper one (nu = 1).
+        Exactly optimal threshold for this w. Where all support vectors are at their bounds an interval of
+        thresholds is optimal: its midpoint is taken, or its lower end where it has no upper one (nu = 1).
     expansion : Expansion
         w as a combination of the points.
     w : ndarray of shape (d,) or None
@@ -272,7 +272,7 @@ class OneClass:
         return np.where(self.decision_function(points) >= 0, 1.0, -1.0)
 
     def __str__(self) -> str:
-        """Say what it rests on and how many points it leaves out."""
+        """Return the number of its points, rho, and the number of points outside."""
         return (
             f"One-class hyperplane on {len(self.expansion.indices)} points, rho = {self.rho:.6g}, "
             f"{self.n_outside} points outside."
@@ -281,7 +281,7 @@ class OneClass:
 
 @dataclass(frozen=True, eq=False)
 class ClosestPoints:
-    """Closest points of two hulls, and the hyperplane half-way between them.
+    """Closest points of two hulls, and the hyperplane midway between them.
 
     Attributes
     ----------
@@ -297,9 +297,8 @@ class ClosestPoints:
     u, v : Expansion
         The witness points as combinations of the points.
     hulls_intersect : bool or None
-        What the bounds prove: False, the distance is positive; True, it is zero within the roundoff
-        of the data, and there is no separating hyperplane; None, neither is decided, at a limit or
-        by rounding.
+        Result of the bounds: False, the distance is positive; True, it is zero within the roundoff of
+        the data, and there is no separating hyperplane; None, undecided at a limit or by rounding.
     normal : Normal or None
         w as a function of points, where it is a vector of features.
     """
@@ -326,7 +325,7 @@ class ClosestPoints:
         return np.where(self.decision_function(points) >= 0, 1.0, -1.0)
 
     def __str__(self) -> str:
-        """Say the distance and its bound."""
+        """Return the distance and its bound."""
         if self.hulls_intersect:
             return "The hulls intersect to working precision."
         if self.hulls_intersect is None:

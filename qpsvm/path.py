@@ -1,4 +1,4 @@
-"""solve_path(): one problem for many values of a parameter, each solve warm from the last."""
+"""solve_path(): one problem for many values of a parameter, each solve warm-started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qpsvm.result import Model, Result
 
 
 class Path(list[Result[Model]]):
-    """The results of a path, and the values of the parameter that they belong to.
+    """The results of a path, and their values of the parameter.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ def solve_path(
 ) -> Path[Model]:
     """Solve a problem for each value of one of its parameters.
 
-    Each solve starts from the answer to the one before, and a parameter of the problem leaves the
-    kernel's columns as they are: they are computed once and kept under `memory_limit`. A parameter
-    of the kernel changes them all; then only the start is warm.
+    Each solve starts from the answer of the previous one. A parameter of the problem does not change the
+    kernel's columns: they are computed once and kept within `memory_limit`. A parameter of the kernel
+    changes them all; then only the starting point is reused.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ def solve_path(
     memory_limit : int, optional
         Bytes for the columns that are kept; by default as in `solve`.
     time_limit : float, optional
-        Seconds for the whole path, from the call on: the solve in hand ends, and the path with it.
+        Seconds for the whole path, from the start of the call: the current solve ends, and the path too.
     time_limit_each : float, optional
-        Seconds for one value; the others are solved all the same.
+        Seconds for one value; the other values are still solved.
     interrupt : {"return", "raise"}
-        What the first Ctrl-C does: it ends the solve in hand and the path; what is done is returned, or
-        raised as the ``result`` of `Interrupted`.
+        Effect of the first Ctrl-C: it ends the current solve and the path, whose results so far are
+        returned, or raised as the ``result`` of `Interrupted`.
     **options
-        What else `solve` takes, such as ``tol=1e-4``, the same for every value.
+        Other arguments of `solve`, such as ``tol=1e-4``, the same for every value.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def solve_path(
         order = sorted(order, key=lambda i: float(values[i]))  # type: ignore[assignment]
     results: dict[int, Result] = {}
     before: tuple[Formulation, Result] | None = None
-    with clock.listening(), clock.ruling():
+    with clock.listening(), clock.limiting_calls():
         for i in order:
             if before is not None and clock.expired:
                 break
@@ -122,7 +122,7 @@ def solve_path(
 
 
 def _problems(problem: Formulation, name: str, values: list[Any], limit: int) -> list[Formulation]:
-    """Return the problem for each value; all are made, and so checked, before the first solve."""
+    """Return the problem for each value: all arguments are checked before the first solve."""
     field, K = _gram(problem)
     own = _parameters(problem) - {"K", "X", "y", "Q", "bias"}
     inner = K.gram if isinstance(K, Cached) else K
@@ -141,7 +141,7 @@ def _problems(problem: Formulation, name: str, values: list[Any], limit: int) ->
 
 
 def _gram(problem: Any) -> tuple[str, Any]:
-    """Return the field that holds the problem's Gram, and the Gram; of points that field and None."""
+    """Return the name of the field of the problem's Gram, and the Gram, or None for points."""
     for field in ("K", "X"):
         if isinstance(getattr(problem, field, None), Gram):
             return field, getattr(problem, field)

@@ -15,12 +15,20 @@ from qpsvm.errors import InputError, check_choice, check_labels, check_points
 from qpsvm.models import Ball, ClosestPoints
 from qpsvm.result import Result
 
-PALETTE = (
+CURVE_COLORS = (
     "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
     "#332288", "#AA4466", "#999933", "#44AA99", "#661100", "#777777",
 )  # fmt: skip
-"""Colors in the order of the curves; the first six are told apart by the color-blind."""
-POSITIVE, NEGATIVE, INK = "#0072B2", "#D55E00", "#222222"
+"""Colors in the order of the curves; the first six are distinct for the color-blind."""
+
+POSITIVE_COLOR = "#0072B2"
+"""Color of the class +1."""
+
+NEGATIVE_COLOR = "#D55E00"
+"""Color of the class -1."""
+
+INK_COLOR = "#222222"
+"""Color of lines, marks and contours."""
 
 
 def convergence(
@@ -54,9 +62,9 @@ def convergence(
         gap = result.history.relative_gap
         gap[-1:] = result.certificate.relative_gap
         shown = (x > 0) & (gap > 0) & np.isfinite(gap)
-        look = {**style(order), **(styles or {}).get(label, {})}
-        ax.plot(x[shown], gap[shown], lw=1.7, label=label, solid_joinstyle="round", **look)
-        ax.plot(x[shown][-1:], gap[shown][-1:], "o", color=look["color"], ms=5, label="_end")
+        line_style = {**style(order), **(styles or {}).get(label, {})}
+        ax.plot(x[shown], gap[shown], lw=1.7, label=label, solid_joinstyle="round", **line_style)
+        ax.plot(x[shown][-1:], gap[shown][-1:], "o", color=line_style["color"], ms=5, label="_end")
     ax.set(xscale="log", yscale="log", ylabel="relative gap")
     ax.set_xlabel("seconds" if against == "time" else "iterations")
     ax.grid(True, which="major", color="0.9", lw=0.8)
@@ -67,8 +75,8 @@ def convergence(
 
 def style(order: int) -> dict[str, str]:
     """Return color and line style of the curve number `order`, no two alike among the first 36."""
-    n = len(PALETTE)
-    return {"color": PALETTE[order % n], "ls": ("-", "--", ":")[order // n % 3]}
+    n = len(CURVE_COLORS)
+    return {"color": CURVE_COLORS[order % n], "ls": ("-", "--", ":")[order // n % 3]}
 
 
 def ball(result: Result, points: Any, ax: Any = None) -> Any:
@@ -97,19 +105,19 @@ def ball(result: Result, points: Any, ax: Any = None) -> Any:
     if not isinstance(model, Ball) or model.center is None or len(model.center) != 2:
         raise InputError("result must be of a ball in the plane, MEBDual(Linear(points))")
     ax, (u, v) = _axes(ax), model.center
-    ax.add_patch(Circle((u, v), model.radius, fc="#0072B20F", ec=INK, lw=1.3, label="ball"))
+    ax.add_patch(Circle((u, v), model.radius, fc="#0072B20F", ec=INK_COLOR, lw=1.3, label="ball"))
     ax.scatter(*X.T, s=9, color="0.62", lw=0, label="points")
     for i in result.support:
         ends = np.array([model.center, X[i]]).T
         ax.plot(*ends, color="0.55", lw=0.9, ls=(0, (4, 3)), label="_radius")
-    ax.plot(*model.center, "+", color=INK, ms=9, mew=1.4, label="center")
+    ax.plot(*model.center, "+", color=INK_COLOR, ms=9, mew=1.4, label="center")
     _ring(ax, X[result.support])
     ax.set_aspect("equal", adjustable="datalim")
     return ax
 
 
 def closest_points(result: Result, points: Any, y: Any, ax: Any = None) -> Any:
-    """Draw the closest points of two hulls in the plane and the line half-way between them.
+    """Draw the closest points of two hulls in the plane and the line midway between them.
 
     Parameters
     ----------
@@ -127,18 +135,20 @@ def closest_points(result: Result, points: Any, y: Any, ax: Any = None) -> Any:
     Raises
     ------
     InputError
-        If the points do not lie in a plane or the result holds no witness points there.
+        If the points do not lie in a plane or the result has no witness points there.
     """
     X, ax = _plane(points), _axes(ax)
     labels = check_labels("y", y, len(X))
     model = result.model
     if not isinstance(model, ClosestPoints) or model.p is None or model.q is None:
         raise InputError("result must be of polytopes in the plane, Linear(points)")
-    for sign, color in ((1, POSITIVE), (-1, NEGATIVE)):
+    for sign, color in ((1, POSITIVE_COLOR), (-1, NEGATIVE_COLOR)):
         ax.fill(*_hull(X[labels == sign]).T, fc=color + "14", ec=color, lw=1.0, label="_hull")
     _classes(ax, X, labels)
     _ring(ax, X[result.support])
-    ax.plot(*np.array([model.p, model.q]).T, "o-", color=INK, ms=4, lw=1.6, label="closest points")
+    ax.plot(
+        *np.array([model.p, model.q]).T, "o-", color=INK_COLOR, ms=4, lw=1.6, label="closest points"
+    )
     if model.w is not None and model.distance > 0:
         _line(ax, X, model.w, 0.5 * (model.p + model.q))
     ax.set_aspect("equal", adjustable="datalim")
@@ -176,8 +186,15 @@ def hyperplane(result: Result, points: Any, y: Any, ax: Any = None, *, grid: int
     low, high = _window(X)
     u, v = np.meshgrid(np.linspace(low[0], high[0], grid), np.linspace(low[1], high[1], grid))
     value = result.model.decision_function(np.column_stack([u.ravel(), v.ravel()])).reshape(u.shape)
-    ax.contourf(u, v, value, levels=[-np.inf, 0, np.inf], colors=[NEGATIVE, POSITIVE], alpha=0.08)
-    ax.contour(u, v, value, levels=[-1, 0, 1], colors=INK, linewidths=[0.9, 1.6, 0.9],
+    ax.contourf(
+        u,
+        v,
+        value,
+        levels=[-np.inf, 0, np.inf],
+        colors=[NEGATIVE_COLOR, POSITIVE_COLOR],
+        alpha=0.08,
+    )
+    ax.contour(u, v, value, levels=[-1, 0, 1], colors=INK_COLOR, linewidths=[0.9, 1.6, 0.9],
                linestyles=["dashed", "solid", "dashed"])  # fmt: skip
     _classes(ax, X, labels)
     _ring(ax, X[result.support])
@@ -201,12 +218,12 @@ def _plane(points: Any) -> NDArray[np.float64]:
 
 
 def _classes(ax: Any, X: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-    for sign, color in ((1, POSITIVE), (-1, NEGATIVE)):
+    for sign, color in ((1, POSITIVE_COLOR), (-1, NEGATIVE_COLOR)):
         ax.scatter(*X[y == sign].T, s=12, color=color, alpha=0.65, lw=0, label=f"class {sign:+d}")
 
 
 def _ring(ax: Any, support: NDArray[np.float64]) -> None:
-    ax.scatter(*support.T, s=40, fc="none", ec=INK, lw=1.0, zorder=3, label="support")
+    ax.scatter(*support.T, s=40, fc="none", ec=INK_COLOR, lw=1.0, zorder=3, label="support")
 
 
 def _line(
@@ -216,7 +233,7 @@ def _line(
     along = np.array([-normal[1], normal[0]]) / np.linalg.norm(normal)
     reach = (X - point) @ along
     ends = point + np.outer([min(reach.min(), 0.0), max(reach.max(), 0.0)], along)
-    ax.plot(*ends.T, color=INK, lw=1.3, ls="--", label="separating line")
+    ax.plot(*ends.T, color=INK_COLOR, lw=1.3, ls="--", label="separating line")
 
 
 def _hull(X: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
-"""What `qpsvm compile` does: small problems that between them use most compiled functions.
+"""`qpsvm compile`: small problems that together use most compiled functions.
 
-A function is compiled when it is first called, for the types of its arguments. So the problems here run
-through every method, kernel and kind of points. They are split into groups, which processes of their own
-share: most of a compilation is Python code, under the interpreter lock.
+A function is compiled at its first call, for the types of its arguments. So the problems here cover every
+method, kernel and kind of points. They are split into groups for separate processes: most of a
+compilation is Python code, under the interpreter lock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ N_POINTS_FOR_BLOCKS = 3000
 """Points from which columns are computed in blocks and many weights move at once."""
 
 N_FEATURES_FOR_PASSES = 100
-"""Features with which the entries of that many points are worth a compiled pass."""
+"""Features with which that many points have enough entries for a compiled pass."""
 
 
 def points(m: int = N_POINTS, kind: str = "dense", dtype: Any = np.float64) -> tuple[Any, Any]:
@@ -135,7 +135,7 @@ def every_kind_of_points() -> Iterator[Task]:
                 yield qpsvm.L2SVMDual(kernel(X), y, 1.0), "mfw", {"max_iter": 200}
 
 
-AUTOMATIC: dict[str, Callable[[], Iterator[Task]]] = {
+AUTOMATIC_GROUPS: dict[str, Callable[[], Iterator[Task]]] = {
     "classifiers": lambda: automatic(qpsvm.HingeDual, qpsvm.L2SVMDual),
     "geometry": lambda: automatic(
         lambda gram, y: qpsvm.MEBDual(gram),
@@ -143,9 +143,9 @@ AUTOMATIC: dict[str, Callable[[], Iterator[Task]]] = {
         qpsvm.PolytopeDistanceDual,
     ),
 }
-"""Problems of the functions that the automatic choice needs: what an installation compiles."""
+"""Problems for the functions of the automatic choice, which an installation compiles."""
 
-GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC | {
+ALL_GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC_GROUPS | {
     "Frank-Wolfe": lambda: every_method(
         "fw", "mfw", "pfw", "bpfw", "swap", "gilbert", "mdm", "npa"
     ),
@@ -157,12 +157,12 @@ GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC | {
     "factors": large_factors,
     "kinds of points": every_kind_of_points,
 }
-"""Problems that are solved one after the other in one process."""
+"""Problems of each process, solved one after the other."""
 
 
 def compile_group(name: str) -> None:
-    """Solve the problems of a group, and predict by each model that can."""
-    for problem, method, options in GROUPS[name]():
+    """Solve the problems of a group, and predict with each model that can."""
+    for problem, method, options in ALL_GROUPS[name]():
         model = qpsvm.solve(problem, method, **options).model
         points = getattr(getattr(problem, "K", None), "X", None)
         if points is not None and hasattr(model, "decision_function"):
@@ -175,18 +175,18 @@ def compile_groups(
     n_processes: int,
     environment: dict[str, str] | None = None,
 ) -> list[str]:
-    """Compile groups in processes side by side; return what each one that failed has said.
+    """Compile groups in parallel processes; return the error output of those that failed.
 
     Parameters
     ----------
     names : iterable of str
-        Keys of GROUPS.
+        Keys of ALL_GROUPS.
     report : callable
-        Called with the name of a group when it is ready.
+        Called with the name of each completed group.
     n_processes : int
         Processes at a time.
     environment : dict, optional
-        Variables of the processes, beside those of this one.
+        Additional environment variables of the processes.
     """
 
     def run(name: str) -> str:
@@ -222,7 +222,7 @@ def compile_into_package(
     Returns
     -------
     list of str
-        What failed. Code that was there before is removed.
+        Error output of the groups that failed. Earlier code is removed.
     """
     from qpsvm.numerics.code_cache import FEATURES_OF_LEVEL, PACKAGE_FOLDER
 
@@ -246,10 +246,12 @@ def compile_into_package(
 
 
 def main() -> int:
-    """Run what `hatch_build.py` asks for: ``python -m qpsvm.precompile --levels native``."""
+    """Run the command of `hatch_build.py`: ``python -m qpsvm.precompile --levels native``."""
     parser = argparse.ArgumentParser(description="Compile into the folder of the package.")
     parser.add_argument("--levels", nargs="+", default=["native"])
-    parser.add_argument("--groups", nargs="+", default=list(AUTOMATIC), choices=list(GROUPS))
+    parser.add_argument(
+        "--groups", nargs="+", default=list(AUTOMATIC_GROUPS), choices=list(ALL_GROUPS)
+    )
     arguments = parser.parse_args()
     failures = compile_into_package(arguments.levels, arguments.groups, log.info, processors())
     print(*failures, sep="\n", file=sys.stderr)

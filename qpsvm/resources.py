@@ -1,4 +1,4 @@
-"""What this process may use: memory and processors, within the limits of its container.
+"""Memory and processors of this process, within the limits of its container.
 
 Inside a container the system reports the memory and the processors of the whole machine. The limits
 are in the control groups of Linux, version 1 or 2 (kernel documentation, "cgroup-v1/memory" and
@@ -16,9 +16,10 @@ from functools import cache
 from pathlib import Path
 
 ASSUMED_MEMORY_BYTES = 4 << 30
-"""Memory that is assumed on a system that does not report any."""
+"""Memory assumed on a system that does not report it."""
 
 FILE_SYSTEM_ROOT = Path("/")
+"""Root of the file system; tests replace it."""
 
 
 @cache
@@ -33,7 +34,7 @@ def memory_bytes() -> int:
 
 @cache
 def processors() -> int:
-    """Return how many processors this process may keep busy, at least 1.
+    """Return the number of processors that this process may use, at least 1.
 
     The smallest of the machine's processors, those that the process may run on, and the share of
     processor time of its container, rounded up.
@@ -80,14 +81,14 @@ def _windows_memory() -> int:
 
 
 def _group_limits(controller: str, files: tuple[str, str]) -> Iterator[list[str]]:
-    """Yield the words of each limit that holds for this process, of all groups that enclose it.
+    """Yield the fields of each limit on this process, of all groups that contain it.
 
     Parameters
     ----------
     controller : str
         "memory" or "cpu".
     files : tuple of two str
-        Names of the files that hold a limit in version 1, separated by spaces, and in version 2.
+        Names of the files of a limit in version 1, separated by spaces, and in version 2.
     """
     for mounted, group, version in _groups(controller):
         names = files[version - 1].split()

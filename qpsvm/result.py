@@ -1,4 +1,4 @@
-"""What a solve returns: status, certificate, history, and the words that explain them."""
+"""The result of a solve: status, certificate, history."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError
 
 Model = TypeVar("Model", covariant=True)
-"""What a formulation's answer means."""
+"""The model of a formulation's answer."""
 
 
 class Status(Enum):
-    """Why a solve ended; the value is the sentence shown to the user."""
+    """Why a solve ended; the value is the text shown to the user."""
 
     OPTIMAL = "optimal: the certified duality gap is within the tolerance"
     MAX_ITER = "stopped at max_iter: the gap shown is what was certified by then"
@@ -33,25 +33,25 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bounds on the optimal value, computed in float64 from the answer and fresh products.
+    """Bounds on the optimal value, recomputed in float64 from the answer.
 
     Attributes
     ----------
     upper, lower : float
-        Bounds of the minimised value of the declared problem; `upper` is attained by `Result.x`.
+        Bounds of the minimized value of the declared problem; `upper` is attained by `Result.x`.
     gap : float
         Bound on the distance of the answer's value to the optimal one: ``upper - lower`` summed without
-        cancellation, `roundoff` included; ``upper - lower + roundoff`` where `lower` is a bound that
-        is known beforehand, such as 0 of a squared distance. Never less than `roundoff`.
+        cancellation, `roundoff` included; ``upper - lower + roundoff`` where `lower` is known in advance,
+        such as 0 for a squared distance. Never less than `roundoff`.
     violation : float
         Largest violation of a constraint by `Result.x`, in units of the variable.
     roundoff : float
         Bound on the rounding error of `upper` and of `gap`, already part of `gap`.
     floor : float
-        Size below which the value counts as zero at the precision of the data, whatever `tol` is; 0
-        where the optimum is positive.
+        Size below which the value counts as zero at the precision of the data, for any `tol`; 0 where
+        the optimum is positive.
     tol : float
-        The tolerance asked for.
+        The requested tolerance.
     test : str
         ``"relative"`` (gap <= tol * max(|upper|, |lower|)), ``"absolute"`` (value and gap are
         below `floor`, and the value is not proved to be positive), or ``"none"`` when neither test
@@ -68,7 +68,7 @@ class Certificate:
     test: str
 
     def __post_init__(self) -> None:
-        """Let a bound that is no number, since its terms overflowed, be infinite."""
+        """Replace bounds that are NaN, since their terms overflowed, by infinite ones."""
         for name, none in (
             ("upper", np.inf),
             ("lower", -np.inf),
@@ -98,7 +98,7 @@ def relative(gap: float, upper: float, lower: float) -> float:
 
 
 def passed_test(gap: float, upper: float, lower: float, tol: float, floor: float) -> str:
-    """Return which test of the design's one meaning of `tol` the bounds pass."""
+    """Return which test the bounds pass: ``"relative"``, ``"absolute"`` or ``"none"``."""
     if gap <= tol * max(abs(upper), abs(lower)) < np.inf:
         return "relative"
     if gap <= floor and min(abs(upper), abs(lower)) <= floor and lower <= 0.0:
@@ -107,15 +107,8 @@ def passed_test(gap: float, upper: float, lower: float, tol: float, floor: float
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A point of the canonical form: `primal` is the QP's variable x, shape (m,)."""
-
-    primal: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
 class Progress:
-    """What a callback sees at a check.
+    """The state of a solve at a check, as passed to the callback.
 
     Attributes
     ----------
@@ -124,9 +117,9 @@ class Progress:
         Seconds since the iterations began.
     upper, lower, gap : float
         Bounds where `estimated` is False. Otherwise estimates of them from maintained products, which
-        carry the rounding of held columns: the bounds of `certificate` may be wider.
+        carry the rounding of cached columns: the bounds of `certificate` may be wider.
     tol : float
-        The relative gap asked for.
+        The requested relative gap.
     estimated : bool
         Whether upper, lower and gap are estimates, not proved.
     """
@@ -148,10 +141,10 @@ class Progress:
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of the current point, computed where it is asked for, once.
+        """The certificate of the current point, computed once, on demand.
 
-        It costs a pass over the kernel columns of the support, and the method goes on from its fresh
-        products. To be read inside the callback.
+        It costs a pass over the kernel columns of the support, and the method continues from its
+        recomputed products. It can be read inside the callback only.
 
         Examples
         --------
@@ -170,9 +163,9 @@ class Progress:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class History:
-    """What was known at each check: arrays of equal length, in the order of the checks.
+    """Bounds at each check: arrays of equal length, in the order of the checks.
 
-    Two histories are equal where they are one object, as with arrays there is no one answer.
+    Histories are compared by identity.
 
     Attributes
     ----------
@@ -197,7 +190,7 @@ class History:
         return len(self.iteration)
 
     def __repr__(self) -> str:
-        """Say how many checks there are."""
+        """Return the number of checks as text."""
         return f"<History of {len(self):,} checks>"
 
     @property
@@ -209,7 +202,7 @@ class History:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Another point worth knowing: the declared variable, and its certificate."""
+    """Another point: the declared variable, and its certificate."""
 
     x: NDArray[np.float64]
     certificate: Certificate
@@ -219,7 +212,7 @@ class Candidate:
 class Result(Generic[Model]):
     """A certified answer.
 
-    Two results are equal where they are one object: compare `value`, or `x` by numpy.
+    Results are compared by identity: compare `value`, or `x` by numpy.
 
     Attributes
     ----------
@@ -233,7 +226,7 @@ class Result(Generic[Model]):
     certificate : Certificate
         Bounds recomputed from `x` alone.
     model : Ball, Hyperplane, OneClass, ClosestPoints or Minimizer
-        What the answer means; knows how to judge new points. Its type is that of the formulation:
+        The meaning of the answer; it predicts for new points. Its type depends on the formulation:
         ``solve(MEBDual(K))`` is a ``Result[Ball]``.
     support : ndarray of int
         Indices of the points with a positive weight (the core set).
@@ -247,11 +240,11 @@ class Result(Generic[Model]):
         The method that was used.
     counters : dict
         Numbers of steps by kind; ``"columns"``: kernel columns computed; ``"bytes"``: memory of
-        the columns held; ``"matrix_bytes"``: of a method's own matrices; ``"merged"``: points that
+        the cached columns; ``"matrix_bytes"``: of a method's own matrices; ``"merged"``: points that
         are copies of others, where these were merged.
     original : Certificate or None
-        The answer's certificate in the problem on the kernel itself, where the solve was on a
-        `LowRank` Gram and was asked for it (``original=True``, or ``polish``).
+        The answer's certificate in the problem on the exact kernel, where the solve was on a `LowRank`
+        Gram with ``original=True`` or ``polish``.
     reason : str
         Why ``method="auto"`` picked this method; empty where it was named.
     direction : ndarray of shape (m,) or None
@@ -260,10 +253,10 @@ class Result(Generic[Model]):
         the hulls of both classes. Along a the dual value has no bound. Without a bias all weights sum
         to 1, and no hyperplane through the origin separates the classes.
     selection : str
-        Which of the points seen x is: that of ``"least gap"``, or that of ``"least value"`` where a
-        method whose theorem bounds the value alone met a limit.
+        The criterion that selected x: ``"least gap"``, or ``"least value"`` where a method whose theorem
+        bounds the value alone met a limit.
     least_gap : Candidate or None
-        Beside a point of least value, the one of least gap, where that is another one.
+        The point of least gap where x, the point of least value, is another one.
     """
 
     x: NDArray[np.float64]
@@ -294,30 +287,30 @@ class Result(Generic[Model]):
         return self.certificate.upper
 
     def __repr__(self) -> str:
-        """Return every field in a line of its own, arrays by their shapes."""
+        """Return every field on its own line, arrays by their shapes."""
         lines = [f"    {f.name}={_brief(getattr(self, f.name))}," for f in fields(self)]
         return "\n".join(["Result(", *lines, ")"])
 
     def __str__(self) -> str:
-        """Say in two sentences what was found and how sure it is."""
+        """Return a summary: method, status, bounds, size and model."""
         c = self.certificate
-        said = self.status.value
+        status = self.status.value
         if c.test == "absolute":
-            said = f"optimal: value and gap are zero at the data's scale (below {c.floor:.2g})"
-        true = self.original
-        judged = "" if true is None else f" On the kernel itself: gap {true.relative_gap:.2g}."
+            status = f"optimal: value and gap are zero at the data's scale (below {c.floor:.2g})"
+        exact = self.original
+        remarks = "" if exact is None else f" On the kernel itself: gap {exact.relative_gap:.2g}."
         if self.selection != "least gap":
             other = self.least_gap or self
-            judged += (
+            remarks += (
                 f" The point is that of {self.selection}; the least gap seen is "
                 f"{other.certificate.gap:.3g}."
             )
         picked = f" (auto: {self.reason})" if self.reason else ""
         return (
-            f"{self.method}{picked}: {said}.\n"
+            f"{self.method}{picked}: {status}.\n"
             f"Value {c.upper:.10g}, at least {c.lower:.10g} (relative gap {c.relative_gap:.2g}, "
             f"tol {c.tol:g}); {len(self.support)} points in the support, "
-            f"{self.n_iter:,} iterations, {self.timings['total']:.3g} s.{judged}\n{self.model}"
+            f"{self.n_iter:,} iterations, {self.timings['total']:.3g} s.{remarks}\n{self.model}"
         )
 
 

@@ -1,4 +1,4 @@
-"""How many threads numba and both OpenBLAS use: a limit, and what would run in parallel."""
+"""Number of threads of numba and of both OpenBLAS libraries: a limit, and a description."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from qpsvm.errors import check_number
 
 @contextmanager
 def limit(n: int) -> Iterator[None]:
-    """Use at most `n` threads inside a ``with`` block, whatever library would start them.
+    """Use at most `n` threads inside a ``with`` block, in every library.
 
     Parameters
     ----------
     n : int
-        At least 1; where fewer threads are in use before, it stays with these.
+        At least 1; a smaller limit that is already set remains.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def limit(n: int) -> Iterator[None]:
 
 
 def describe() -> dict[str, str]:
-    """Return what would run in parallel: a line for numba and one for each BLAS library."""
+    """Return the numbers of threads: a line for numba and one for each BLAS library."""
     import numba
 
     lines = {f"{pool['prefix']} of {_owner(pool)}": _blas_line(pool) for pool in _blas()}
@@ -46,7 +46,7 @@ def describe() -> dict[str, str]:
 
 
 def _blas() -> list[dict[str, Any]]:
-    """Return the BLAS libraries at hand; scipy loads its own one with scipy.linalg."""
+    """Return the loaded BLAS libraries; scipy loads its own with scipy.linalg."""
     import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_info
 

@@ -1,1 +1,1 @@
-"""Canonical forms: what a formulation compiles to and a method works on."""
+"""Canonical forms: the problems that formulations compile to and methods solve."""

@@ -1,4 +1,4 @@
-"""Bounds of an optimal value, and what every canonical form says of itself."""
+"""Bounds of an optimal value, and the interface of every canonical form."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from qpsvm.gram import Gram
 from qpsvm.result import Certificate
 
-EPS = float(np.finfo(np.float64).eps)
+FLOAT64_EPS = float(np.finfo(np.float64).eps)
 
 ROUNDOFFS_OF_ZERO = 4.0
-"""A value of so many times its own rounding error, or less, counts as zero where it may be zero."""
+"""Multiple of its own rounding error up to which a value counts as zero, where it may be zero."""
 
 
 def centering_noise(gram: Gram) -> float:
@@ -24,15 +24,15 @@ def centering_noise(gram: Gram) -> float:
 
 
 class ApproximateProducts(NamedTuple):
-    """Products as a method maintains them."""
+    """Products that a method maintains, with a bound on their error."""
 
     x: NDArray[np.float64]  # the point that they belong to
-    product: NDArray[np.float64]  # G x, about
+    product: NDArray[np.float64]  # approximately G x
     error: NDArray[np.float64]  # a bound on the error of each entry
 
 
 class Bounds(NamedTuple):
-    """Upper and lower bound of the declared value, their gap, and what entered them."""
+    """Upper and lower bound of the declared value, their gap, and the terms of both."""
 
     upper: float
     lower: float
@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 
 
 class PrimalPoint(NamedTuple):
-    """A primal point as a model stores it, and the objective there."""
+    """A primal point as a model stores it, and its objective value."""
 
     value: float  # as it was computed
     error: float  # bound on the rounding error of `value`
@@ -59,11 +59,12 @@ def enclose(
     multipliers: NDArray[np.float64],
     floor: float = 0.0,
 ) -> Bounds:
-    """Return bounds from a rounded value and gap, and from a lower bound `least` known beforehand.
+    """Return bounds from a rounded value and gap, and from a lower bound `least` known in advance.
 
-    A rounded value below `least` is off by the roundoff at most, and so is `least` in its place. The
-    gap contains the roundoff, also where `least` is the better lower bound: the value of the point may
-    lie that much above the rounded one. Else the lower bound is their difference, rounded down.
+    The error of a rounded value below `least` is at most the roundoff, and so is that of `least` in its
+    place. The gap contains the roundoff, also where `least` is the better lower bound: the exact value
+    of the point may lie that much above the rounded one. Otherwise the lower bound is the difference of
+    value and gap, rounded down.
     """
     upper = max(value, least)
     gap = min(max(gap, 0.0) + roundoff, (upper - least) + roundoff)
@@ -83,28 +84,28 @@ class Certified(NamedTuple):
     """A feasible point of the canonical form with its proof."""
 
     x: NDArray[np.float64]
-    product: Any  # its products with the data, fresh: G x of a QP
+    product: Any  # its products with the data, recomputed: G x of a QP
     multipliers: NDArray[np.float64]  # of the equality constraints
     certificate: Certificate
     approximate_products: ApproximateProducts | None = None  # where some were not recomputed
-    primal: PrimalPoint | None = None  # the primal point that the bounds are of
+    primal: PrimalPoint | None = None  # the primal point that the bounds belong to
 
 
 class Form(ABC):
-    """What the loop and `certify` ask of a canonical form; x is its variable, one flat array.
+    """The interface between a canonical form and the loop; x is its variable, one flat array.
 
     Attributes
     ----------
     m : int
         Number of points.
     work : int
-        Entries that a step touches, about.
+        Approximate number of entries that a step touches.
     convex : bool
-        Whether a lower bound may be believed.
+        Whether the problem is known to be convex; otherwise there is no lower bound.
     negated : bool
-        Whether the declared problem minimises the negative of this value.
+        Whether the declared problem minimizes the negative of this value.
     primal : HingePoint or BallPoint or None
-        How an answer becomes the primal point that a model stores, where its rounding counts.
+        Conversion of an answer to the primal point that a model stores, where its rounding matters.
     """
 
     m: int
@@ -115,15 +116,15 @@ class Form(ABC):
 
     @abstractmethod
     def product(self, x: NDArray[np.float64]) -> Any:
-        """Return the products with the data that `bounds` needs, afresh in float64."""
+        """Recompute the products with the data that `bounds` needs, in float64."""
 
     @abstractmethod
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a point near x that meets the constraints which need no product."""
+        """Return a point near x that satisfies the constraints that need no product."""
 
     @abstractmethod
     def feasible(self, x: NDArray[np.float64], product: Any) -> tuple[NDArray[np.float64], Any]:
-        """Return x and its products, moved in O(m) to where the bounds are valid and best."""
+        """Return x and its products, moved in O(m) to a point with valid and best bounds."""
 
     @abstractmethod
     def bounds(self, x: NDArray[np.float64], product: Any) -> Bounds:
@@ -131,10 +132,10 @@ class Form(ABC):
 
     @abstractmethod
     def nonconvex(self) -> Form:
-        """Return the problem as one that is known not to be convex."""
+        """Return the problem marked as not convex."""
 
     def refuted(self, x: NDArray[np.float64], product: Any) -> bool:
-        """Return whether x is a direction along which the value falls without end."""
+        """Return whether the value is unbounded below along x."""
         return False
 
     @abstractmethod
@@ -143,7 +144,7 @@ class Form(ABC):
 
     @abstractmethod
     def roundoff(self, x: NDArray[np.float64], product: Any, value: float) -> float:
-        """Return a bound on the rounding error of the gap from fresh float64 products."""
+        """Return a bound on the rounding error of the gap from float64 products."""
 
     def primal_point(
         self, x: NDArray[np.float64], multipliers: NDArray[np.float64]
@@ -153,12 +154,12 @@ class Form(ABC):
 
     @abstractmethod
     def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Any:
-        """Return a context that lends this problem with its memory to one solve.
+        """Return a context manager for one solve: this problem with a store of columns.
 
-        With `low_precision` the columns may be of less precision than the Gram.
+        With `low_precision` the columns may have less precision than the Gram.
         """
 
     @property
     @abstractmethod
     def counters(self) -> dict[str, int]:
-        """What the loan has counted."""
+        """Counters of the store."""

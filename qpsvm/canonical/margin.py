@@ -1,4 +1,4 @@
-"""The second canonical form: a penalty on w and a loss of the margins, with its own dual."""
+"""The margin form: a penalty on w and a loss of the margins, with its own dual."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, Bounds, Form, enclose
+from qpsvm.canonical.base import FLOAT64_EPS, Bounds, Form, enclose
 from qpsvm.clock import Expired, completing
 from qpsvm.domains import BoxHyperplane
 from qpsvm.gram.feature_map import CoefficientFeatures, Features, GramFeatures
@@ -29,18 +29,18 @@ class Point(NamedTuple):
 
 
 class Products(NamedTuple):
-    """What bounds need of the data."""
+    """Products with the data that bounds need."""
 
     values: Vector  # w'phi(x_i), shape (m,)
     v: Vector  # sum a_i y_i phi(x_i), shape (n,)
-    paired: Vector  # what v pairs with: v itself, or Kv of a Gram
+    paired: Vector  # the dual vector of v: v itself, or Kv of a Gram
 
 
 @dataclass(frozen=True, eq=False)
 class MarginProblem(Form):
-    r"""Minimise R(w) + sum C_i loss(1 - y_i (w'phi(x_i) + b)) over w and b.
+    r"""Minimize R(w) + sum C_i loss(1 - y_i (w'phi(x_i) + b)) over w and b.
 
-    Its dual, with v = sum a_i y_i phi(x_i), is to maximise sum a - R*(v) - sum C_i loss*(a_i / C_i),
+    Its dual, with v = sum a_i y_i phi(x_i), is to maximize sum a - R*(v) - sum C_i loss*(a_i / C_i),
     subject to y'a = 0 where there is a bias:
 
     ============  ====================  ==================================
@@ -52,8 +52,8 @@ class MarginProblem(Form):
     ``"squared"``  q^2                  a^2 / (4C)
     ============  ====================  ==================================
 
-    The gap of any feasible pair is a sum of terms that are not negative, one of the penalty and one
-    of each point (Fenchel and Young), and is computed as such.
+    The gap of any feasible pair is a sum of nonnegative terms, one for the penalty and one for each point
+    (Fenchel and Young), and is computed as such.
 
     The variable x is w, then b, then a: shape (n + 1 + m,).
 
@@ -72,9 +72,9 @@ class MarginProblem(Form):
     convex : bool
         Whether the Gram is positive semidefinite.
     defect : float
-        Bound on how far its least eigenvalue lies below 0, by the rounding of its entries.
+        Bound on the distance of its least eigenvalue below 0, by the rounding of its entries.
     origin : ndarray, shape (n,), or None
-        What the points were moved by.
+        Translation that was subtracted from the points.
     """
 
     features: Features
@@ -105,14 +105,14 @@ class MarginProblem(Form):
 
     @contextmanager
     def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Iterator[Self]:
-        """Hold a Gram in memory where it fits, and say whether it is positive semidefinite."""
+        """Store a Gram in memory where it fits, and test whether it is positive semidefinite."""
         try:
-            held = self.features.held(memory_limit)
-        except Expired:  # what is left to do needs no matrix
-            held = self.features
+            stored = self.features.held(memory_limit)
+        except Expired:  # the remaining work needs no matrix
+            stored = self.features
         with completing():
-            defect = psd_defect(held.gram) if isinstance(held, GramFeatures) else 0.0
-        known = replace(self, features=held, convex=defect < np.inf)
+            defect = psd_defect(stored.gram) if isinstance(stored, GramFeatures) else 0.0
+        known = replace(self, features=stored, convex=defect < np.inf)
         yield replace(known, defect=defect) if known.convex else known
 
     def nonconvex(self) -> MarginProblem:
@@ -121,10 +121,10 @@ class MarginProblem(Form):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Columns of a Gram held in memory."""
+        """Columns of a Gram stored in memory."""
         kernel = isinstance(self.features, GramFeatures | CoefficientFeatures)
-        held = kernel and self.features.K is not None  # type: ignore[attr-defined]
-        return {"columns": self.m if held else 0}
+        stored = kernel and self.features.K is not None  # type: ignore[attr-defined]
+        return {"columns": self.m if stored else 0}
 
     def split(self, x: Vector) -> Point:
         """Return the parts of x; w and a are views."""
@@ -134,9 +134,9 @@ class MarginProblem(Form):
         """Return the variable of these parts."""
         return np.concatenate([w, [b], a])
 
-    @np.errstate(invalid="ignore", over="ignore")  # a diverging x is the loop's to notice
+    @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
     def product(self, x: Vector) -> Products:
-        """Return the products afresh: one with the points, one with their transpose."""
+        """Recompute the products: one with the points, one with their transpose."""
         w, _, a = self.split(x)
         v = self.features.combine(self.y * a)
         return Products(self.features.values(w), v, self.features.paired(v))
@@ -163,10 +163,10 @@ class MarginProblem(Form):
 
     @np.errstate(invalid="ignore", over="ignore")
     def feasible(self, x: Vector, product: Products) -> tuple[Vector, Products]:
-        """Return x with its weights at the best place of their ray, and with its best bias.
+        """Return x with its weights scaled to the best dual value, and with its best bias.
 
-        The ray keeps y'a = 0; on it the dual value is t sum(a) - t^2 r / 2, and what bounds t are
-        the penalties, and abs(v_j) <= 1 of an l1 penalty.
+        Scaling keeps y'a = 0; the dual value is t sum(a) - t^2 r / 2, and t is bounded by the
+        penalties and, with an l1 penalty, by abs(v_j) <= 1.
         """
         w, _, a = self.split(x)
         values, v, paired = product
@@ -193,11 +193,11 @@ class MarginProblem(Form):
         return min(most, total / curvature if curvature > 0 else np.inf)
 
     def stored_bias(self, w: Vector, b: float) -> float:
-        """Return b as it is left by its rounding in the coordinates of the user's points."""
+        """Return b after its rounding in the coordinates of the user's points."""
         return level_at(w, bias_of(w, b, self.origin), self.origin)
 
     def best_bias(self, values: Vector) -> float:
-        """Return the b that is exactly best for these values."""
+        """Return the exactly optimal b for these values."""
         if self.loss == "squared":
             return float(self.C @ (self.y - values)) / float(np.sum(self.C))
         return BoxHyperplane(self.C, self.y).best_multiplier(self.y * values - 1.0)
@@ -205,12 +205,12 @@ class MarginProblem(Form):
     @np.errstate(invalid="ignore", over="ignore")
     def value(self, w: Vector, b: float, values: Vector) -> float:
         """Return the primal value."""
-        short = 1.0 - self.y * (values + b)
+        shortfall = 1.0 - self.y * (values + b)
         if self.penalty == "l2":
             penalty = 0.5 * float(w @ self.features.paired(w, values))
         else:
             penalty = float(np.sum(np.abs(w)))
-        loss = np.maximum(short, 0.0) if self.loss == "hinge" else short * short
+        loss = np.maximum(shortfall, 0.0) if self.loss == "hinge" else shortfall * shortfall
         return penalty + float(self.C @ loss)
 
     def dual_value(self, a: Vector, v: Vector, paired: Vector) -> float:
@@ -222,18 +222,20 @@ class MarginProblem(Form):
 
     @np.errstate(invalid="ignore", over="ignore")
     def bounds(self, x: Vector, product: Products) -> Bounds:
-        """Return the primal value, the dual value, and their distance without cancellation."""
+        """Return the primal value, the dual value, and their difference without cancellation."""
         w, b, a = self.split(x)
         values, v, paired = product
-        short = 1.0 - self.y * (values + b)
+        shortfall = 1.0 - self.y * (values + b)
         if self.penalty == "l2":
             gap = 0.5 * float((w - v) @ (self.features.paired(w, values) - paired))
         else:
             gap = float(np.sum(np.abs(w) - w * v))
         if self.loss == "hinge":
-            gap += float((self.C - a) @ np.maximum(short, 0.0) + a @ np.maximum(-short, 0.0))
+            gap += float(
+                (self.C - a) @ np.maximum(shortfall, 0.0) + a @ np.maximum(-shortfall, 0.0)
+            )
         else:
-            gap += float(np.sum((a - 2.0 * self.C * short) ** 2 / (4.0 * self.C)))
+            gap += float(np.sum((a - 2.0 * self.C * shortfall) ** 2 / (4.0 * self.C)))
         value = self.value(w, b, values)
         roundoff = self.roundoff(x, product, value)
         least = 0.0 if self.convex else -np.inf
@@ -241,18 +243,18 @@ class MarginProblem(Form):
 
     @np.errstate(invalid="ignore", over="ignore")
     def roundoff(self, x: Vector, product: Products, value: float) -> float:
-        """Return a bound on the rounding error of value and gap from fresh float64 products.
+        """Return a bound on the rounding error of value and gap from float64 products.
 
-        A value carries 4 eps |w| |x_i|, and reaches the primal by the slope of its loss; v carries
-        4 eps times the sum of all a_i |x_i|. Of a Gram the values of w = sum c_j phi(x_j) carry
-        4 eps |x_i| times the sum of all |c_j| |x_j|: that is no less than |w| and does not cancel, as
-        the square of the norm may, even to below 0. What K lacks to be positive semidefinite counts as
-        an error of K.
+        A value has an error of 4 eps |w| |x_i|, which enters the primal by the slope of its loss; v has
+        one of 4 eps times the sum of all a_i |x_i|. Of a Gram the values of w = sum c_j phi(x_j) have
+        errors of 4 eps |x_i| times the sum of all |c_j| |x_j|: that is no less than |w| and does not
+        cancel, unlike the square of the norm, which may even become negative. The defect of K from
+        positive semidefiniteness is treated as an error of K.
         """
         w, b, a = self.split(x)
         values, v, _ = product
-        short = 1.0 - self.y * (values + b)
-        slope = (short > 0.0) if self.loss == "hinge" else 2.0 * np.abs(short)
+        shortfall = 1.0 - self.y * (values + b)
+        slope = (shortfall > 0.0) if self.loss == "hinge" else 2.0 * np.abs(shortfall)
         lengths = self.features.lengths
         longest, total = float(np.max(lengths)), float(np.sum(np.abs(a)))
         pulled = float(self.C @ slope)
@@ -262,10 +264,10 @@ class MarginProblem(Form):
             squares = length**2 + reach**2
             lost = self.defect * ((here + there) ** 2 + pulled * here)
         else:
-            length, drift = float(np.linalg.norm(w)), 4.0 * EPS * longest * total
+            length, drift = float(np.linalg.norm(w)), 4.0 * FLOAT64_EPS * longest * total
             reach = total if self.penalty == "l1" else float(np.linalg.norm(v)) + drift
             squares, lost = longest * reach * total, 0.0
         pull = pulled * (longest * length + abs(b)) + squares
         weight = float(np.sum(np.abs(w))) + total
         entries = self.features.error * weight * (weight + pulled)
-        return 4.0 * EPS * (pull + abs(value)) + entries + lost
+        return 4.0 * FLOAT64_EPS * (pull + abs(value)) + entries + lost

@@ -1,9 +1,9 @@
 """The primal point of a dual QP as a model stores it, with its objective there, rounding included.
 
-A dual answer x determines w = sum x_i y_i phi(x_i), or a center. What a user gets are floating-point
-numbers near it, in the coordinates of the points as they were given; far from zero their rounding is no
-longer small beside the gap. Any primal point bounds the optimum, so that the certificate takes the one
-that is stored: `upper` of a primal formulation is the objective there, and so is `-lower` of a dual one.
+A dual answer x determines w = sum x_i y_i phi(x_i), or a center. The user gets rounded numbers near it,
+in the coordinates of the given points; far from zero their rounding is not small relative to the gap.
+Any primal point bounds the optimum, so the certificate uses the stored one: its objective is `upper` of
+a primal formulation and `-lower` of a dual one.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, PrimalPoint
+from qpsvm.canonical.base import FLOAT64_EPS, PrimalPoint
 from qpsvm.domains import CappedSimplex
 from qpsvm.gram.translation import bias_of, level_at, square_distances
 from qpsvm.numerics.products import times, transposed_times
 
 Vector = NDArray[np.float64]
 
-MAX_STRETCHES = 5
-"""Most corrections of a hard margin's scale, each by the rounding of the last."""
+MAX_RESCALINGS = 5
+"""Maximum number of corrections of a hard margin's scale, each by the rounding of the last."""
 
 
 @dataclass(frozen=True, eq=False)
 class HingePoint:
-    """(w, b) of a hinge machine whose Gram has a factor: of other Grams w is known by x itself.
+    """(w, b) of a hinge machine whose Gram has a factor; of other Grams x itself represents w.
 
     Attributes
     ----------
     origin : ndarray, shape (d,), or None
-        What the points of the QP were moved by.
+        Translation that was subtracted from the points of the QP.
     """
 
     origin: Vector | None = None
@@ -40,47 +40,48 @@ class HingePoint:
     def at(self, qp: Any, x: Vector, multipliers: Vector) -> PrimalPoint | None:
         """Return the point (t w, b) for the multipliers (b, t) of a hinge dual.
 
-        With t other than 1, or a hard margin, every margin is to be at least 1: the pair is stretched by
-        what rounding lacks.
+        With t other than 1, or a hard margin, every margin must be at least 1: the pair is rescaled to
+        make up for rounding.
         """
         kernel = qp.gram.kernel
         X = kernel.factor()
         if X is None:
             return None
         y, C = qp.gram.sign, qp.domain.upper
-        level, t = (float(value) for value in multipliers)
+        bias, t = (float(value) for value in multipliers)
         w = np.asarray(transposed_times(X, y * x))
-        if not np.isfinite(t):  # no hyperplane separates the classes: a direction
-            return PrimalPoint(np.inf, 0.0, w, bias_of(w, level, self.origin))
+        if not np.isfinite(t):  # not separable: w is a direction
+            return PrimalPoint(np.inf, 0.0, w, bias_of(w, bias, self.origin))
         w, soft = t * w, t == 1.0 and np.isfinite(C).all()
         lengths = np.sqrt(np.maximum(kernel.diag(), 0.0))
-        for _ in range(MAX_STRETCHES):
-            b = bias_of(w, level, self.origin)
+        for _ in range(MAX_RESCALINGS):
+            b = bias_of(w, bias, self.origin)
             stored = level_at(w, b, self.origin)
             margin = y * (times(X, w) + stored)
             size = float(np.linalg.norm(w))
-            errors = 4.0 * EPS * (size * lengths + (abs(stored) if size else 0.0))
-            sure = margin - errors
-            least = float(np.min(sure))
+            errors = 4.0 * FLOAT64_EPS * (size * lengths + (abs(stored) if size else 0.0))
+            proven = margin - errors
+            least = float(np.min(proven))
             if soft or least >= 1.0 or not least > 0.0:
                 break
-            w, level = w * ((1.0 + 4.0 * EPS) / least), level * ((1.0 + 4.0 * EPS) / least)
-        short = np.flatnonzero(~(sure >= 1.0))
-        if np.isinf(C[short]).any():  # a hard margin that rounding leaves open
+            scale = (1.0 + 4.0 * FLOAT64_EPS) / least
+            w, bias = w * scale, bias * scale
+        violating = np.flatnonzero(~(proven >= 1.0))
+        if np.isinf(C[violating]).any():  # a hard margin that rounding violates
             return PrimalPoint(np.inf, 0.0, w, b)
-        value = 0.5 * float(w @ w) + float(C[short] @ np.maximum(1.0 - margin[short], 0.0))
-        error = float(C[short] @ errors[short]) + 8.0 * EPS * value
+        value = 0.5 * float(w @ w) + float(C[violating] @ np.maximum(1.0 - margin[violating], 0.0))
+        error = float(C[violating] @ errors[violating]) + 8.0 * FLOAT64_EPS * value
         return PrimalPoint(value, error, w, b)
 
 
 @dataclass(frozen=True, eq=False)
 class BallPoint:
-    """The center of a ball about dense points, rounded in their own coordinates.
+    """The center of a ball around dense points, rounded in their own coordinates.
 
     Attributes
     ----------
     origin : ndarray, shape (d,)
-        What the points of the QP were moved by.
+        Translation that was subtracted from the points of the QP.
     """
 
     origin: Vector
@@ -94,7 +95,7 @@ class BallPoint:
         return square_distances(qp.gram.kernel.factor(), center - self.origin)
 
     def at(self, qp: Any, x: Vector, multipliers: Vector) -> PrimalPoint | None:
-        """Return the ball about this center with its price: squared radius, and slack if allowed."""
+        """Return the ball around this center with its objective: squared radius, and slack if any."""
         center = self.center(qp, x)
         square = self.squares(qp, center)
         farthest = float(np.max(square))
@@ -104,5 +105,8 @@ class BallPoint:
             slack = float(qp.domain.upper @ np.maximum(square - level, 0.0))
         longest = float(np.sqrt(np.max(qp.gram.kernel.diag())))
         reach = longest + float(np.linalg.norm(center - self.origin))
-        error = 8.0 * EPS * (farthest + level + slack) + 2.0 * EPS * np.sqrt(farthest) * reach
+        error = (
+            8.0 * FLOAT64_EPS * (farthest + level + slack)
+            + 2.0 * FLOAT64_EPS * np.sqrt(farthest) * reach
+        )
         return PrimalPoint(level + slack, float(error), center, level)

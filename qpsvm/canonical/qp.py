@@ -1,4 +1,4 @@
-"""Canonical forms: what a formulation compiles to and a method works on."""
+"""The quadratic program over a domain: the canonical form of most formulations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, enclose
+from qpsvm.canonical.base import FLOAT64_EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, enclose
 from qpsvm.canonical.primal_point import BallPoint, HingePoint
 from qpsvm.clock import completing
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
@@ -20,16 +20,22 @@ from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.gram.operator import QuadraticGram, Residual
 from qpsvm.gram.psd import psd_defect
 
-MANY, FEW = 5000, 200
-"""Points from which a few of the support are asked first whether any margin is left, and how many."""
-FAR_ALONG_A_RAY = 1e100
-"""Factor from which a point of a cone is not moved along its ray: the value has no end there."""
-HINGE = (BoxHyperplane, PenaltyBox)  # the domains of a hinge dual, with a free bias and without
+MIN_POINTS_FOR_MARGIN_SAMPLE = 5000
+"""Points from which a sample of the support is first tested for a positive least margin."""
+
+MARGIN_SAMPLE_SIZE = 200
+"""Points of that sample."""
+
+MAX_RAY_FACTOR = 1e100
+"""Factor from which a point of a cone is not moved along its ray: the value is unbounded there."""
+
+HINGE_DOMAINS = (BoxHyperplane, PenaltyBox)
+"""Domains of a hinge dual, with a free bias and without."""
 
 
 @dataclass(frozen=True, eq=False)
 class QP(Form):
-    """Minimise 1/2 x'(G + D)x + c'x + constant over a domain, D = diag(ridge) >= 0.
+    """Minimize 1/2 x'(G + D)x + c'x + constant over a domain, D = diag(ridge) >= 0.
 
     Attributes
     ----------
@@ -40,20 +46,20 @@ class QP(Form):
     domain : Domain
     constant : float
     negated : bool
-        Whether the declared problem minimises the negative of this value (it is a primal whose
+        Whether the declared problem minimizes the negative of this value (it is a primal whose
         dual is solved here).
     vanishing : bool
-        Whether the optimal value may be 0, so that a relative test alone might never pass.
+        Whether the optimal value may be 0, where a relative test alone may never pass.
     noise : float
-        Rounding error of the value that entered with the data, before this problem was made.
+        Rounding error of the value from the preparation of the data, such as centering.
     least : float
-        A lower bound known beforehand where G is positive semidefinite: 0 where c = 0.
+        A lower bound known in advance where G is positive semidefinite: 0 where c = 0.
     convex : bool
-        Whether G is positive semidefinite; without it there is no lower bound.
+        Whether G is positive semidefinite; otherwise there is no lower bound.
     defect : float
-        Bound on how far the least eigenvalue of G lies below 0, by the rounding of its entries.
+        Bound on the distance of the least eigenvalue of G below 0, by the rounding of its entries.
     store : ColumnStore or None
-        Held columns, lent for the time of one solve.
+        Cached columns of one solve.
     """
 
     gram: SignedGram
@@ -81,14 +87,14 @@ class QP(Form):
 
     @contextmanager
     def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Iterator[Self]:
-        """Lend a store of columns, and say whether G is positive semidefinite."""
+        """Yield the problem with a store of columns, tested for positive semidefiniteness."""
         kernel = self.gram.kernel
         with (kernel.low_precision() if low_precision else kernel).hold(memory_limit) as store:
-            yield replace(self.judged(), store=store)
+            yield replace(self.with_defect(), store=store)
 
-    def judged(self) -> Self:
-        """Return the problem knowing whether G is positive semidefinite, and how nearly it is."""
-        with completing():  # without an answer no lower bound could be believed
+    def with_defect(self) -> Self:
+        """Return the problem with `convex` and `defect`: how far G is from positive semidefinite."""
+        with completing():  # otherwise no lower bound would be valid
             defect = psd_defect(self.gram.kernel)
         if defect == np.inf:
             return replace(self, convex=False)
@@ -100,7 +106,7 @@ class QP(Form):
         return replace(self, convex=False)
 
     def to_float64(self) -> QP:
-        """Return the problem with columns in float64; itself where they are."""
+        """Return the problem with columns in float64, or itself."""
         gram = replace(self.gram, kernel=self.gram.kernel.to_float64())
         return self if gram.kernel is self.gram.kernel else replace(self, gram=gram)
 
@@ -116,10 +122,10 @@ class QP(Form):
         return self.gram.product(x)
 
     def entry_roundoff(self, x: NDArray[np.float64]) -> float:
-        """Return a bound on the rounding error of an entry of a fresh G x."""
-        return (4.0 * EPS * self.scale + self.gram.error) * float(np.linalg.norm(x, 1))
+        """Return a bound on the rounding error of an entry of a recomputed G x."""
+        return (4.0 * FLOAT64_EPS * self.scale + self.gram.error) * float(np.linalg.norm(x, 1))
 
-    @np.errstate(invalid="ignore")  # levels may be infinite: then all is reached
+    @np.errstate(invalid="ignore")  # thresholds may be infinite: then all entries matter
     def entries_that_matter(
         self, x: NDArray[np.float64], product: NDArray[np.float64], known: NDArray[np.bool_]
     ) -> NDArray[np.bool_] | None:
@@ -128,12 +134,12 @@ class QP(Form):
         Entries of `product` that are not `known` are lower bounds.
         """
         domain, g = self.domain, product + self.linear
-        if isinstance(domain, HINGE) and not domain.bounded:  # `feasible` moves x
+        if isinstance(domain, HINGE_DOMAINS) and not domain.bounded:  # `feasible` moves x
             return None
         found = domain.entries_that_matter(g, domain.multipliers(x, g, self.gram.ridge), known)
         if found is None:
             return None
-        if isinstance(domain, HINGE):  # those that may set the least margin, if there is any
+        if isinstance(domain, HINGE_DOMAINS):  # points that may determine the least margin
             some = np.flatnonzero(known)
             if not len(some):
                 return None
@@ -159,19 +165,19 @@ class QP(Form):
 
     @cached_property
     def level(self) -> float | None:
-        """The one entry of c on simplices: there it moves the multipliers alone; else None."""
+        """The constant entry of c on simplices, which shifts the multipliers alone; else None."""
         same = isinstance(self.domain, SimplexProduct) and np.all(self.linear == self.linear[0])
         return float(self.linear[0]) if same else None
 
     @cached_property
     def ridge(self) -> NDArray[np.float64]:
-        """The diagonal of D; where it is one number, a view of that: then looks need not read it."""
+        """The diagonal of D; a broadcast view where it is constant, which need not be read."""
         ridge = self.gram.ridge
         return np.broadcast_to(ridge[0], self.m) if np.all(ridge == ridge[0]) else ridge
 
     def columns(self) -> Columns:
-        """Return what compiled steps read."""
-        assert self.store is not None, "a solve lends the store"
+        """Return the columns as compiled steps read them."""
+        assert self.store is not None, "columns need a store: see with_store"
         return self.gram.columns(self.store)
 
     @cached_property
@@ -189,13 +195,13 @@ class QP(Form):
             return 0.5 * float(np.min(ridge)) * self.domain.n_groups
         with np.errstate(divide="ignore"):
             sums = np.bincount(self.domain.group, weights=1.0 / ridge)
-        return (1.0 - 64.0 * EPS) * float(np.sum(0.5 / sums))
+        return (1.0 - 64.0 * FLOAT64_EPS) * float(np.sum(0.5 / sums))
 
     def floor(self, roundoff: float) -> float:
         """Return the size below which a value counts as zero; 0 where the optimum is positive.
 
-        That is what the data's precision cannot tell from zero: a few times the rounding error of
-        the value itself, `noise`, and the rounding of a Gram whose entries were given rounded.
+        Such values are zero at the precision of the data: a few times the rounding error of the value
+        itself, `noise`, and the rounding of a Gram whose entries were given rounded.
         """
         return self._zero(roundoff) if self.vanishing else 0.0
 
@@ -206,28 +212,28 @@ class QP(Form):
         return max(ROUNDOFFS_OF_ZERO * max(roundoff, given), self.noise)
 
     def roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64], value: float) -> float:
-        """Return a bound on the rounding error of value and gap from fresh float64 products."""
+        """Return a bound on the rounding error of value and gap from float64 products."""
         if isinstance(self.gram, Residual):
             return self.gram.roundoff(x, product)
-        return self._product_roundoff(x, product) + 8.0 * EPS * abs(value)
+        return self._product_roundoff(x, product) + 8.0 * FLOAT64_EPS * abs(value)
 
     def _product_roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> float:
-        """Return the part of the roundoff that comes from G and its product."""
+        """Return the roundoff of G and its product."""
         total = weight = float(np.linalg.norm(x, 1))
-        hinge = isinstance(self.domain, HINGE) and self.domain.bounded
+        hinge = isinstance(self.domain, HINGE_DOMAINS) and self.domain.bounded
         if hinge:  # its gap weighs the error of a margin by x_i or by upper_i - x_i
             weight = self.domain.total  # type: ignore[attr-defined]
-        sharp = isinstance(self.domain, (*HINGE, SimplexProduct))
+        sharp = isinstance(self.domain, (*HINGE_DOMAINS, SimplexProduct))
         quadratic = float(x @ product) if sharp else np.inf
         return self.gram.roundoff(self.scale, total, weight, quadratic)
 
-    @np.errstate(invalid="ignore", over="ignore")  # a diverging x is the loop's to notice
+    @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
     def bounds(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> Bounds:
         """Return the bounds at a feasible x, given `product` = G x.
 
         upper = constant + 1/2 x'Gx + 1/2 x'Dx + c'x, and
         lower = constant - 1/2 x'Gx + min over a in the domain of (Gx + c)'a + 1/2 a'Da:
-        the ridge is minimised exactly, which is far sharper than the Frank-Wolfe gap. Least
+        the ridge is minimized exactly, which is far sharper than the Frank-Wolfe gap. Least
         squares come in residual form: `product` is Ax, and G x + c is A'(Ax - b).
         """
         if isinstance(self.gram, Residual):
@@ -237,13 +243,13 @@ class QP(Form):
             floor = self.floor(roundoff)
             return enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         ridge = self.gram.ridge
-        some = np.flatnonzero(x != 0)  # a short support of many points is read alone
+        some = np.flatnonzero(x != 0)  # reads the support alone
         xs = x[some]
         quadratic = float(xs @ product[some])
         value = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
         value = value + float(self.linear[some] @ xs) + self.constant
         roundoff = self.roundoff(xs, product[some], value)
-        if isinstance(self.domain, HINGE):
+        if isinstance(self.domain, HINGE_DOMAINS):
             gap, multipliers = self._hinge_gap(x, product, quadratic, value, some)
         else:
             slope = product if self.level is not None else product + self.linear
@@ -255,26 +261,27 @@ class QP(Form):
         roundoff += self._lost_by_defect(x)
         least = self.known_least
         if least == 0.0 and self.gram.kernel.psd == "check":
-            least = -roundoff  # entries that were rounded bear no exact zero
+            least = -roundoff  # rounded entries give no exact zero
         found = enclose(value, gap, roundoff, least, multipliers, floor)
         if self.negated:
             found = found._replace(upper=-found.lower, lower=-found.upper)
         return found
 
     def _slope_roundoff(self, x: NDArray[np.float64]) -> float:
-        """Return what rounding of Gx + c adds to the gap (Gx + c)'(x - v) of any vertex v."""
-        entry = 4.0 * EPS * (self.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(self.linear)))
+        """Return the effect of the rounding of Gx + c on the gap (Gx + c)'(x - v) of any vertex v."""
+        largest = self.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(self.linear))
+        entry = 4.0 * FLOAT64_EPS * largest
         return float(entry * np.sqrt(self.m * self.domain.farthest(x)))
 
     @cached_property
     def _moved_defect(self) -> float:
-        """The part of the defect that the ridge makes up for: it is moved from D to G."""
+        """The part of the defect that the ridge compensates: it is moved from D to G."""
         return min(self.defect, float(np.min(self.gram.ridge))) if self.defect else 0.0
 
     def _lost_by_defect(self, x: NDArray[np.float64]) -> float:
-        """Return what the lower bound loses where (a - x)'G(a - x) may be negative."""
+        """Return the loss of the lower bound where (a - x)'G(a - x) may be negative."""
         left = self.defect - self._moved_defect
-        if left <= 0.0 or isinstance(self.domain, HINGE):
+        if left <= 0.0 or isinstance(self.domain, HINGE_DOMAINS):
             return 0.0  # a hinge dual has its own: see `_hinge_gap`
         return 0.5 * left * self.domain.farthest(x)
 
@@ -298,12 +305,12 @@ class QP(Form):
     ) -> tuple[float, NDArray[np.float64]]:
         """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
 
-        Either t = 1 with the slacks that this leaves, or t such that the least margin is 1 and no
-        slack is left: the only one with infinite C, and the better one where C is large. That the
-        least margin is positive is proved: its rounding error is taken off.
+        Either t = 1 with its slacks, or t such that the least margin is 1 and no slack remains: the only
+        choice with infinite C, and the better one where C is large. The least margin is proved to be
+        positive: its rounding error is subtracted.
         """
         domain = self.domain
-        assert isinstance(domain, HINGE)
+        assert isinstance(domain, HINGE_DOMAINS)
         if domain.bounded:
             slope = product + self.linear
             gap, b = domain.separable_gap(x, slope, self.gram.ridge, some)
@@ -311,8 +318,9 @@ class QP(Form):
             if self.defect:  # w has a norm only where G is positive semidefinite
                 slope = slope + b[0] * self.gram.sign if len(b) else slope
                 return domain.convex_gap(x, slope, self.defect), soft[1]
-            few = some[:: 1 + len(some) // FEW]  # over all points the least margin is no greater
-            if self.m >= MANY and gap < np.inf and len(few):
+            # over all points the least margin is no greater than over a sample
+            few = some[:: 1 + len(some) // MARGIN_SAMPLE_SIZE]
+            if self.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(few):
                 if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
                     return soft  # hard is infinite
         error, square = self._margin_roundoff(x[some], product[some], quadratic)
@@ -328,29 +336,26 @@ class QP(Form):
     def _margin_roundoff(
         self, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float
     ) -> tuple[float, float]:
-        """Return bounds on the rounding errors of an entry of G x and of x'Gx.
-
-        With a factor the margins are those of the w that was computed, whatever it is.
-        """
+        """Return bounds on the rounding errors of an entry of G x and of x'Gx."""
         total, length = float(np.linalg.norm(x, 1)), float(np.linalg.norm(x))
         square = self.gram.roundoff(self.scale, total, total, quadratic)
-        if self.gram.kernel.by_factor:
-            entry = 4.0 * EPS * np.sqrt(self.scale * (max(quadratic, 0.0) + square))
+        if self.gram.kernel.by_factor:  # the margins are those of w as computed
+            entry = 4.0 * FLOAT64_EPS * np.sqrt(self.scale * (max(quadratic, 0.0) + square))
             return min(float(entry), self.entry_roundoff(x)), square
         return self.entry_roundoff(x) + self.defect * length, square + self.defect * length**2
 
     @property
     def cone(self) -> bool:
         """Whether it is the hinge dual of a hard margin: its domain has no bounds."""
-        return isinstance(self.domain, HINGE) and not self.domain.bounded
+        return isinstance(self.domain, HINGE_DOMAINS) and not self.domain.bounded
 
     @cached_property
     def hulls(self) -> QP | None:
-        """The distance of the hulls whose nearest points make the hard margin, where it is a cone.
+        """The distance of the two hulls, whose nearest points give the hard margin, of a cone.
 
-        Without a bias, the distance of the hull of all y_i phi(x_i) to the origin. Its weights are
-        points of the cone, and the best one on the ray of its optimum is optimal there. None where one
-        class is empty, or where the domain is no cone.
+        Without a bias, the distance of the hull of all y_i phi(x_i) to the origin. Its weights are points
+        of the cone, and the best multiple of its optimum is optimal there. None where one class is empty,
+        or where the domain is no cone.
         """
         if not self.cone:
             return None
@@ -361,9 +366,9 @@ class QP(Form):
         return replace(self, linear=np.zeros(self.m), domain=SimplexProduct(group))
 
     def refuted(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> bool:
-        """Return whether the value falls without end along x, at the data's precision.
+        """Return whether the value is unbounded below along x, at the precision of the data.
 
-        So it does on a cone where x'Gx = 0 < -c'x: no hyperplane separates the classes then, since
+        That holds on a cone where x'Gx = 0 < -c'x: no hyperplane separates the classes then, since
         the combinations of their points with the weights x are one point. Half of x'Gx, where the sum
         of x is 2, is their squared distance, which counts as zero as that of `floor` does.
         """
@@ -373,26 +378,20 @@ class QP(Form):
         some = np.flatnonzero(x != 0)
         unit = x[some] * (2.0 / total)
         quadratic = float(unit @ product[some]) * (2.0 / total)
-        return 0.5 * abs(quadratic) <= self._zero(
-            self.gram.roundoff(self.scale, 2.0, 2.0, quadratic)
-        )
+        roundoff = self.gram.roundoff(self.scale, 2.0, 2.0, quadratic)
+        return 0.5 * abs(quadratic) <= self._zero(roundoff)
 
     def feasible(
         self, x: NDArray[np.float64], product: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return x and G x moved along their ray to the best value where the domain is a cone."""
+        """Return x and G x scaled to the best value where the domain is a cone."""
         if self.cone:
             quadratic, slope = float(x @ product), -float(self.linear @ x)
-            if quadratic > 0 and 0 < slope < FAR_ALONG_A_RAY * quadratic:
+            if quadratic > 0 and 0 < slope < MAX_RAY_FACTOR * quadratic:
                 return x * (slope / quadratic), product * (slope / quadratic)
         return x, product
 
     def take(self, rows: NDArray[np.int64]) -> QP:
         """Return the same problem over the coordinates `rows` alone."""
-        return replace(
-            self,
-            gram=self.gram.take(rows),
-            linear=self.linear[rows],
-            domain=self.domain.take(rows),
-            store=None,
-        )
+        gram, linear, domain = self.gram.take(rows), self.linear[rows], self.domain.take(rows)
+        return replace(self, gram=gram, linear=linear, domain=domain, store=None)

@@ -1,1 +1,1 @@
-"""The demo: real data that come with scikit-learn, each problem by each method that fits it."""
+"""The demo: real data of scikit-learn, each problem solved by each method that fits it."""

@@ -1,4 +1,4 @@
-"""The data of the demo, which come with scikit-learn."""
+"""The data of the demo, from scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Labels = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sample:
-    """Points with labels -1 and +1, split once into a part to train and a part to test."""
+    """Points with labels -1 and +1, split into a training and a test part."""
 
     name: str
-    said: str
+    task: str
     X: Points
     y: Labels
     n_train: int
@@ -28,24 +28,24 @@ class Sample:
 
     @property
     def test(self) -> tuple[Points, Labels]:
-        """All the others."""
+        """The other points and labels."""
         return self.X[self.n_train :], self.y[self.n_train :]
 
     def __str__(self) -> str:
-        """Say what it is."""
+        """Return its name, size and split."""
         m, d = self.X.shape
         split = f"{self.n_train:,} to train, {m - self.n_train:,} to test"
-        return f"{self.name}: {m:,} points, {d} features, {self.said}; {split}"
+        return f"{self.name}: {m:,} points, {d} features, {self.task}; {split}"
 
 
-def sample(name: str, said: str, X: Points, y: Labels, n_train: int) -> Sample:
+def sample(name: str, task: str, X: Points, y: Labels, n_train: int) -> Sample:
     """Return the points in a random order that is the same at every call."""
     order = np.random.default_rng(0).permutation(len(X))
-    return Sample(name, said, X[order], y[order], n_train)
+    return Sample(name, task, X[order], y[order], n_train)
 
 
 def digits() -> tuple[Points, NDArray[np.int64]]:
-    """Return the handwritten digits, pixels in [0, 1], and which digit each one is."""
+    """Return the handwritten digits, pixels in [0, 1], and the digit of each image."""
     from sklearn.datasets import load_digits
 
     X, target = load_digits(return_X_y=True)

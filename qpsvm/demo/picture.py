@@ -13,7 +13,8 @@ from qpsvm.demo.data import breast_cancer, digits, principal_plane
 from qpsvm.formulations import HingeDual, MEBDual, PolytopeDistanceDual
 from qpsvm.gram import RBF, Linear
 
-TITLE = {"fontsize": 11}
+TITLE_STYLE = {"fontsize": 11}
+"""Style of the title of a panel."""
 
 
 def draw(figure: Any, tasks: Sequence[Any]) -> None:
@@ -25,7 +26,7 @@ def draw(figure: Any, tasks: Sequence[Any]) -> None:
     ball = solve(MEBDual(Linear(X)), tol=1e-6)
     plot.ball(ball, X, bottom[0])
     radius = ball.model.radius
-    bottom[0].set_title(f"digits in the plane: smallest ball, radius {radius:.4g}", TITLE)
+    bottom[0].set_title(f"digits in the plane: smallest ball, radius {radius:.4g}", TITLE_STYLE)
     bottom[0].set(xlabel="first principal axis", ylabel="second principal axis")
     _legend(bottom[0], points="digits 0 to 9")
     two = (target == 0) | (target == 2)
@@ -33,7 +34,7 @@ def draw(figure: Any, tasks: Sequence[Any]) -> None:
     nearest = solve(PolytopeDistanceDual(Linear(X), y), tol=1e-6)
     plot.closest_points(nearest, X, y, bottom[1])
     distance = nearest.model.distance
-    bottom[1].set_title(f"digits in the plane: distance of two hulls {distance:.4g}", TITLE)
+    bottom[1].set_title(f"digits in the plane: distance of two hulls {distance:.4g}", TITLE_STYLE)
     bottom[1].set(xlabel="first principal axis", ylabel="second principal axis")
     _legend(bottom[1], **{"class +1": "digit 0", "class -1": "digit 2"})
     Z, y, names = breast_cancer()
@@ -41,14 +42,16 @@ def draw(figure: Any, tasks: Sequence[Any]) -> None:
     X = Z[:, chosen]
     machine = solve(HingeDual(RBF(X, 0.25), y, C=10.0), tol=1e-6)
     plot.hyperplane(machine, X, y, bottom[2])
-    bottom[2].set_title(f"breast cancer: hinge, RBF, {len(machine.support)} support vectors", TITLE)
+    bottom[2].set_title(
+        f"breast cancer: hinge, RBF, {len(machine.support)} support vectors", TITLE_STYLE
+    )
     xlabel, ylabel = (f"{names[k]} (standardized)" for k in chosen)
     bottom[2].set(xlabel=xlabel, ylabel=ylabel)
     _legend(bottom[2], **{"class +1": "benign", "class -1": "malignant"})
 
 
 def _draw_gaps(figure: Any, axes: Any, tasks: Sequence[Any]) -> None:
-    """Draw a panel for each task under one legend; methods of equal settings are drawn once."""
+    """Draw a panel for each task under one legend; methods with equal settings are drawn once."""
     from qpsvm.solvers.methods import METHODS
 
     solvers: list[Any] = []
@@ -62,7 +65,7 @@ def _draw_gaps(figure: Any, axes: Any, tasks: Sequence[Any]) -> None:
         ax.sharey(axes[0])
     for ax, task in zip(axes, tasks, strict=True):
         plot.convergence({k: r for k, r in task.results.items() if k in styles}, ax, styles=styles)
-        ax.set_title(f"{task.sample.name}: {task.name}", TITLE)
+        ax.set_title(f"{task.sample.name}: {task.name}", TITLE_STYLE)
         shown.update(dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)))
         ax.get_legend().remove()
         for tol in sorted({METHODS[name].gap for name in task.results}):
@@ -73,8 +76,8 @@ def _draw_gaps(figure: Any, axes: Any, tasks: Sequence[Any]) -> None:
 
 
 def _legend(ax: Any, **names: str) -> None:
-    """Put the legend below the panel, in one row, with labels in the words of the data."""
+    """Put the legend below the panel, in one row, with labels that describe the data."""
     handles, labels = ax.get_legend_handles_labels()
-    said = [names.get(label, label) for label in labels]
-    ax.legend(handles, said, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=len(said),
+    texts = [names.get(label, label) for label in labels]
+    ax.legend(handles, texts, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=len(texts),
               frameon=False, fontsize=9, columnspacing=1.2, handletextpad=0.4)  # fmt: skip

@@ -1,7 +1,7 @@
-"""The demo: real data that come with scikit-learn, each problem by each method that fits it.
+"""The demo: real data of scikit-learn, each problem solved by each method that fits it.
 
-Every answer is compared with cvxpy's of the same problem, written from its statement, where cvxpy
-is installed.
+Where cvxpy is installed, every answer is compared with its solution of the same problem, written
+independently from the statement.
 """
 
 from __future__ import annotations
@@ -28,23 +28,33 @@ from qpsvm.gram import RBF, Linear
 from qpsvm.result import Result, Status
 
 REFERENCE_TOL = 1e-6
-"""Relative error that is granted to cvxpy's answer itself."""
+"""Relative error assumed for cvxpy's answer."""
 
 N_WARM_UP_POINTS = 60
-"""Points of the small problem for which everything is compiled before a solve is timed."""
+"""Points of the small problem that compiles all functions before a timed solve."""
 
 MAX_WARM_UP_ITER = 1000
+"""Iterations on that problem, at most."""
 
 MAX_COMPILE_SHARE = 0.02
-"""Share of a timed solve that numba may take; a solve in which it took more is repeated."""
+"""Largest share of compilation in a timed solve; otherwise the solve is repeated."""
 
 MAX_TIMED_SOLVES = 3
-"""Solves of one problem by one method until one of them compiles nothing."""
+"""Repetitions of a timed solve, at most, until nothing is compiled in it."""
+
+BAR_FORMAT = "|{bar:30}| {n_fmt}/{total_fmt} [{elapsed}] {desc}"
+"""Format of the progress bar."""
+
+TABLE_HEADER = (
+    f"{'problem':<27}{'method':<14}{'value':>13}{'gap':>9}{'support':>8}{'iterations':>11}"
+    f"{'seconds':>9}{'compiling':>10}{'to cvxpy':>10}{'accuracy':>9}"
+)
+"""Header of the table of solves."""
 
 
 @dataclass
 class Task:
-    """A problem declared on a sample, and what came out."""
+    """A problem declared on a sample, and its results."""
 
     name: str
     sample: Sample
@@ -52,7 +62,7 @@ class Task:
     reference: float | None = None
     results: dict[str, Result] = field(default_factory=dict)
     compiling: dict[str, float] = field(default_factory=dict)
-    """Seconds that a method's code took to be compiled, or loaded from numba's cache."""
+    """Seconds to compile a method's code, or to load it from numba's cache."""
 
     def __post_init__(self) -> None:
         X, y = self.sample.train
@@ -63,7 +73,7 @@ class Task:
         self.small_problem = self.declare(X[first], y[first])
 
     def accuracy(self, method: str) -> float:
-        """Return the share of test points that are classified rightly; NaN for a ball."""
+        """Return the share of test points that are classified correctly; NaN for a ball."""
         model, (X, y) = self.results[method].model, self.sample.test
         return float(np.mean(model.predict(X) == y)) if hasattr(model, "predict") else math.nan
 
@@ -75,7 +85,7 @@ class Task:
         return bounds.lower - slack <= self.reference <= bounds.upper + slack
 
     def fine(self, method: str) -> bool:
-        """Return whether the method did what it promises; running out of time is no fault."""
+        """Return whether the method reached its promised gap, or its time limit."""
         status = self.results[method].status
         return self.agrees(method) and status in (Status.OPTIMAL, Status.TIME_LIMIT)
 
@@ -98,13 +108,13 @@ def run(
     quick : bool
         A quarter of the points.
     time_limit : float
-        Seconds for each solve; compilation is timed apart.
+        Seconds for each solve, without compilation.
 
     Returns
     -------
     int
-        0; 1 if a solve missed its tolerance although it had time, if one disagreed with cvxpy, or
-        if the picture could not be written; 130 after Ctrl-C.
+        0; 1 if a solve missed its tolerance within its time, if one disagreed with cvxpy, or if the
+        picture could not be written; 130 after Ctrl-C.
     """
     from tqdm.auto import tqdm
 
@@ -115,7 +125,7 @@ def run(
     total = n_solves + len(tasks) * compare + picture
     columns, rows = shutil.get_terminal_size((100, 24))
     shape = {"ncols": columns - 1, "nrows": rows}
-    with tqdm(total=total, disable=None, leave=False, bar_format=BAR, **shape) as bar:
+    with tqdm(total=total, disable=None, leave=False, bar_format=BAR_FORMAT, **shape) as bar:
         try:
             for line in _solve_all(tasks, bar, time_limit, compare):
                 tqdm.write(line, file=sys.stdout)
@@ -134,9 +144,6 @@ def run(
         print(drawn[1])
     fine = all(task.fine(method) for task in tasks for method in task.results)
     return int(not fine or (drawn is not None and not drawn[0]))
-
-
-BAR = "|{bar:30}| {n_fmt}/{total_fmt} [{elapsed}] {desc}"
 
 
 def declare(quick: bool) -> list[Task]:
@@ -161,8 +168,8 @@ def declare(quick: bool) -> list[Task]:
 def solve_compiled(task: Task, method: str, tol: float, time_limit: float) -> tuple[Result, float]:
     """Return the result of a solve in which nothing is compiled, and the seconds of compilation before.
 
-    A small problem of the same types comes first. Where numba still compiles or loads something in
-    the solve itself, it is repeated.
+    A small problem of the same types is solved first. Where numba still compiles or loads something in
+    the timed solve, that is repeated.
     """
     from numba.core.event import TimingListener, install_listener
 
@@ -182,15 +189,15 @@ def solve_compiled(task: Task, method: str, tol: float, time_limit: float) -> tu
 
 
 def _solve_all(tasks: list[Task], bar: Any, time_limit: float, compare: bool) -> Iterator[str]:
-    """Solve the tasks in order; yield the lines of the table as they are ready."""
+    """Solve the tasks in order; yield the lines of the table as they are completed."""
     from qpsvm.solvers.methods import METHODS
 
     shown = None
     for task in tasks:
         if task.sample is not shown:
             yield f"{'' if shown is None else chr(10)}{task.sample}"
-            yield HEADER
-            yield "-" * len(HEADER)
+            yield TABLE_HEADER
+            yield "-" * len(TABLE_HEADER)
             shown = task.sample
         if compare:
             bar.set_description_str(f"{task.sample.name}, {task.name}: cvxpy")
@@ -205,12 +212,6 @@ def _solve_all(tasks: list[Task], bar: Any, time_limit: float, compare: bool) ->
             yield _row(task, method)
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-
-
-HEADER = (
-    f"{'problem':<27}{'method':<14}{'value':>13}{'gap':>9}{'support':>8}{'iterations':>11}"
-    f"{'seconds':>9}{'compiling':>10}{'to cvxpy':>10}{'accuracy':>9}"
-)
 
 
 def _row(task: Task, method: str) -> str:
@@ -235,7 +236,7 @@ def _summary(tasks: list[Task], compare: bool, elapsed: float) -> str:
     compiling = sum(task.compiling[method] for task, method in pairs)
     compared = [(task, method) for task, method in pairs if task.reference is not None]
     agreeing = sum(task.agrees(method) for task, method in compared)
-    said = (
+    comparison = (
         f"{agreeing} of {len(compared)} pairs of certified bounds enclose cvxpy's value (Clarabel)"
         if compare
         else 'nothing to compare with (pip install "qpsvm[reference]" adds cvxpy)'
@@ -244,7 +245,7 @@ def _summary(tasks: list[Task], compare: bool, elapsed: float) -> str:
         "gap: certified relative duality gap; to cvxpy: (value - its value) / |its value|; "
         "accuracy: on the test points;\n"
         "compiling: seconds before a method's code for these types was ready, not in its seconds.\n"
-        f"{solved} of {len(pairs)} solves reached their tolerance; {said}.\n"
+        f"{solved} of {len(pairs)} solves reached their tolerance; {comparison}.\n"
         f"{solving:.1f} s of solving, {compiling:.1f} s of compiling, {elapsed:.1f} s in all."
     )
 
@@ -281,7 +282,7 @@ def reference_value(problem: Any) -> float | None:
 
 
 def _kernel_matrix(gram: Any) -> NDArray[np.float64]:
-    """Return K by scikit-learn: nothing of ours is in the comparison but the number gamma."""
+    """Return K by scikit-learn, so that the comparison shares only the number gamma."""
     from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
     X = gram.X
@@ -289,7 +290,7 @@ def _kernel_matrix(gram: Any) -> NDArray[np.float64]:
 
 
 def _draw(tasks: list[Task], output: str | Path) -> tuple[bool, str]:
-    """Write the picture; return whether that worked and what to say."""
+    """Write the picture; return whether that succeeded, and a message."""
     try:
         from matplotlib.figure import Figure
 

@@ -14,7 +14,7 @@ Vector = NDArray[np.float64]
 
 
 class _Sized(OracleDomain):
-    """Checks of a dimension and a radius."""
+    """A domain with a dimension and a radius."""
 
     m: int
     radius: float

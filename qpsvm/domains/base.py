@@ -1,4 +1,4 @@
-"""The domain: the feasible set, seen through its oracles."""
+"""The domain: a feasible set, given by its oracles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError
 
-FEASIBLE = 1e-9
+FEASIBILITY_TOLERANCE = 1e-9
 """Violation, relative to the size of the set, up to which a starting point counts as feasible."""
 
 
@@ -26,9 +26,9 @@ class Domain(ABC):
     constant_norm : bool
         Whether all vertices have the same Euclidean norm.
     projectable : bool
-        Whether `project` is there.
+        Whether `project` is implemented.
     has_face_oracle : bool
-        Whether `face_vertex` and `longest` are there.
+        Whether `face_vertex` and `longest` are implemented.
     """
 
     m: int
@@ -39,17 +39,17 @@ class Domain(ABC):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Natural shape of a point: (m,), or that of a matrix whose rows are strung together."""
+        """Natural shape of a point: (m,), or that of a matrix stored row by row."""
         return (self.m,)
 
     @abstractmethod
     def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a vertex that minimises g'v over the set."""
+        """Return a vertex that minimizes g'v over the set."""
 
     def nearest_vertex(
         self, g: NDArray[np.float64], x: NDArray[np.float64], weight: float
     ) -> NDArray[np.float64]:
-        """Return a vertex that minimises g'v + weight/2 |v - x|^2 over the vertices.
+        """Return a vertex that minimizes g'v + weight/2 |v - x|^2 over the vertices.
 
         For entries 0 and 1, v_i^2 = v_i makes it linear; for vertices of one norm the square drops
         out (Garber and Wolf, section 1.2).
@@ -62,7 +62,7 @@ class Domain(ABC):
 
     @property
     def has_nearest_vertex(self) -> bool:
-        """Whether `nearest_vertex` is there."""
+        """Whether `nearest_vertex` is implemented."""
         own = type(self).nearest_vertex is not Domain.nearest_vertex
         return own or self.zero_one or self.constant_norm
 
@@ -70,7 +70,7 @@ class Domain(ABC):
         """Return a bound on the largest |a - x|^2 over the set: here the square itself.
 
         A convex function is largest at a vertex, and the nearest-vertex oracle with a negative weight
-        finds the farthest one, since it compares values and needs no convexity.
+        finds the farthest vertex, since it compares values and needs no convexity.
         """
         v = self.nearest_vertex(np.zeros(self.m), x, -1.0)
         return float((v - x) @ (v - x))
@@ -80,7 +80,7 @@ class Domain(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no projection")
 
     def face_vertex(self, g: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a vertex of the least face around x that maximises g'v.
+        """Return a vertex of the smallest face around x that maximizes g'v.
 
         Here for {x >= 0, Ax = b} with vertices of entries 0 and 1: the face is where x is 0
         (Garber and Meshi 2016, Algorithm 1).
@@ -99,8 +99,8 @@ class Domain(ABC):
     ) -> tuple[float, NDArray[np.float64]]:
         """Return max over a in the set of g'(x - a) + 1/2 x'Dx - 1/2 a'Da, and the multipliers.
 
-        D = diag(d) >= 0. The value is summed from nonnegative terms only, so that it is accurate
-        even where it is tiny. With d = 0 it is the Frank-Wolfe gap g'x - min g'a. The multipliers
+        D = diag(d) >= 0. The value is a sum of nonnegative terms, so that it is accurate even where it is
+        tiny. With d = 0 it is the Frank-Wolfe gap g'x - min g'a. The multipliers
         belong to the equality constraints of the set, shape (n_equalities,).
         """
 
@@ -118,8 +118,8 @@ class Domain(ABC):
     ) -> NDArray[np.bool_] | None:
         """Return where the gap and its multipliers may depend on g_i though x_i is 0.
 
-        That is where a minimiser a may be positive. Entries of g that are not `known` are lower
-        bounds. None where the set does not lie in x >= 0, or where this is not worked out.
+        That is where a minimizer a may be positive. Entries of g that are not `known` are lower
+        bounds. None where the set does not lie in x >= 0, or where this is not implemented.
         """
         return None
 
@@ -137,7 +137,7 @@ class Domain(ABC):
 
 
 class OracleDomain(Domain):
-    """A domain known by its linear minimiser; everything else is derived where it can be."""
+    """A domain known by its linear minimizer; everything else is derived from it where possible."""
 
     def separable_gap(
         self, x: NDArray[np.float64], g: NDArray[np.float64], d: NDArray[np.float64]
@@ -160,7 +160,7 @@ class OracleDomain(Domain):
         """
         x = np.maximum(x, 0.0) if self.zero_one else np.array(x)
         violation = self.violation(x)
-        if violation <= FEASIBLE * max(1.0, float(np.max(np.abs(x), initial=0.0))):
+        if violation <= FEASIBILITY_TOLERANCE * max(1.0, float(np.max(np.abs(x), initial=0.0))):
             return x
         if self.projectable:
             return self.project(x)
@@ -170,16 +170,16 @@ class OracleDomain(Domain):
         )
 
     def take(self, rows: NDArray[np.int64]) -> Domain:
-        """Refuse: a part of the coordinates is no domain of its own."""
+        """Raise InputError: some of the coordinates alone form no domain."""
         raise InputError(f"{type(self).__name__} cannot be restricted to some coordinates")
 
 
 def project_simplex(x: NDArray[np.float64], total: float = 1.0) -> NDArray[np.float64]:
     """Return the point nearest to x with entries >= 0 that sum to `total`, by sorting."""
     falling = np.sort(x)[::-1]
-    level = (np.cumsum(falling) - total) / np.arange(1, len(x) + 1)
-    last = int(np.flatnonzero(falling > level)[-1]) if total > 0 else 0
-    return np.maximum(x - level[last], 0.0)
+    threshold = (np.cumsum(falling) - total) / np.arange(1, len(x) + 1)
+    last = int(np.flatnonzero(falling > threshold)[-1]) if total > 0 else 0
+    return np.maximum(x - threshold[last], 0.0)
 
 
 def check_size(name: str, value: float) -> float:

@@ -74,7 +74,7 @@ class Box(OracleDomain):
         return self.linear_min(g + weight * (0.5 * (self.lower + self.upper) - x))
 
     def face_vertex(self, g: Vector, x: Vector) -> Vector:
-        """Keep the coordinates at a bound, maximise g'v over the others."""
+        """Keep the coordinates at a bound, maximize g'v over the others."""
         inner = np.where(g > 0.0, self.upper, self.lower)
         return np.where((x <= self.lower) | (x >= self.upper), x, inner)
 

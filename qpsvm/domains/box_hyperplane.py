@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from qpsvm.domains.base import Domain
 
-MANY, FEW = 5000, 500
-"""Breakpoints from which they are not all sorted, and about how many of them are first."""
+MAX_SORTED_POINTS = 5000
+"""Number of breakpoints up to which all are sorted."""
+
+SAMPLE_SIZE = 500
+"""Approximate size of the sample of breakpoints that is sorted where there are more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,7 @@ class BoxHyperplane(Domain):
         return np.flatnonzero(self.y > 0), np.flatnonzero(self.y <= 0)
 
     def best_multiplier(self, g: NDArray[np.float64]) -> float:
-        """Return b that minimises sum upper_i max(0, -(g_i + b y_i)): the exact best bias.
+        """Return b that minimizes sum upper_i max(0, -(g_i + b y_i)): the exact best bias.
 
         The function is convex and piecewise linear with breakpoints -y_i g_i; passing one raises
         its slope by upper_i. The answer is the first breakpoint after which the slope is >= 0.
@@ -70,7 +73,7 @@ class BoxHyperplane(Domain):
         return self._multiplier(self.y * g)
 
     def _multiplier(self, signed: NDArray[np.float64]) -> float:
-        """Return it, given y_i g_i."""
+        """Return the best multiplier, given y_i g_i."""
         if self._uniform:  # the n-th greatest, n the number of y = +1: no sort is needed
             n = max(1, len(self.classes[0]))
             return -nth_smallest(signed, len(signed) + 1 - n)
@@ -78,8 +81,8 @@ class BoxHyperplane(Domain):
         upper, below = self.upper, -self.positive
         total = below + self.total
         enough = -1e-12 * total if total > 0 else total
-        if len(breakpoints) > MANY:  # bisect between some of them; few are left to sort
-            some = np.sort(breakpoints[:: len(breakpoints) // FEW])
+        if len(breakpoints) > MAX_SORTED_POINTS:  # bisect among a sample; few remain to sort
+            some = np.sort(breakpoints[:: len(breakpoints) // SAMPLE_SIZE])
             low, high = -1, len(some)  # the slope is too small after `low`, and not after `high`
             while high - low > 1:
                 middle = (low + high) // 2
@@ -98,13 +101,13 @@ class BoxHyperplane(Domain):
         return float(breakpoints[order[first]])
 
     def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a minimiser of g'v: bounds by the sign of g + b y, ties filled to balance y'v."""
+        """Return a minimizer of g'v: bounds by the sign of g + b y, ties filled until y'v = 0."""
         b = self.best_multiplier(g)
         slack = g + b * self.y
         v = np.where(slack < 0, self.upper, 0.0)
         imbalance = float(self.y @ v)
         for i in np.flatnonzero(slack == 0):
-            # raise ties of the lacking sign until the hyperplane is met
+            # raise ties of the lighter class until y'v = 0
             if imbalance * self.y[i] < 0:
                 v[i] = min(self.upper[i], abs(imbalance))
                 imbalance += self.y[i] * v[i]
@@ -195,10 +198,10 @@ class BoxHyperplane(Domain):
 def nth_smallest(values: NDArray[np.float64], n: int) -> float:
     """Return the n-th smallest of the values, n = 1 the least.
 
-    Of many, those between two of a sample are looked through, if it turns out to be one of them.
+    Among many, the candidates are narrowed to an interval between two values of a sample.
     """
-    if len(values) > MANY:
-        some = np.sort(values[:: len(values) // FEW])
+    if len(values) > MAX_SORTED_POINTS:
+        some = np.sort(values[:: len(values) // SAMPLE_SIZE])
         middle, width = n * len(some) // len(values), len(some) // 16
         low = some[max(0, middle - width)] if middle > width else -np.inf
         high = some[middle + width] if middle + width < len(some) else np.inf
@@ -219,10 +222,10 @@ def slack_gap(
     slack: NDArray[np.float64],
     support: NDArray[np.int64] | None,
 ) -> float:
-    """Return sum (upper - x) max(0, -slack) + x max(0, slack), read where a term is not 0."""
-    if len(x) <= MANY:
+    """Return sum (upper - x) max(0, -slack) + x max(0, slack), reading only nonzero terms."""
+    if len(x) <= MAX_SORTED_POINTS:
         return float((upper - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0))
-    under = np.flatnonzero(~(slack >= 0.0))  # NaN counts
+    under = np.flatnonzero(~(slack >= 0.0))  # NaN included
     some = np.flatnonzero(x != 0) if support is None else support
     gap = float((x[under] - upper[under]) @ slack[under])
     return gap + float(x[some] @ np.maximum(slack[some], 0.0))
@@ -234,14 +237,14 @@ def convex_gap(
     slack: NDArray[np.float64],
     defect: float,
 ) -> float:
-    """Return what `slack_gap` is with defect / 2 |x - a|^2 added: convex, so largest at a bound."""
+    """Return the gap with defect / 2 |x - a|^2 added: it is convex, so largest at a bound."""
     low, high = x, x - upper
     at_low, at_high = slack * low + 0.5 * defect * low**2, slack * high + 0.5 * defect * high**2
     return float(np.sum(np.maximum(at_low, at_high)))
 
 
 def balance(x: NDArray[np.float64], classes: Sequence[NDArray[Any]]) -> tuple[float, float]:
-    """Shrink the heavier class in place so that y'x = 0; return what each weighed.
+    """Scale down the heavier class in place so that y'x = 0; return the sums of both before.
 
     `classes` holds the rows with y = +1 and those with y = -1, as indices or as masks.
     """

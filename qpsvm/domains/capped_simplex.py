@@ -13,8 +13,8 @@ from qpsvm.errors import InputError, check_vector
 
 Vector = NDArray[np.float64]
 
-ROUNDING = 1e-12
-"""How far the bounds may sum short of 1: they are quotients, such as 1 / (nu m) with nu = 1."""
+SUM_TOLERANCE = 1e-12
+"""Rounding error of a sum of bounds: they are quotients, such as 1 / (nu m) with nu = 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class CappedSimplex(Domain):
         if not np.all(upper > 0.0):
             raise InputError(f"upper must be > 0; got {float(np.min(upper))!r}")
         total = float(np.sum(upper))
-        if total < 1.0 - ROUNDING:
+        if total < 1.0 - SUM_TOLERANCE:
             raise InputError(f"upper must sum to at least 1, as x does; got {total!r}")
         object.__setattr__(self, "upper", upper / total if total < 1.0 else upper)
 
@@ -59,17 +59,21 @@ class CappedSimplex(Domain):
         return float((self.upper - 2.0 * x) @ v + x @ x)
 
     def level(self, g: Vector) -> float:
-        """Return rho that maximises rho - sum upper_i max(0, rho - g_i): the exact best level.
+        """Return rho that maximizes rho - sum upper_i max(0, rho - g_i): the exactly optimal level.
 
         The function is concave and piecewise linear; its slope falls by upper_i at g_i. Where it is
-        flat, between two values of g, the middle is taken, and the lower end where there is no
+        flat between two values of g, their midpoint is returned, and the lower end where there is no
         upper one (all coordinates are at their bounds).
         """
         order = np.argsort(g)
         filled = np.cumsum(self.upper[order])
-        k = int(np.argmax(filled >= 1.0 - ROUNDING)) if filled[-1] >= 1.0 - ROUNDING else -1
+        k = (
+            int(np.argmax(filled >= 1.0 - SUM_TOLERANCE))
+            if filled[-1] >= 1.0 - SUM_TOLERANCE
+            else -1
+        )
         low = float(g[order[k]])
-        if k in (-1, self.m - 1) or filled[k] > 1.0 + ROUNDING:
+        if k in (-1, self.m - 1) or filled[k] > 1.0 + SUM_TOLERANCE:
             return low
         return 0.5 * (low + float(g[order[k + 1]]))
 
@@ -115,23 +119,23 @@ class CappedSimplex(Domain):
                 high = t
 
     def repair(self, x: Vector) -> Vector:
-        """Return x with its sum set right on the free coordinates, or its projection."""
+        """Return x with its sum corrected on the free coordinates, or its projection."""
         near = self._balanced(np.clip(x, 0.0, self.upper))
-        return near if abs(float(np.sum(near)) - 1.0) <= ROUNDING else self.project(x)
+        return near if abs(float(np.sum(near)) - 1.0) <= SUM_TOLERANCE else self.project(x)
 
     def _balanced(self, x: Vector, everywhere: bool = False) -> Vector:
-        """Return x with what its sum lacks put on the coordinates that are at no bound.
+        """Return x with its sum corrected to 1 on the coordinates between their bounds.
 
-        The others stay where they are, so that rounding makes no point a support vector; unless
-        `everywhere` is asked for and the lack is no rounding.
+        The others are unchanged, so that rounding creates no support vectors, except with `everywhere`
+        where the deficit exceeds rounding.
         """
-        lack = 1.0 - float(np.sum(x))
-        if everywhere and abs(lack) <= ROUNDING * 1e-2:
+        deficit = 1.0 - float(np.sum(x))
+        if everywhere and abs(deficit) <= SUM_TOLERANCE * 1e-2:
             return x
-        room = self.upper - x if lack > 0.0 else x
-        room = room if everywhere else np.where((x > 0.0) & (x < self.upper), room, 0.0)
-        total = float(np.sum(room))
-        return x + room * (lack / total) if abs(lack) < total else x
+        slack = self.upper - x if deficit > 0.0 else x
+        slack = slack if everywhere else np.where((x > 0.0) & (x < self.upper), slack, 0.0)
+        total = float(np.sum(slack))
+        return x + slack * (deficit / total) if abs(deficit) < total else x
 
     def take(self, rows: NDArray[np.int64]) -> CappedSimplex:
         """Return the same constraints on the coordinates `rows`."""

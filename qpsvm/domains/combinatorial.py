@@ -16,8 +16,8 @@ from qpsvm.errors import InputError, check_number
 
 Vector = NDArray[np.float64]
 
-FEW = 12
-"""Up to this many nodes every constraint of the spanning-tree polytope is checked."""
+MAX_NODES_FOR_FULL_CHECK = 12
+"""Number of nodes up to which every constraint of the spanning-tree polytope is checked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class KSubset(OracleDomain):
         return float(min(super().longest(x, d), up))
 
     def linear_gap(self, x: Vector, g: Vector) -> float:
-        """Return the gap around the k-th least entry: a sum of nonnegative terms."""
+        """Return the gap relative to the k-th least entry: a sum of nonnegative terms."""
         middle = float(np.partition(g, self.k - 1)[self.k - 1])
         above = np.maximum(g - middle, 0.0)
         below = np.maximum(middle - g, 0.0)
@@ -148,10 +148,10 @@ class SpanningTrees(OracleDomain):
     def violation(self, x: Vector) -> float:
         """Return the largest violation of a constraint.
 
-        Beyond 12 nodes, of the sets S that are an edge's two ends or miss one node only.
+        Beyond 12 nodes only the sets S that are the two ends of an edge or all nodes but one are checked.
         """
         worst = max(0.0, -float(np.min(x)), abs(float(np.sum(x)) - (self.n_nodes - 1)))
-        if self.n_nodes > FEW:
+        if self.n_nodes > MAX_NODES_FOR_FULL_CHECK:
             ends = np.bincount(self.edges.ravel(), np.repeat(x, 2), self.n_nodes)
             return float(max(worst, np.max(x) - 1.0, np.max(1.0 - ends)))
         for size in range(2, self.n_nodes):

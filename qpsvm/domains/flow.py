@@ -20,7 +20,7 @@ Indices = NDArray[np.int64]
 class FlowPolytope(OracleDomain):
     """{x >= 0 on the edges, one unit leaves the source, reaches the target, and is conserved}.
 
-    Its vertices are the paths, with entries 0 and 1. The linear minimiser is a shortest path, by
+    Its vertices are the paths, with entries 0 and 1. The linear minimizer is a shortest path, by
     levels of the topological order; costs may be negative. Paths may have unequal lengths, so the
     nearest vertex uses the rule for entries 0 and 1 (Garber and Wolf, section 1.2).
 

@@ -17,7 +17,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Hull(OracleDomain):
-    """Convex hull of the rows of `points`; points that are no vertices do no harm.
+    """Convex hull of the rows of `points`; points that are not vertices are allowed.
 
     Parameters
     ----------

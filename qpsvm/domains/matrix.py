@@ -1,4 +1,4 @@
-"""Sets of matrices, rows strung together into x (Garber and Wolf, section 1.2)."""
+"""Sets of matrices, stored row by row in x (Garber and Wolf, section 1.2)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from qpsvm.errors import check_number
 
 Vector = NDArray[np.float64]
 
-DENSE = 200
-"""Up to this order one eigenvector is computed by a dense factorization, beyond it by Lanczos."""
+MAX_DENSE_ORDER = 200
+"""Order up to which one eigenvector is computed by a dense factorization, beyond it by Lanczos."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Spectrahedron(OracleDomain):
     def linear_min(self, g: Vector) -> Vector:
         """Return trace qq' with q the eigenvector of the least eigenvalue."""
         G = _symmetric(g, self.n)
-        if self.n <= DENSE:
+        if self.n <= MAX_DENSE_ORDER:
             q = scipy.linalg.eigh(G, subset_by_index=[0, 0])[1][:, 0]
         else:
             q = sla.eigsh(G, k=1, which="SA", v0=_first(self.n))[1][:, 0]
@@ -168,7 +168,7 @@ class NuclearBall(_MatrixBall):
     def linear_min(self, g: Vector) -> Vector:
         """Return -radius u1 v1' of the top singular pair."""
         G = g.reshape(self.shape)
-        if min(self.shape) <= DENSE:
+        if min(self.shape) <= MAX_DENSE_ORDER:
             U, _, Vt = self._svd(g)
         else:
             U, _, Vt = sla.svds(G, k=1, v0=_first(min(self.shape)), random_state=0)
@@ -240,5 +240,5 @@ def _singular_values(x: Vector, shape: tuple[int, int]) -> Vector:
 
 
 def _first(n: int) -> Vector:
-    """Return the first Lanczos vector: always the same, in no special direction."""
+    """Return the first Lanczos vector: fixed, and random."""
     return np.random.default_rng(0).standard_normal(n)

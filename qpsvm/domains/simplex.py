@@ -1,4 +1,4 @@
-"""The simplex and products of simplices: vertices are coordinates, one for each group."""
+"""The simplex and products of simplices: a vertex has one coordinate of each group."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from qpsvm.domains.base import Domain, project_simplex
 from qpsvm.errors import InputError
 
-EPS = float(np.finfo(np.float64).eps)
-MANY = 5000
-"""Points from which the level over the support says first which others may lie below the water."""
+FLOAT64_EPS = float(np.finfo(np.float64).eps)
 
-COMPILED = 20_000
-"""Points from which several simplices are looked at by compiled code, in one pass."""
+MIN_POINTS_FOR_SUPPORT_LEVEL = 5000
+"""Points from which the water level of the support first bounds which others lie below the level."""
+
+MIN_POINTS_FOR_COMPILED_PASS = 20_000
+"""Points from which the minima of several simplices are computed in one compiled pass."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +76,13 @@ class SimplexProduct(Domain):
         low, top = self._least(g, d)
         none = np.empty(0, np.int64)
         one = self.n_groups == 1
-        # few have weight, as few lie below the water: only these are read
+        # only the points with weight and those below the water level are read
         some = np.flatnonzero(x > 0) if support is None else support
-        for k in range(self.n_groups) if self.m >= MANY else ():
+        for k in range(self.n_groups) if self.m >= MIN_POINTS_FOR_SUPPORT_LEVEL else ():
             own = some if one else some[self.group[some] == k]
-            if top[k] > low[k] and len(own):  # over all points the water is no higher
+            if top[k] > low[k] and len(own):  # over all points the water level is no higher
                 level = water_level(g[own], d[own])
-                top[k] = min(top[k], level + 4.0 * EPS * max(abs(level), abs(low[k])))
+                top[k] = min(top[k], level + 4.0 * FLOAT64_EPS * max(abs(level), abs(low[k])))
         deep = np.flatnonzero(g < (top[0] if one else top[self.group])) if any(top > low) else none
         for k in range(self.n_groups):
             below = deep if one else deep[self.group[deep] == k]
@@ -101,7 +102,7 @@ class SimplexProduct(Domain):
         """Return the least g and the least g + d of each group."""
         even = d.strides == (0,)  # a view of one number
         ridged = not even and bool(d.any())
-        if self.n_groups > 1 and self.m >= COMPILED:
+        if self.n_groups > 1 and self.m >= MIN_POINTS_FOR_COMPILED_PASS:
             from qpsvm.domains.groups import least_of_groups
 
             low, top = least_of_groups(g, d if ridged else g, self.group, self.n_groups, ridged)
@@ -159,7 +160,7 @@ def water_level(g: NDArray[np.float64], d: NDArray[np.float64], top: float | Non
     """Return rho with sum_i max(rho - g_i, 0) / d_i = 1, at most min of g_i where d_i = 0.
 
     Since no a_i exceeds 1, only g_i below min(g + d) can matter; if only such are given, `top` is that
-    minimum. The level over too many points is too high: those above it are left out until none is
+    minimum. The level of too many points is too high: points above it are removed until none is above
     (Michelot 1986), which needs no sort.
     """
     low = float(np.min(g))

@@ -1,1 +1,1 @@
-"""What surrounds the iterations of every method: choice, presolve, loop, certificate, fallbacks."""
+"""Code common to all methods: choice, presolve, iteration loop, certificate, fallbacks."""

@@ -16,13 +16,13 @@ Callback = Callable[[Progress], Any]
 
 @contextmanager
 def shown(verbose: bool | str, callback: Callback | None, title: str) -> Iterator[Callback | None]:
-    """Lend the callback that displays what was asked for and then calls the user's own."""
+    """Yield the callback that displays the progress and then calls the user's own."""
     if verbose is False:
         yield callback
     elif verbose is True:
         from tqdm.auto import tqdm
 
-        with tqdm(total=100, desc=title, bar_format=BAR, leave=True) as bar:
+        with tqdm(total=100, desc=title, bar_format=BAR_FORMAT, leave=True) as bar:
             yield _chain(_Bar(bar), callback)
     elif verbose == "table":
         sys.stdout.write(
@@ -34,9 +34,11 @@ def shown(verbose: bool | str, callback: Callback | None, title: str) -> Iterato
 
 
 ESTIMATE_MARK = "~"
-"""Stands before a gap that is not proved."""
+"""Prefix of a gap that is not proved."""
 
-BAR = "{desc}: {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]"
+BAR_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]"
+
+"""Format of the progress bar."""
 
 
 def _chain(display: Callback, callback: Callback | None) -> Callback:

@@ -1,4 +1,4 @@
-"""Where ``method="auto"`` changes its mind: something else goes on from the answer so far."""
+"""Fallbacks of ``method="auto"``: when a method stalls, the next one is warm-started."""
 
 from __future__ import annotations
 
@@ -29,16 +29,19 @@ FALLBACKS = {
     "dcd": ("crsvm",),
     "face-newton": ("decomposition",),
 }
-"""What goes on, the first that fits, where a method ends without a certificate."""
+"""Fallbacks of a method that ends without a certificate: the first that fits is taken."""
 
-PATIENCE = 10_000, 100
-"""Pairs, and pairs a point, after which pairs are said to crawl where another method can go on.
+SLOW_MIN_PAIRS = 10_000
+"""Pair steps, beside those per point, after which a method is slow where a fallback fits."""
 
-Where they suit the problem, 1 to 6 pairs a point are enough, down to gaps of 1e-6.
+SLOW_PAIRS_PER_POINT = 100
+"""Pair steps per point after which a method is slow.
+
+Where pair steps suit the problem, 1 to 6 per point are enough, down to gaps of 1e-6.
 """
 
-DENSE = 24
-"""Bytes of memory, for each pair of points, that what follows may take for its dense matrices."""
+DENSE_BYTES_PER_ENTRY = 24
+"""Bytes of memory for each pair of points that a fallback may take for its dense matrices."""
 
 
 class Stage(NamedTuple):
@@ -49,72 +52,71 @@ class Stage(NamedTuple):
     reason: str = ""
 
 
-def relay(
+def run_with_fallbacks(
     form: Form,
-    leg: Stage,
+    stage: Stage,
     x0: NDArray[np.float64] | None,
     limits: Limits,
     memory_limit: int,
     seed: int,
 ) -> tuple[Outcome, Stage]:
-    """Run the method; where it stalls or crawls, what follows; say so in the name and the reason."""
-    name, reason = leg.name, leg.reason
-    few, each = PATIENCE
+    """Run a method and, where it stalls or is slow, its fallbacks; the stage returned names them."""
+    name, reason = stage.name, stage.reason
 
     @cache
-    def other() -> str | None:  # asked for where it is needed: to load another method takes time
-        return _other(form, leg.name, memory_limit)
+    def fallback() -> str | None:  # evaluated on demand: loading another method takes time
+        return _fallback(form, stage.name, memory_limit)
 
-    def crawls(pairs: int) -> bool:
-        return pairs > few + each * form.m and other() is not None
+    def is_slow(pairs: int) -> bool:
+        return pairs > SLOW_MIN_PAIRS + SLOW_PAIRS_PER_POINT * form.m and fallback() is not None
 
-    hasty = replace(limits, is_slow=crawls)
-    outcome = lent(form, leg.solver, x0, hasty, memory_limit, seed)
-    followers = _followers(form, leg, other)
+    ending_slow = replace(limits, is_slow=is_slow)
+    outcome = run_with_store(form, stage.solver, x0, ending_slow, memory_limit, seed)
+    next_stages = _next_stages(form, stage, fallback)
     while outcome.status in (Status.STALLED, Status.MAX_ITER):
-        follower = next(followers, None)
-        if follower is None:
+        following = next(next_stages, None)
+        if following is None:
             break
-        problem, method, solver, why = follower
+        problem, method, solver, why = following
         gap = outcome.certified.certificate.relative_gap
-        reason += f"; at a relative gap of {gap:.1g} {why}"
-        name = name if method == leg.name else f"{name} + {method}"
-        patient = other() in (None, method)  # no other method is left
-        most = outcome.n_iter + solver.default_max_iter(form)
-        these = replace(limits if patient else hasty, max_iter=most)
+        reason += f"; {why} at a relative gap of {gap:.1g}"
+        name = name if method == stage.name else f"{name} + {method}"
+        is_last = fallback() in (None, method)
+        budget = outcome.n_iter + solver.default_max_iter(form)
+        stage_limits = replace(limits if is_last else ending_slow, max_iter=budget)
         x = outcome.certified.x
-        outcome = lent(problem, solver, x, these, memory_limit, seed, outcome)
-    return outcome, Stage(name, leg.solver, reason)
+        outcome = run_with_store(problem, solver, x, stage_limits, memory_limit, seed, outcome)
+    return outcome, Stage(name, stage.solver, reason)
 
 
-def _other(form: Form, name: str, memory_limit: int) -> str | None:
-    """Return the method that goes on, where one fits and its dense matrices have room."""
+def _fallback(form: Form, name: str, memory_limit: int) -> str | None:
+    """Return the first fallback that fits the problem and whose dense matrices fit the memory."""
     if not isinstance(form, QP):
         return None
-    roomy = DENSE * form.m**2 <= memory_limit
-    keys = [key for key in FALLBACKS.get(name, ()) if roomy or key == "decomposition"]
+    dense_fits = DENSE_BYTES_PER_ENTRY * form.m**2 <= memory_limit
+    keys = [key for key in FALLBACKS.get(name, ()) if dense_fits or key == "decomposition"]
     return next((key for key in keys if METHODS[key].fits(form)), None)
 
 
-def _followers(
-    form: Form, leg: Stage, other: Callable[[], str | None]
+def _next_stages(
+    form: Form, stage: Stage, fallback: Callable[[], str | None]
 ) -> Iterator[tuple[Form, str, Solver, str]]:
     """Yield what is tried after the first method: the problem, a name, the solver, and why.
 
-    The same method with columns in float64, where they had less; then another method. The points in
-    float64 are a copy: it is made when it is asked for.
+    First the same method with columns in float64, where they had less precision; then another method.
+    The points in float64 are a copy, which is made on demand.
     """
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
         return
-    wide = form.to_float64()
-    if wide is not form and leg.solver.on_columns:
-        yield wide, leg.name, leg.solver, "columns in float64 went on"
-    name = other()
+    precise = form.to_float64()
+    if precise is not form and stage.solver.on_columns:
+        yield precise, stage.name, stage.solver, "warm start with columns in float64"
+    name = fallback()
     if name is not None:
-        yield wide, name, METHODS[name].solver(), f"{name} went on"
+        yield precise, name, METHODS[name].solver(), f"warm start of {name}"
 
 
-def lent(
+def run_with_store(
     form: Form,
     solver: Solver,
     x0: NDArray[np.float64] | None,
@@ -123,13 +125,15 @@ def lent(
     seed: int,
     after: Outcome | None = None,
 ) -> Outcome:
-    """Run with memory that is lent for the time of the run."""
-    narrow = after is None and solver.low_precision(form)
+    """Run a method with a store of columns that lives as long as the run."""
+    low_precision = after is None and solver.low_precision(form)
     solver, memory_limit = solver.within(form, memory_limit)
-    with ExitStack() as loans:
+    with ExitStack() as stack:
+        store = form.with_store(memory_limit, low_precision=low_precision)
         try:
             with limits.clock.abandoning():
-                problem = loans.enter_context(form.with_store(memory_limit, low_precision=narrow))
-        except Expired:  # a loan is needed for the certificate alone
-            problem = loans.enter_context(form.with_store(memory_limit, low_precision=narrow))
+                problem = stack.enter_context(store)
+        except Expired:  # the certificate needs a store too
+            store = form.with_store(memory_limit, low_precision=low_precision)
+            problem = stack.enter_context(store)
         return run(problem, solver, x0, limits, seed, after)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import Certified, Form
+from qpsvm.canonical.base import Bounds, Certified, Form
 from qpsvm.canonical.qp import QP
 from qpsvm.clock import Clock, CompilationStopped, Expired, active, completing
 from qpsvm.driver.certificate import certify
@@ -23,15 +23,16 @@ from qpsvm.solvers.shared.starting_points import feasible_start
 
 log = logging.getLogger("qpsvm")
 
-STRIKES = 3  # fresh products without progress after which the method is called stalled
+MAX_STALLED_CHECKS = 3
+"""Recomputations of the products without progress after which the status is STALLED."""
 
 QUICK_SETUP_POINTS = 1000
-"""Points up to which the set-up of a method is completed at any rate: it takes milliseconds."""
+"""Points up to which the setup of a method is always completed: it takes milliseconds."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the loop hands back."""
+    """The answer of a run and its record."""
 
     certified: Certified
     status: Status
@@ -40,9 +41,9 @@ class Outcome:
     timings: dict[str, float]
     counters: dict[str, int]
     selection: str = "least gap"
-    """What the point was chosen by among those seen: its gap or its value."""
+    """The criterion by which the point was chosen: its gap or its value."""
     other: Certified | None = None
-    """Beside a point of least value, the one of least gap."""
+    """The point of least gap beside a point of least value."""
 
 
 def run(
@@ -55,9 +56,9 @@ def run(
 ) -> Outcome:
     """Iterate until a certificate passes or a limit is met; return the best certified answer.
 
-    With `after`, another method's outcome on the same problem, its iterations, checks and seconds
-    count, and its answer is returned where this method finds none with a smaller gap. Where a limit
-    is met while the method is set up, the starting point is certified and returned.
+    With `after`, the outcome of another method on the same problem, its iterations, checks and seconds
+    are included, and its answer is returned where this method finds none with a smaller gap. Where a
+    limit is met during the setup, the starting point is certified and returned.
     """
     begun, state = time.perf_counter(), None
     with single_threaded_blas(*solver.on_one_thread(problem)):
@@ -67,7 +68,7 @@ def run(
             with completing() if quick else limits.clock.abandoning(), limits.clock.compiling():
                 state = solver.init(problem, x0, np.random.default_rng(seed))
         except Expired:
-            log.info("a limit was met while the method was set up")
+            log.info("a limit was met during the setup of the method")
         x = feasible_start(problem, x0) if state is None else state.x
         trace = Trace(problem, limits, x.copy(), time.perf_counter(), certify)
         trace.by_value = not (solver.gap_theorem or problem.negated)
@@ -82,13 +83,13 @@ def run(
                 try:
                     status, certified = _iterate(problem, solver, state, limits, trace)
                     own = state.counters
-                except CompilationStopped:  # amid an iteration: points seen before it count
+                except CompilationStopped:  # within an iteration: earlier points remain
                     status, state = trace.limit() or Status.TIME_LIMIT, None
             stopped, certifying = time.perf_counter(), trace.certify_time
             if certified is not None:
                 choice = Choice(certified)
             else:
-                choice = _closed(problem, solver, state, status, trace)
+                choice = _best_answer(problem, solver, state, status, trace)
     if choice.certified.certificate.passed:
         status = Status.OPTIMAL
     elif _refuted(problem, choice.certified):
@@ -112,17 +113,17 @@ def run(
     )
 
 
-def merged(first: dict[str, int], then: dict[str, int]) -> dict[str, int]:
-    """Return the counts of two runs: sums, and of the memory, which one returns first, the larger."""
-    total = {key: first.get(key, 0) + then.get(key, 0) for key in first | then}
+def merged(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
+    """Return the counters of two runs: sums, but for memory sizes, of which the larger."""
+    total = {key: first.get(key, 0) + second.get(key, 0) for key in first | second}
     sizes = {"bytes", *(key for key in total if key == "matrix_bytes")}
-    return total | {key: max(first.get(key, 0), then.get(key, 0)) for key in sizes}
+    return total | {key: max(first.get(key, 0), second.get(key, 0)) for key in sizes}
 
 
 def _solve_subproblem(
     problem: QP, solver: Solver, tol: float, max_iter: int
 ) -> NDArray[np.float64]:
-    """Return the answer of a small problem that a solver poses to itself, within the same limits."""
+    """Return the answer of a subproblem of a solver, within the limits of the call."""
     limits = Limits(tol, max_iter, clock=active() or Clock())
     with problem.gram.kernel.hold(1 << 40) as store:
         outcome = run(replace(problem, store=store), solver, None, limits, seed=0)
@@ -135,83 +136,117 @@ subproblem.register(_solve_subproblem)
 def _iterate(
     problem: Form, solver: Solver, state: Any, limits: Limits, trace: Trace
 ) -> tuple[Status, Certified | None]:
-    """Return why it ended, and the certificate where it ended with a fresh one."""
+    """Return why it ended, and the certificate where it ended with recomputed products."""
     period = solver.period(problem)
     chunk = max(1, int(WORK_BETWEEN_POLLS / solver.work(problem)))
     stop = Stop.BUDGET
     while True:
-        certified = None
-        if stop is Stop.DONE:  # running bounds would cost as much as the certificate
-            certified = trace.certify(state.x, solver.approximate_products(problem, state))
-            bounds = bounds_of(certified)
-        elif solver.uses_full_gap:
-            bounds = problem.bounds(*problem.feasible(state.x, state.product))
-        else:
-            bounds = state.bounds
-        if not np.isfinite(bounds.upper + bounds.gap) and not np.isfinite(state.x).all():
-            return Status.NUMERICAL_ERROR, None
-        if (
-            bounds.gap == np.inf
-            and solver.uses_full_gap
-            and problem.refuted(state.x, state.product)
-        ):
-            certified = certified or trace.certify(state.x, None)
-            if _refuted(problem, certified):
-                trace.record(bounds, certified)
-                return Status.INFEASIBLE, certified
-        trace.consider(bounds, state.x)
-        near = trace.near(bounds, solver.check_threshold)
-        idle = not solver.scheduled and trace.idle()
-        looks_done = near or idle or stop not in (Stop.BUDGET, Stop.NEWS)
-        looks_done |= solver.uses_full_gap and trace.imprecise(bounds)
-        confirmed = problem.convex or not near
-        if looks_done and confirmed and (solver.uses_full_gap or stop is Stop.NUMERICAL):
-            # it looks done, or nothing moves: look afresh
-            approximate_products = solver.approximate_products(problem, state)
-            certified = certified or trace.certify(state.x, approximate_products, bounds.gap)
-            trace.count_strikes(certified)
-        trace.record(bounds, certified)
-
-        def prove(running: float = bounds.gap) -> Certified:
-            return trace.certify(state.x, solver.approximate_products(problem, state), running)
-
-        stops, asked = trace.wants_stop(state.x, certified, prove)
-        if stops:
-            return Status.CALLBACK_STOP, None
-        if near and not problem.convex:
-            return Status.NONCONVEX, None
-        if looks_done and certified is None:
-            return Status.SAMPLED, None
-        certified = certified or asked
-        if certified is not None and certified.certificate.passed:
-            return Status.OPTIMAL, certified
-        if looks_done:
-            if stop is Stop.NONCONVEX:
-                return Status.NONCONVEX, None
-            if trace.strikes >= STRIKES:
-                numerical = stop is Stop.NUMERICAL
-                return Status.NUMERICAL_ERROR if numerical else Status.STALLED, None
-        if certified is not None and (looks_done or solver.uses_full_gap):
-            _take_over(problem, solver, state, certified)
+        ended, certified = _check(problem, solver, state, stop, trace)
+        if ended is not None:
+            return ended, certified
         reached = trace.limit()
         if reached is not None:
             return reached, None
-        if limits.is_slow is not None and limits.is_slow(_pairs(state)):
+        if limits.is_slow is not None and limits.is_slow(_n_pair_steps(state)):
             return Status.STALLED, None
-        due = solver.next_check(trace.n_iter, period) if period else limits.max_iter
-        target = min(due, limits.max_iter)
-        stop = Stop.BUDGET
-        while trace.n_iter < target and stop is Stop.BUDGET and not trace.limit():
-            steps, stop = _advance(
-                problem, solver, state, min(chunk, target - trace.n_iter), limits
-            )
-            trace.n_iter += steps
+        stop = _advance_to_next_check(problem, solver, state, period, chunk, limits, trace)
+
+
+def _check(
+    problem: Form, solver: Solver, state: Any, stop: Stop, trace: Trace
+) -> tuple[Status | None, Certified | None]:
+    """Check the current point; return why the iterations end, or None, and its certificate.
+
+    Where the iterations continue after a certificate, the method continues from its products.
+    """
+    # 1. Bounds of the current point: running ones where they are cheaper than a certificate.
+    certified, bounds = _current_bounds(problem, solver, state, stop, trace)
+    if not np.isfinite(bounds.upper + bounds.gap) and not np.isfinite(state.x).all():
+        return Status.NUMERICAL_ERROR, None
+    if bounds.gap == np.inf and solver.uses_full_gap and problem.refuted(state.x, state.product):
+        certified = certified or trace.certify(state.x, None)
+        if _refuted(problem, certified):
+            trace.record(bounds, certified)
+            return Status.INFEASIBLE, certified
+
+    # 2. A certificate where the gap looks closed or the method looks stalled.
+    trace.consider(bounds, state.x)
+    near = trace.near(bounds, solver.check_threshold)
+    no_progress = not solver.scheduled and trace.no_progress()
+    looks_done = near or no_progress or stop not in (Stop.BUDGET, Stop.NEWS)
+    looks_done |= solver.uses_full_gap and trace.imprecise(bounds)
+    provable = problem.convex or not near
+    if looks_done and provable and (solver.uses_full_gap or stop is Stop.NUMERICAL):
+        approximate_products = solver.approximate_products(problem, state)
+        certified = certified or trace.certify(state.x, approximate_products, bounds.gap)
+        trace.count_stalled_checks(certified)
+    trace.record(bounds, certified)
+
+    # 3. The callback, which may ask for the certificate.
+    def prove() -> Certified:
+        return trace.certify(state.x, solver.approximate_products(problem, state), bounds.gap)
+
+    stops, asked = trace.wants_stop(state.x, certified, prove)
+    if stops:
+        return Status.CALLBACK_STOP, None
+
+    # 4. Reasons to end.
+    if near and not problem.convex:
+        return Status.NONCONVEX, None
+    if looks_done and certified is None:
+        return Status.SAMPLED, None
+    certified = certified or asked
+    if certified is not None and certified.certificate.passed:
+        return Status.OPTIMAL, certified
+    if looks_done:
+        if stop is Stop.NONCONVEX:
+            return Status.NONCONVEX, None
+        if trace.n_stalled_checks >= MAX_STALLED_CHECKS:
+            numerical = stop is Stop.NUMERICAL
+            return Status.NUMERICAL_ERROR if numerical else Status.STALLED, None
+
+    # 5. Otherwise the method continues from the recomputed products.
+    if certified is not None and (looks_done or solver.uses_full_gap):
+        _resume_from(problem, solver, state, certified)
+    return None, certified
+
+
+def _current_bounds(
+    problem: Form, solver: Solver, state: Any, stop: Stop, trace: Trace
+) -> tuple[Certified | None, Bounds]:
+    """Return the bounds of the current point, and the certificate that they come from, if any."""
+    if stop is Stop.DONE:  # running bounds would cost as much as the certificate
+        certified = trace.certify(state.x, solver.approximate_products(problem, state))
+        return certified, bounds_of(certified)
+    if solver.uses_full_gap:
+        return None, problem.bounds(*problem.feasible(state.x, state.product))
+    return None, state.bounds
+
+
+def _advance_to_next_check(
+    problem: Form,
+    solver: Solver,
+    state: Any,
+    period: int,
+    chunk: int,
+    limits: Limits,
+    trace: Trace,
+) -> Stop:
+    """Iterate until the next check is due, the method stops by itself, or a limit is met."""
+    due = solver.next_check(trace.n_iter, period) if period else limits.max_iter
+    target = min(due, limits.max_iter)
+    stop = Stop.BUDGET
+    while trace.n_iter < target and stop is Stop.BUDGET and not trace.limit():
+        n_steps = min(chunk, target - trace.n_iter)
+        steps, stop = _advance(problem, solver, state, n_steps, limits)
+        trace.n_iter += steps
+    return stop
 
 
 def _advance(
     problem: Form, solver: Solver, state: Any, n_steps: int, limits: Limits
 ) -> tuple[int, Stop]:
-    """Return the steps done and why the solver came back; it may give up a step at a limit."""
+    """Return the steps done and why `advance` returned; a step may be abandoned at a limit."""
     if not solver.is_abandonable:
         with limits.clock.compiling():
             reply = solver.advance(problem, state, n_steps)
@@ -224,8 +259,8 @@ def _advance(
     return reply.steps, reply.stop
 
 
-def _take_over(problem: Form, solver: Solver, state: Any, certified: Certified) -> None:
-    """Let the method go on from the fresh products of a certificate."""
+def _resume_from(problem: Form, solver: Solver, state: Any, certified: Certified) -> None:
+    """Continue the method from the recomputed products of a certificate."""
     state.x[:] = certified.x
     if certified.approximate_products is None:
         solver.refresh(problem, state, certified.product)
@@ -233,8 +268,8 @@ def _take_over(problem: Form, solver: Solver, state: Any, certified: Certified) 
         solver.refresh_partly(problem, state, certified.approximate_products)
 
 
-def _closed(problem: Form, solver: Solver, state: Any, status: Status, trace: Trace) -> Choice:
-    """Return what is returned where the last check had no certificate that passed."""
+def _best_answer(problem: Form, solver: Solver, state: Any, status: Status, trace: Trace) -> Choice:
+    """Return the answer where no certificate of the last check passed."""
     if state is None:  # no check was made
         choice = trace.choose(None, None)
         if not trace.rows:
@@ -258,11 +293,11 @@ def _closed(problem: Form, solver: Solver, state: Any, status: Status, trace: Tr
 
 
 def _refuted(problem: Form, certified: Certified) -> bool:
-    """Return whether the value falls without end along a certified point."""
+    """Return whether the value is unbounded along a certified point."""
     unbounded = certified.certificate.gap == np.inf
     return unbounded and problem.refuted(certified.x, certified.product)
 
 
-def _pairs(state: Any) -> int:
-    """Return the steps that `smo`, alone or inside another method, has made on coordinates."""
+def _n_pair_steps(state: Any) -> int:
+    """Return the pair and single steps of `smo`, alone or inside another method."""
     return int(state.counters.get("pair", 0) + state.counters.get("single", 0))

@@ -1,4 +1,4 @@
-"""From a low-rank Gram back to the kernel that it approximates."""
+"""From a low-rank Gram back to the exact kernel that it approximates."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from qpsvm.formulations import Formulation, HingeDual
 from qpsvm.gram import LowRank
 from qpsvm.result import Certificate
 
-NEAR = 1e-3
-"""Weights this close to a bound, relative to the penalty, are moved to it before a polish."""
+NEAR_BOUND_FRACTION = 1e-3
+"""Distance to a bound, relative to the penalty, below which a weight is moved to it before a polish."""
 
 
-def original(problem: Any) -> Any:
+def exact_kernel_problem(problem: Any) -> Any:
     """Return the same problem on the kernel behind its low-rank Gram."""
     K = getattr(problem, "K", None)
     if not isinstance(K, LowRank):
@@ -29,22 +29,26 @@ def original(problem: Any) -> Any:
     return replace(problem, K=K.exact)
 
 
-def judged(problem: Formulation, x: NDArray[np.float64], tol: float) -> Certificate:
-    """Return the certificate of a canonical x in a problem: a pass over its support's columns."""
+def exact_kernel_certificate(
+    problem: Formulation, x: NDArray[np.float64], tol: float
+) -> Certificate:
+    """Return the certificate of a canonical x: it costs a pass over the columns of its support."""
     qp = problem.as_qp()
     assert qp is not None, "a problem on a K has one"
-    return certify(qp.judged(), x, tol).certificate
+    return certify(qp.with_defect(), x, tol).certificate
 
 
 def at_bounds(problem: Any, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return hinge weights with those near a bound moved to it; others as they are.
+    """Return hinge weights with those near a bound moved to it; other weights as they are.
 
-    An interior point has no zeros, and every weight that is not zero costs a kernel column.
+    An interior point has no zeros, and every nonzero weight costs a kernel column.
     """
     if not isinstance(problem, HingeDual) or np.isinf(problem.C).any():
         return x
     C, y = problem.C, problem.y
-    x = np.where(x > (1.0 - NEAR) * C, C, np.where(x < NEAR * C, 0.0, x))
+    x = np.where(
+        x > (1.0 - NEAR_BOUND_FRACTION) * C, C, np.where(x < NEAR_BOUND_FRACTION * C, 0.0, x)
+    )
     if not problem.bias:
         return x
     # y'x = 0 by the free weights of the heavier class: a projection would move every zero

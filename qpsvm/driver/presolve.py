@@ -1,14 +1,14 @@
-"""Points that are equal, label included, solved as one: an exact reduction, and the way back.
+"""Presolve: points that are equal, label included, are merged into one, which is an exact reduction.
 
-Let x_1 .. x_n be the weights of equal points with equal labels. The products G x know their sum s alone,
-and so do the linear term and the constraints, but for the bounds and the ridge:
+Let x_1 .. x_n be the weights of equal points with equal labels. The products G x depend on their sum s
+alone, and so do the linear term and the constraints, except for the bounds and the ridge:
 
-- 0 <= x_i <= u_i can be met wherever 0 <= s <= sum u_i, by x_i = s u_i / sum u among others;
+- 0 <= x_i <= u_i can be met wherever 0 <= s <= sum u_i, for example by x_i = s u_i / sum u;
 - the least of 1/2 sum d_i x_i^2 for a given s is 1/2 s^2 / sum 1 / d_i, at x_i in proportion to 1 / d_i.
 
-So one point with the bound sum u_i, or with 1 / d = sum 1 / d_i, stands for all of them: a value or lower
-bound of the small problem is one of the whole, at weights that are shared out like that, and its
-certificate is valid there. Penalties add up, for u_i = C_i and d_i = 1 / C_i. Without bound and ridge
+So one point with the bound sum u_i, or with 1 / d = sum 1 / d_i, represents all of them: a value or lower
+bound of the reduced problem is one of the full problem at the weights distributed in this way, and its
+certificate is valid there. Penalties add up, for u_i = C_i and d_i = 1 / C_i. Without bounds and ridge
 all but one of the points are redundant, and the first keeps the weight.
 """
 
@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, Certified, Form
-from qpsvm.canonical.qp import HINGE, QP
+from qpsvm.canonical.base import FLOAT64_EPS, Certified, Form
+from qpsvm.canonical.qp import HINGE_DOMAINS, QP
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import slices
@@ -34,95 +34,95 @@ from qpsvm.gram.storage.points import Points
 from qpsvm.models import Expansion
 from qpsvm.result import Progress
 
-FEW = 1000
-"""Points from which it is looked for equal ones where nobody asked for it."""
+MIN_POINTS_FOR_SEARCH = 1000
+"""Minimum number of points at which duplicates are searched for by default."""
 
-WORTH = 0.05
-"""Share of the points that must be copies then."""
+MIN_DUPLICATE_SHARE = 0.05
+"""Minimum share of duplicates among the points at which they are merged by default."""
 
-PIECE = 1 << 17
+CHUNK_ENTRIES = 1 << 17
 """Coordinates compared at a time, in cache."""
 
-SPARSE = 16
-"""Bins for each point: three in a hundred points meet another one there."""
+HASH_BINS_PER_POINT = 16
+"""Hash bins for each point: three in a hundred distinct points collide."""
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-class Copies(NamedTuple):
-    """Which points are equal."""
+class Duplicates(NamedTuple):
+    """Groups of equal points."""
 
-    first: Indices  # the points that stand for themselves and their copies, ascending, shape (n,)
-    label: Indices  # the position in `first` of what stands for each point, shape (m,)
+    first: Indices  # the first point of each group, ascending, shape (n,)
+    label: Indices  # the group of each point, as a position in `first`, shape (m,)
 
 
 @dataclass(frozen=True, eq=False)
-class Merging:
-    """A problem on distinct points in place of a problem with copies.
+class Presolve:
+    """A problem on distinct points in place of a problem with duplicates.
 
     Attributes
     ----------
-    whole, small : QP
-    copies : Copies
+    full, reduced : QP
+    duplicates : Duplicates
     part : ndarray, shape (m,)
-        Bound of a point's weight, or what its share in the weight of its like is in proportion to.
+        Bound of a point's weight, or a number in proportion to its share of its group's weight.
     total : ndarray, shape (n,)
-        The sum of `part` over the points that are alike.
+        The sum of `part` over each group.
     rank : ndarray of int, shape (m,), or None
-        How many equal points come before a point; -1 where their bounds differ. None without bounds.
+        Number of equal points before a point; -1 where their bounds differ. None without bounds.
     n_bytes : int
         Memory of the distinct points.
     """
 
-    whole: QP
-    small: QP
-    copies: Copies
+    full: QP
+    reduced: QP
+    duplicates: Duplicates
     part: Vector
     total: Vector
     rank: Indices | None
     n_bytes: int
 
     @property
-    def n_copies(self) -> int:
-        """Number of points that another one stands for."""
-        return self.whole.m - self.small.m
+    def n_duplicates(self) -> int:
+        """Number of points that equal an earlier one."""
+        return self.full.m - self.reduced.m
 
     def start(self, x0: Vector | None) -> Vector | None:
         """Return the weights of the distinct points at a starting point."""
         if x0 is None:
             return None
-        x = self.whole.repair(x0)
-        return np.bincount(self.copies.label, weights=x).astype(np.float64)
+        x = self.full.repair(x0)
+        return np.bincount(self.duplicates.label, weights=x).astype(np.float64)
 
-    def point(self, x: Vector) -> Vector:
+    def expand(self, x: Vector) -> Vector:
         """Return the weights of all points.
 
-        Equal bounds are filled one after the other: then few of the points have weight.
+        Points with equal bounds are filled one after the other, which keeps the support small.
         """
-        label, part = self.copies.label, self.part
+        label, part = self.duplicates.label, self.part
         share = (x / self.total)[label]
         if self.rank is None:
             return share * part
         filled = np.clip(x[label] - self.rank * part, 0.0, part)
-        filled[filled <= 4.0 * EPS * x[label]] = 0.0
+        filled[filled <= 4.0 * FLOAT64_EPS * x[label]] = 0.0
         return np.where((share < 1.0) & (self.rank >= 0), filled, share * part)
 
-    def certified(self, small: Certified) -> Certified:
-        """Return the point of the whole problem that was certified; the bounds are the same."""
-        x = self.point(small.x)
-        certificate = replace(small.certificate, violation=self.whole.violation(x))
-        product = small.product[self.copies.label]
-        return Certified(x, product, small.multipliers, certificate, primal=small.primal)
+    def certified(self, reduced: Certified) -> Certified:
+        """Return the certified point of the full problem; the bounds are the same."""
+        x = self.expand(reduced.x)
+        certificate = replace(reduced.certificate, violation=self.full.violation(x))
+        product = reduced.product[self.duplicates.label]
+        return Certified(x, product, reduced.multipliers, certificate, primal=reduced.primal)
 
     def model(self, model: Any, given: Indices) -> Any:
-        """Return a model whose expansions are over distinct points: it predicts faster.
+        """Return the model with expansions over distinct points, which predicts faster.
 
-        `given` are the indices by which it knows the points of the whole problem.
+        `given` holds the model's indices of the points of the full problem.
         """
         found = {f.name: getattr(model, f.name) for f in fields(model)}
         expansions = {k: v for k, v in found.items() if isinstance(v, Expansion)}
-        first, label = self.copies
+        first, label = self.duplicates
         for name, own in expansions.items():
             like = label[np.searchsorted(given, own.indices)]
             at, one, inverse = np.unique(like, return_index=True, return_inverse=True)
@@ -131,74 +131,78 @@ class Merging:
         return replace(model, **expansions) if expansions else model
 
     def callback(
-        self, theirs: Callable[[Progress], Any] | None
+        self, user_callback: Callable[[Progress], Any] | None
     ) -> Callable[[Progress], Any] | None:
-        """Return a callback that shows theirs the weights of all points."""
-        if theirs is None:
+        """Return a callback that passes the weights of all points to the user's."""
+        if user_callback is None:
             return None
-        return lambda seen: theirs(replace(seen, _read=lambda: self.point(seen.x)))
+        return lambda progress: user_callback(
+            replace(progress, _read=lambda: self.expand(progress.x))
+        )
 
 
-def merging(form: Form | None, memory_limit: int, *, asked: bool) -> Merging | None:
-    """Return how copies among the points of a problem are merged, or None where they are not.
+def presolve(form: Form | None, memory_limit: int, *, asked: bool) -> Presolve | None:
+    """Return the reduction to distinct points, or None where duplicates are not merged.
 
-    Where it was not `asked` for, the points must be many, their copies worth it, and the problem no quick
-    one: see `_quick`. The distinct points may take as much of the memory as shorter columns leave.
+    Unless it was `asked` for, it needs many points, a share of duplicates, and a problem that is not
+    quick: see `_is_quick`. The distinct points may take the memory that shorter columns save.
     """
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
         return None
     kernel = form.gram.kernel
     inner = kernel.gram if isinstance(kernel, Cached) else kernel
-    if not isinstance(inner, PointGram) or form.m < (2 if asked else FEW):
+    if not isinstance(inner, PointGram) or form.m < (2 if asked else MIN_POINTS_FOR_SEARCH):
         return None
-    if not asked and _quick(form):
+    if not asked and _is_quick(form):
         return None
     points = inner.coordinates
-    copies = equal_points(points, _kinds(form), 1 if asked else int(WORTH * form.m))
-    shares = None if copies is None else _shares(form, copies)
-    if copies is None or shares is None:
+    duplicates = equal_points(
+        points, _kinds(form), 1 if asked else int(MIN_DUPLICATE_SHARE * form.m)
+    )
+    shares = None if duplicates is None else _shares(form, duplicates)
+    if duplicates is None or shares is None:
         return None
-    share = len(copies.first) / form.m
+    share = len(duplicates.first) / form.m
     n_bytes = int(_n_bytes(points if inner.dtype == np.float64 else inner.X) * share)
-    reduced: Gram | None = None
+    distinct: Gram | None = None
     if isinstance(kernel, Cached):
-        reduced = kernel.reduced(copies.first)
+        distinct = kernel.reduced(duplicates.first)
     elif n_bytes <= (1.0 - share) * memory_limit:
-        reduced = kernel.take_for_solve(copies.first)
-    if reduced is None:
+        distinct = kernel.take_for_solve(duplicates.first)
+    if distinct is None:
         return None
-    first, (part, total, domain, ridge) = copies.first, shares
-    rank = None if isinstance(domain, SimplexProduct) else _rank(copies, part)
-    gram = replace(form.gram, kernel=reduced, sign=form.gram.sign[first], ridge=ridge)
-    small = replace(form, gram=gram, linear=form.linear[first], domain=domain)
-    return Merging(form, small, copies, part, total, rank, n_bytes)
+    first, (part, total, domain, ridge) = duplicates.first, shares
+    rank = None if isinstance(domain, SimplexProduct) else _rank(duplicates, part)
+    gram = replace(form.gram, kernel=distinct, sign=form.gram.sign[first], ridge=ridge)
+    reduced = replace(form, gram=gram, linear=form.linear[first], domain=domain)
+    return Presolve(form, reduced, duplicates, part, total, rank, n_bytes)
 
 
-def _quick(qp: QP) -> bool:
-    """Return whether a few passes over the points solve a problem: to find copies takes as many.
+def _is_quick(qp: QP) -> bool:
+    """Return whether a few passes over the points solve a problem: finding duplicates takes as many.
 
-    So it is on a factor, but for the polytope distance's ridge.
+    That holds for a factor, except for the ridge of the polytope distance.
     """
     domain, ridge = qp.domain, qp.gram.ridge
     one = isinstance(domain, SimplexProduct) and (domain.n_groups == 1 or not ridge.any())
-    return qp.gram.kernel.factor() is not None and (one or isinstance(domain, HINGE))
+    return qp.gram.kernel.factor() is not None and (one or isinstance(domain, HINGE_DOMAINS))
 
 
-def equal_points(points: Points, kinds: list[NDArray[Any]], least: int) -> Copies | None:
-    """Return which points are equal and of the same kinds, or None where fewer than `least` are copies.
+def equal_points(points: Points, kinds: list[NDArray[Any]], least: int) -> Duplicates | None:
+    """Return the groups of equal points, or None where fewer than `least` points are duplicates.
 
     Points whose products with a random vector are equal are compared coordinate by coordinate.
 
     Parameters
     ----------
-    points : ndarray, csr_matrix or Bits, shape (m, d)
+    points : ndarray, csr_matrix or PackedBits, shape (m, d)
     kinds : list of ndarray, shape (m,)
         Numbers that must be equal too.
     least : int
     """
     m = points.shape[0]
     hashed = _hashed(points, kinds)
-    n_bins = 1 << (SPARSE * m).bit_length()  # in few of them are points that are not copies
+    n_bins = 1 << (HASH_BINS_PER_POINT * m).bit_length()  # few distinct points share one
     taken = np.zeros(n_bins, np.bool_)
     taken[hashed.view(np.uint32)[::2] & (n_bins - 1)] = True
     if m - np.count_nonzero(taken) < max(least, 1):
@@ -206,17 +210,19 @@ def equal_points(points: Points, kinds: list[NDArray[Any]], least: int) -> Copie
     order = np.argsort(hashed)
     follows = hashed[order[1:]] == hashed[order[:-1]]
     starts = np.flatnonzero(np.concatenate([[True], ~follows]))
-    stands = np.empty(m, np.int64)  # the first of those with the same product
-    stands[order] = np.repeat(np.minimum.reduceat(order, starts), np.diff(np.append(starts, m)))
-    others = np.flatnonzero(stands != np.arange(m))
-    same = _equal(points, others, stands[others])
+    first_equal = np.empty(m, np.int64)  # the first point with the same product
+    first_equal[order] = np.repeat(
+        np.minimum.reduceat(order, starts), np.diff(np.append(starts, m))
+    )
+    others = np.flatnonzero(first_equal != np.arange(m))
+    same = _equal(points, others, first_equal[others])
     for kind in kinds:
-        same &= kind[others] == kind[stands[others]]
-    stands[others[~same]] = others[~same]
+        same &= kind[others] == kind[first_equal[others]]
+    first_equal[others[~same]] = others[~same]
     if np.count_nonzero(same) < max(least, 1):
         return None
-    one = stands == np.arange(m)
-    return Copies(np.flatnonzero(one), (np.cumsum(one) - 1)[stands])
+    one = first_equal == np.arange(m)
+    return Duplicates(np.flatnonzero(one), (np.cumsum(one) - 1)[first_equal])
 
 
 def _hashed(points: Points, kinds: list[NDArray[Any]]) -> Vector:
@@ -228,7 +234,7 @@ def _hashed(points: Points, kinds: list[NDArray[Any]]) -> Vector:
         if sp.issparse(X):
             hashed[:] = X @ own
         else:  # not by BLAS, whose sums of the last rows may be in another order
-            for at in slices(len(X), max(1, PIECE // X.shape[1])):
+            for at in slices(len(X), max(1, CHUNK_ENTRIES // X.shape[1])):
                 hashed[at] = np.einsum("ij,j->i", np.ascontiguousarray(X[at], np.float64), own)
         for kind, factor in zip(kinds, draw[X.shape[1] :], strict=True):
             hashed += factor * kind
@@ -241,7 +247,7 @@ def _equal(points: Points, some: Indices, others: Indices) -> NDArray[np.bool_]:
     if sp.issparse(X):
         return _equal_rows(X, some, others)
     same = np.empty(len(some), np.bool_)
-    for at in slices(len(some), max(1, PIECE // X.shape[1])):
+    for at in slices(len(some), max(1, CHUNK_ENTRIES // X.shape[1])):
         same[at] = np.all(X[some[at]] == X[others[at]], axis=1)
     return same
 
@@ -268,7 +274,7 @@ def _n_bytes(points: Points) -> int:
 
 
 def _kinds(qp: QP) -> list[NDArray[Any]]:
-    """Return what must be equal besides the points: it enters products, linear term or constraints."""
+    """Return what must be equal besides the points: it enters the products or the constraints."""
     kinds: list[NDArray[Any]] = [qp.gram.sign, qp.linear]
     if isinstance(qp.domain, SimplexProduct):
         kinds.append(qp.domain.group)
@@ -277,12 +283,12 @@ def _kinds(qp: QP) -> list[NDArray[Any]]:
     return [kind for kind in kinds if np.any(kind != kind[0])]
 
 
-def _shares(qp: QP, copies: Copies) -> tuple[Vector, Vector, Domain, Vector] | None:
-    """Return `part` and `total` of a merging, and the domain and the ridge of the small problem.
+def _shares(qp: QP, duplicates: Duplicates) -> tuple[Vector, Vector, Domain, Vector] | None:
+    """Return `part` and `total` of a presolve, and the domain and the ridge of the reduced problem.
 
-    None where bounds and ridge together do not add up.
+    None where both bounds and ridge are present, which do not add up.
     """
-    (first, label), domain = copies, qp.domain
+    (first, label), domain = duplicates, qp.domain
     if isinstance(domain, SimplexProduct):
         with np.errstate(divide="ignore"):
             size = 1.0 / qp.gram.ridge
@@ -292,7 +298,7 @@ def _shares(qp: QP, copies: Copies) -> tuple[Vector, Vector, Domain, Vector] | N
         return None
     sums = np.bincount(label, weights=size).astype(np.float64)
     part, total, endless = size, sums, np.isinf(sums)
-    if endless.any():  # one of infinite size is as good as several
+    if endless.any():  # one point of infinite size replaces several
         free = np.flatnonzero(np.isinf(size))
         heads = free[np.unique(label[free], return_index=True)[1]]
         part, total = np.where(endless[label], 0.0, size), np.where(endless, 1.0, sums)
@@ -307,9 +313,9 @@ def _shares(qp: QP, copies: Copies) -> tuple[Vector, Vector, Domain, Vector] | N
     return part, total, boxed, np.zeros(len(first))
 
 
-def _rank(copies: Copies, bound: Vector) -> Indices:
-    """Return how many equal points come before a point; -1 where their bounds differ."""
-    first, label = copies
+def _rank(duplicates: Duplicates, bound: Vector) -> Indices:
+    """Return the number of equal points before each point; -1 where their bounds differ."""
+    first, label = duplicates
     count = np.bincount(label)
     rank, several = np.zeros(len(label), np.int64), np.flatnonzero(count[label] > 1)
     order = several[np.argsort(label[several], kind="stable")]

@@ -1,4 +1,4 @@
-"""Which method solves a problem: the one that was named, or the one that ``"auto"`` stands for."""
+"""The choice of a method: the one that was named, or the one that ``"auto"`` selects."""
 
 from __future__ import annotations
 
@@ -10,42 +10,49 @@ import scipy.sparse as sp
 
 from qpsvm.canonical.base import Form
 from qpsvm.canonical.margin import MarginProblem
-from qpsvm.canonical.qp import HINGE, QP
+from qpsvm.canonical.qp import HINGE_DOMAINS, QP
 from qpsvm.clock import Clock, Expired, completing
 from qpsvm.domains import BoxHyperplane, PenaltyBox
-from qpsvm.driver.presolve import Merging, merging
+from qpsvm.driver.presolve import Presolve, presolve
 from qpsvm.errors import InputError, MethodMismatchError
 from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.precomputed import Precomputed
 
-BLOCKS = 1500
+MIN_POINTS_FOR_BLOCKS = 1500
 """Points from which ``method="auto"`` prefers blocks of columns to the whole Gram matrix."""
 
-LARGE = 1000
-"""Points on a factor from which penalties and sizes decide."""
+MIN_POINTS_FOR_PENALTY_RULES = 1000
+"""Points of a factor from which penalties and sizes enter the choice."""
 
-WEAK = 0.3
+WEAK_PENALTY_MEAN = 0.3
 """Mean of C_i |x_i|^2 below which most weights are at their bounds, and few Newton steps are needed."""
 
-FIRM = 2.0
+STRONG_PENALTY_MEAN = 2.0
 """The same mean from which Newton steps do most of the work."""
 
-CHEAP, DEAR = 1.0, 10.0
-"""Cubed columns, for each entry of the points, up to which Newton matrices in the columns cost no more
-than passes over the points do; and, of CSR points, from which they cost too much."""
+CHEAP_MATRIX_RATIO = 1.0
+"""Cubed number of columns per entry of the points up to which Newton matrices in the columns cost no
+more than passes over the points."""
 
+COSTLY_MATRIX_RATIO = 10.0
+"""The same ratio of CSR points from which Newton matrices cost too much."""
 
-MANY = 5000, 50_000
-"""Points between which ``method="auto"`` asks a sample for the share of support vectors."""
+MIN_POINTS_FOR_SAMPLE = 5000
+"""Points from which ``method="auto"`` estimates the share of support vectors from a sample."""
 
-MOST, SOFT = 0.5, 0.3
-"""That share, and the mean ridge relative to the diagonal, from which Newton steps on the support pay."""
+MAX_POINTS_FOR_SAMPLE = 50_000
+"""Points up to which the share is estimated."""
 
+MIN_SUPPORT_SHARE = 0.5
+"""Share of support vectors from which Newton steps on the support pay."""
+
+MIN_RIDGE_RATIO = 0.3
+"""Mean ridge relative to the mean diagonal from which they pay."""
 
 QUICK_SEARCH_POINTS = 10_000
-"""Points up to which the search for copies is completed at any rate: it takes milliseconds."""
+"""Points up to which the search for duplicates is always completed: it takes milliseconds."""
 
 
 def check_problem(problem: Any) -> None:
@@ -66,18 +73,18 @@ def methods(problem: Formulation) -> list[str]:
 
 
 class Choice(NamedTuple):
-    """What solves a problem."""
+    """The form, the method and the solver of a problem, and why."""
 
     declared: Form
     name: str
     reason: str
     solver: Any
-    merging: Merging | None  # of copies among its points
+    presolve: Presolve | None  # where duplicates among its points are merged
 
     @property
     def form(self) -> Form:
-        """The form that is solved: over distinct points, where copies are merged."""
-        return self.declared if self.merging is None else self.merging.small
+        """The form that is solved: over distinct points, where duplicates are merged."""
+        return self.declared if self.presolve is None else self.presolve.reduced
 
 
 def find(
@@ -90,9 +97,9 @@ def find(
     *,
     argument: str = "method",
 ) -> Choice:
-    """Return what solves a problem; messages call the name by the `argument` that it came as.
+    """Return what solves a problem; `argument` is the name of the argument `method` in messages.
 
-    Copies are not merged, and no sample is drawn, where a limit of the clock is met on the way.
+    Duplicates are not merged, and no sample is drawn, where a limit of the clock is met before.
 
     Raises
     ------
@@ -104,21 +111,21 @@ def find(
     from qpsvm.solvers.methods import METHODS
 
     clock = clock or Clock()
-    found, name, reason = None, method, ""
+    presolved, name, reason = None, method, ""
     declared: Form | None = None
     if isinstance(method, str) and method == "auto":
         declared = problem.as_qp() or problem.as_margin()
         if merge or merge is None:
-            found = _merging(declared, memory_limit, bool(merge), clock)
-        name, reason = auto(declared if found is None else found.small, clock)
+            presolved = _presolved(declared, memory_limit, bool(merge), clock)
+        name, reason = auto(declared if presolved is None else presolved.reduced, clock)
     if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(repr(key) for key in ("auto", *METHODS))
         raise InputError(f"{argument} must be one of {known}; got {method!r}")
     entry = METHODS[name]
     if declared is None:
         declared = problem.as_margin() if entry.form is MarginProblem else problem.as_qp()
-        found = _merging(declared, memory_limit, True, clock) if merge else None
-    form = declared if found is None else found.small
+        presolved = _presolved(declared, memory_limit, True, clock) if merge else None
+    form = declared if presolved is None else presolved.reduced
     maker = None if form is None else entry.maker(form)
     make = maker or entry.solver
     try:
@@ -129,20 +136,21 @@ def find(
             f"options of method {name!r} are {settings}; got {sorted(options)}"
         ) from None
     if maker is None or declared is None:
-        what = type(problem).__name__
+        kind = type(problem).__name__
         fitting = ", ".join(repr(key) for key in methods(problem))
-        raise MethodMismatchError(f"method {name!r} cannot solve {what}; these can: {fitting}")
-    if method == "auto" and found is not None:
-        reason += f"; {found.n_copies:,} of {declared.m:,} points are copies of others, merged"
-    return Choice(declared, name, reason, solver, found)
+        raise MethodMismatchError(f"method {name!r} cannot solve {kind}; these can: {fitting}")
+    if method == "auto" and presolved is not None:
+        n, m = presolved.n_duplicates, declared.m
+        reason += f"; {n:,} of {m:,} points are copies of others, merged"
+    return Choice(declared, name, reason, solver, presolved)
 
 
-def _merging(form: Form | None, memory_limit: int, asked: bool, clock: Clock) -> Merging | None:
-    """Return how copies are merged; None where they are not, or where a limit is met."""
+def _presolved(form: Form | None, memory_limit: int, asked: bool, clock: Clock) -> Presolve | None:
+    """Return how duplicates are merged; None where they are not, or where a limit is met."""
     quick = form is None or form.m <= QUICK_SEARCH_POINTS
     try:
         with completing() if quick else clock.abandoning():
-            return merging(form, memory_limit, asked=asked)
+            return presolve(form, memory_limit, asked=asked)
     except Expired:
         return None
 
@@ -150,7 +158,7 @@ def _merging(form: Form | None, memory_limit: int, asked: bool, clock: Clock) ->
 def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
     """Return the method for a problem and why: the evidence is in docs/decisions.
 
-    The first line that holds, and whose method fits, is taken.
+    The first rule that holds and whose method fits is taken.
     """
     from qpsvm.solvers.methods import METHODS
 
@@ -159,55 +167,72 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
 
     X = qp.gram.kernel.factor() if isinstance(qp.gram, SignedGram) else None
     factor = X is not None and X.shape[1] <= qp.m
-    few = "the Gram has a factor with no more columns than there are points"
+    short_factor = "the Gram has a factor with no more columns than there are points"
     free = X is not None and isinstance(qp.domain, PenaltyBox)
     bias = X is not None and isinstance(qp.domain, BoxHyperplane)
-    force, cubed, sparse = 1.0, 0.0, sp.issparse(X)  # few points: neither weak nor firm
-    if X is not None and isinstance(qp.domain, HINGE) and qp.m >= LARGE:
-        force = float(np.mean(qp.domain.upper * qp.gram.diag()))
+    penalty, cubed, sparse = 1.0, 0.0, sp.issparse(X)  # few points: neither weak nor strong
+    if (
+        X is not None
+        and isinstance(qp.domain, HINGE_DOMAINS)
+        and qp.m >= MIN_POINTS_FOR_PENALTY_RULES
+    ):
+        penalty = float(np.mean(qp.domain.upper * qp.gram.diag()))
         cubed = float(X.shape[1]) ** 3 / max(X.nnz if sparse else X.size, 1)
-    dear = sparse and cubed > DEAR
-    firm = free and factor and force > FIRM and not dear
+    costly = sparse and cubed > COSTLY_MATRIX_RATIO
+    strong = free and factor and penalty > STRONG_PENALTY_MEAN and not costly
     sweeps = bias and (
-        (factor and dear)
-        or (cubed > CHEAP and force < WEAK)
-        or (sparse and not factor and force < FIRM)  # by conjugate gradients, without matrices
+        (factor and costly)
+        or (cubed > CHEAP_MATRIX_RATIO and penalty < WEAK_PENALTY_MEAN)
+        # by conjugate gradients, without matrices
+        or (sparse and not factor and penalty < STRONG_PENALTY_MEAN)
     )
     newton = X is None and _mostly_support(qp, clock or Clock())
     rules = (
-        (firm, "crsvm", "the Gram has a factor with few columns and the penalties are large"),
-        (free, "dcd", "the Gram has a factor and no bias ties the coordinates together"),
+        (strong, "crsvm", "the Gram has a factor with few columns and the penalties are large"),
+        (free, "dcd", "the Gram has a factor and no bias couples the coordinates"),
         (sweeps, "dcd", "the Gram has a factor whose matrices cost more than passes over it"),
-        (factor, "crsvm", few),
-        (X is not None, "mfn", "the Gram has a factor, and a few Newton steps in its columns do"),
-        (factor, "mnp", few),
-        (newton, "face-newton", "columns of a sample foretell that most points have weight"),
-        (qp.m >= BLOCKS, "decomposition", f"columns in blocks, from {BLOCKS:,} points on"),
-        (True, "smo", f"pairs of columns, below {BLOCKS:,} points"),
+        (factor, "crsvm", short_factor),
+        (
+            X is not None,
+            "mfn",
+            "the Gram has a factor, and a few Newton steps in its columns suffice",
+        ),
+        (factor, "mnp", short_factor),
+        (newton, "face-newton", "a sample predicts that most points are support vectors"),
+        (
+            qp.m >= MIN_POINTS_FOR_BLOCKS,
+            "decomposition",
+            f"columns in blocks, from {MIN_POINTS_FOR_BLOCKS:,} points on",
+        ),
+        (True, "smo", f"pairs of columns, below {MIN_POINTS_FOR_BLOCKS:,} points"),
         (True, "apg", "the domain has a projection"),
-        (True, "bpfw", "the domain has a linear minimiser and no projection"),
+        (True, "bpfw", "the domain has a linear minimizer and no projection"),
     )
     fitting = (rule[1:] for rule in rules if rule[0] and METHODS[rule[1]].fits(qp))
     return next(fitting, ("bpfw", "nothing else is left"))
 
 
 def _mostly_support(qp: QP, clock: Clock) -> bool:
-    """Return whether most points are support vectors, as a sample foretells, and the ridge is firm.
+    """Return whether a sample predicts mostly support vectors, and the ridge is large.
 
-    With fewer, or a ridge that leaves more to precondition, pairs in blocks of columns are faster.
-    Columns that are held anyway are for methods that read them.
+    With fewer, or a smaller ridge to precondition with, pair steps in blocks of columns are faster.
+    Cached columns are left to the methods that read them.
     """
     from qpsvm.solvers.methods import METHODS
 
-    if not MANY[0] <= qp.m <= MANY[1] or not METHODS["face-newton"].fits(qp):
+    if not MIN_POINTS_FOR_SAMPLE <= qp.m <= MAX_POINTS_FOR_SAMPLE or not METHODS[
+        "face-newton"
+    ].fits(qp):
         return False
     if isinstance(qp.gram.kernel, Cached | Precomputed):
         return False
     from qpsvm.solvers.newton.low_rank_model import share_of_support
 
-    firm = float(np.mean(qp.gram.ridge)) >= SOFT * float(np.mean(qp.gram.diag()))
+    ridge_is_large = float(np.mean(qp.gram.ridge)) >= MIN_RIDGE_RATIO * float(
+        np.mean(qp.gram.diag())
+    )
     try:
         with clock.abandoning():
-            return firm and share_of_support(qp) >= MOST
+            return ridge_is_large and share_of_support(qp) >= MIN_SUPPORT_SHARE
     except Expired:
         return False

@@ -1,4 +1,4 @@
-"""What the iteration loop remembers: checks, the points worth returning, the signs of a stall."""
+"""The record of the iteration loop: checks, candidate answers, and signs of a stall."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from qpsvm.canonical.base import ApproximateProducts, Bounds, Certified, Form
 from qpsvm.clock import Clock
 from qpsvm.result import Certificate, History, Progress, Status, passed_test
 
-IDLE_CHECKS = 20  # checks without progress after which the products are computed afresh
+CHECKS_WITHOUT_PROGRESS = 20
+"""Checks without progress after which the products are recomputed."""
 
-DIGITS_LOST = 1e-6
-"""Share of the value at the last fresh products below which they are computed again: their rounding
-errors are those of the larger value."""
+PRECISE_VALUE_FRACTION = 1e-6
+"""Fraction of the value at the last recomputed products below which they are recomputed again: their
+rounding errors are in proportion to the larger value."""
 
-REFUTED = 2.0
-"""Certified over running gap of the best point from which the current one is certified too."""
+REFUTED_GAP_RATIO = 2.0
+"""Certified over running gap of the best point from which the current point is certified too."""
 
-SAME_GAP = 1.0 + 1e-9
-"""Factor within which two gaps are the same number but for rounding."""
+SAME_GAP_FACTOR = 1.0 + 1e-9
+"""Factor within which two gaps are equal up to rounding."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class Limits:
     callback: Callable[[Progress], Any] | None = None
     clock: Clock = field(default_factory=Clock)
     is_slow: Callable[[int], bool] | None = None
-    """Whether after so many steps on pairs or single coordinates a method counts as stalled."""
+    """Whether a method counts as stalled after this number of steps on pairs or single coordinates."""
 
 
 class Choice(NamedTuple):
-    """What is returned at a limit."""
+    """The answer at a limit."""
 
     certified: Certified
     selection: str = "least gap"  # or "least value"
@@ -68,9 +69,9 @@ def bounds_of(certified: Certified) -> Bounds:
 class Trace:
     """The best points, the checks, the clock, the signs of a stall.
 
-    Running bounds come from maintained products, which carry the rounding of held columns: they are
-    estimates. A certificate proves how far off they are at its point, and earlier estimates are
-    corrected by as much. So a point whose gap only looked small does not displace a certified one.
+    Running bounds come from maintained products, which carry the rounding of cached columns: they are
+    estimates. A certificate proves their error at its point, and earlier estimates are corrected by as
+    much. So a point with an underestimated gap does not displace a certified one.
     """
 
     problem: Form
@@ -80,22 +81,23 @@ class Trace:
     certifier: Callable[..., Certified]
     n_iter: int = 0
     certify_time: float = 0.0
-    strikes: int = 0
+    n_stalled_checks: int = 0
     best_gap: float = np.inf
     proved: Certified | None = None  # the certified point of least gap
-    fresh_value: float = 0.0  # size of the value when products were last computed afresh
+    recomputed_value: float = 0.0  # size of the value when the products were last recomputed
     lowest: tuple[float, NDArray[np.float64]] | None = None  # least running value, its point
     by_value: bool = False  # whether the point of least value is returned at a limit
     rows: list[Row] = field(default_factory=list)
-    _seen: tuple[float, float] = (np.inf, np.inf)  # least gap and value at a sign of progress
-    _seen_afresh: tuple[float, float] = (np.inf, np.inf)  # the same from fresh products
-    _quiet: int = 0
+    _least_running: tuple[float, float] = (np.inf, np.inf)  # gap and value at the last progress
+    _least_certified: tuple[float, float] = (np.inf, np.inf)  # the same from certificates
+    _n_without_progress: int = 0
 
     def resume_from(
-        self, n_iter: int, seen: History, timings: dict[str, float], certified: Certified
+        self, n_iter: int, history: History, timings: dict[str, float], certified: Certified
     ) -> None:
-        """Begin where another method ended."""
-        columns = seen.iteration, seen.time, seen.upper, seen.lower, seen.gap, seen.estimated
+        """Continue the record of another method."""
+        h = history
+        columns = h.iteration, h.time, h.upper, h.lower, h.gap, h.estimated
         self.rows = [Row(*row) for row in zip(*columns, strict=True)]
         self.proved = certified
         self.best, self.best_gap = certified.x.copy(), certified.certificate.gap
@@ -107,39 +109,42 @@ class Trace:
         return time.perf_counter() - self.started
 
     def consider(self, bounds: Bounds, x: NDArray[np.float64]) -> None:
-        """Keep the point if its running gap, or value, is the least; note progress."""
+        """Keep the point if its running gap, or value, is the least; record progress."""
         if bounds.gap < self.best_gap or self.best_gap == bounds.gap == np.inf:
             self.best[:], self.best_gap = x, bounds.gap
-        self.fresh_value = self.fresh_value or abs(bounds.upper)
+        self.recomputed_value = self.recomputed_value or abs(bounds.upper)
         if self.by_value and (self.lowest is None or bounds.upper < self.lowest[0]):
             self.lowest = bounds.upper, x.copy()
-        self._seen, moved = self._progress(self._seen, bounds.upper, bounds.lower, bounds.gap)
-        self._quiet = 0 if moved else self._quiet + 1
+        self._least_running, moved = self._progress(
+            self._least_running, bounds.upper, bounds.lower, bounds.gap
+        )
+        self._n_without_progress = 0 if moved else self._n_without_progress + 1
 
     def record(self, running: Bounds, certified: Certified | None) -> None:
-        """Note a check: what was certified, or else the running bounds as estimates."""
+        """Record a check: the certified bounds, or else the running bounds as estimates."""
         bounds = running if certified is None else bounds_of(certified)
         upper, lower, gap = bounds.upper, bounds.lower, bounds.gap
-        if not np.isfinite(upper) or not np.isfinite(gap):  # where sums overflow nothing is known
+        if not np.isfinite(upper) or not np.isfinite(gap):  # sums that overflow bound nothing
             upper, lower, gap = (np.inf if np.isnan(upper) else upper), -np.inf, np.inf
         row = self.n_iter, self.elapsed(), upper, lower, gap
         self.rows.append(Row(*row, estimated=certified is None))
 
     def _progress(
-        self, seen: tuple[float, float], upper: float, lower: float, gap: float
+        self, least: tuple[float, float], upper: float, lower: float, gap: float
     ) -> tuple[tuple[float, float], bool]:
         """Return the least gap and value so far, and whether one of them became smaller."""
         value = -lower if self.problem.negated else upper
-        moved = gap < 0.99 * seen[0] or value < seen[1] - 1e-13 * abs(seen[1])
-        return (min(gap, seen[0]), min(value, seen[1])) if moved else seen, bool(moved)
+        moved = gap < 0.99 * least[0] or value < least[1] - 1e-13 * abs(least[1])
+        return (min(gap, least[0]), min(value, least[1])) if moved else least, bool(moved)
 
-    def idle(self) -> bool:
-        """Return whether a number of checks passed without progress."""
-        return self._quiet > 0 and self._quiet % IDLE_CHECKS == 0
+    def no_progress(self) -> bool:
+        """Return whether a multiple of `CHECKS_WITHOUT_PROGRESS` checks passed without progress."""
+        n = self._n_without_progress
+        return n > 0 and n % CHECKS_WITHOUT_PROGRESS == 0
 
     def imprecise(self, bounds: Bounds) -> bool:
-        """Return whether the value is so much smaller than at fresh products that their errors count."""
-        return abs(bounds.upper) < DIGITS_LOST * self.fresh_value < np.inf
+        """Return whether the value fell so far that the errors of the maintained products matter."""
+        return abs(bounds.upper) < PRECISE_VALUE_FRACTION * self.recomputed_value < np.inf
 
     def near(self, bounds: Bounds, share: float) -> bool:
         """Return whether the running gap is below this share of the tolerance."""
@@ -152,32 +157,34 @@ class Trace:
         approximate_products: ApproximateProducts | None,
         running: float = np.inf,
     ) -> Certified:
-        """Certify the current point; `running` is its gap by maintained products, if there is one."""
+        """Certify the current point; `running` is its gap by maintained products, if known."""
         before = time.perf_counter()
         certified = self.certifier(
             self.problem, x, self.limits.tol, approximate_products=approximate_products
         )
         gap = certified.certificate.gap
-        self.fresh_value = abs(certified.certificate.upper)
+        self.recomputed_value = abs(certified.certificate.upper)
         if np.isfinite(running) and np.isfinite(gap):
             self.best_gap += max(gap - running, 0.0)
-        if gap <= SAME_GAP * self.best_gap:
+        if gap <= SAME_GAP_FACTOR * self.best_gap:
             self.best[:], self.best_gap = certified.x, gap
         if self.proved is None or gap < self.proved.certificate.gap:
             self.proved = certified
         self.certify_time += time.perf_counter() - before
         return certified
 
-    def count_strikes(self, certified: Certified) -> None:
-        """Count a strike where the fresh bounds are no better than the last ones."""
+    def count_stalled_checks(self, certified: Certified) -> None:
+        """Count the checks in a row whose certified bounds are no better than earlier ones."""
         c = certified.certificate
-        self._seen_afresh, moved = self._progress(self._seen_afresh, c.upper, c.lower, c.gap)
-        self.strikes = 0 if moved else self.strikes + 1
+        self._least_certified, moved = self._progress(
+            self._least_certified, c.upper, c.lower, c.gap
+        )
+        self.n_stalled_checks = 0 if moved else self.n_stalled_checks + 1
 
     def wants_stop(
         self, x: NDArray[np.float64], certified: Certified | None, prove: Callable[[], Certified]
     ) -> tuple[bool, Certified | None]:
-        """Call back; return whether to stop, and the current point's certificate if it was asked for.
+        """Call the callback; return whether to stop, and the current point's certificate, if computed.
 
         True or StopIteration stops, other exceptions propagate.
         """
@@ -197,7 +204,7 @@ class Trace:
             return True, asked
 
     def limit(self) -> Status | None:
-        """Return the limit that is met, if any."""
+        """Return the status of the limit that is met, if any."""
         clock = self.limits.clock
         if clock.interrupted:
             return Status.INTERRUPTED
@@ -210,14 +217,14 @@ class Trace:
     ) -> Choice:
         """Return the best point, certified, where no certificate passed.
 
-        That is the point of least certified gap, among those that were certified, the one whose running
-        gap is least and, where that gap is refuted, the current one, x. A method whose theorem bounds
-        the value alone returns the point of least value, beside that.
+        The candidates are the points that were certified, the point of least running gap and, where that
+        gap is refuted, the current point x; the one of least certified gap is returned. A method whose
+        theorem bounds the value alone returns the point of least value, and that one beside it.
         """
         if self.proved is None or self.best_gap < self.proved.certificate.gap:
-            looked = self.best_gap
+            running = self.best_gap
             gap = self.certify(self.best.copy(), approximate_products).certificate.gap
-            refuted = REFUTED * looked < gap < np.inf
+            refuted = REFUTED_GAP_RATIO * running < gap < np.inf
             if x is not None and refuted and not np.array_equal(x, self.best):
                 self.certify(x, approximate_products)
         assert self.proved is not None
@@ -225,7 +232,7 @@ class Trace:
             return Choice(self.proved, "least gap")
         low = self.certifier(self.problem, self.lowest[1], self.limits.tol)
         if low.certificate.upper >= self.proved.certificate.upper:
-            return Choice(self.proved, "least value")  # it has the least gap too
+            return Choice(self.proved, "least value")  # it also has the least gap
         return Choice(low, "least value", self.proved)
 
     def history(self) -> History:

@@ -39,9 +39,9 @@ class Recovery(NamedTuple):
 def separation(qp: QP, certified: Certified) -> bool | None:
     """Return what the bounds of a squared distance prove: True that it is positive, False that it is 0.
 
-    It is positive where the lower bound is, or the least margin at w (the sum of the multipliers) beyond
-    its roundoff. It is 0 within the roundoff of the data where the upper bound is below the certificate's
-    floor; None where neither is proved. A ridge keeps it positive.
+    It is positive where the lower bound is, or where the least margin at w (the sum of the multipliers)
+    exceeds its roundoff. It is 0 within the roundoff of the data where the upper bound is below the
+    certificate's floor; None where neither is proved. With a ridge it is positive.
     """
     bounds = certified.certificate
     if not qp.vanishing or bounds.lower > 0.0 or proven_margin(certified) > 0.0:
@@ -57,7 +57,7 @@ def proven_margin(certified: Certified) -> float:
 
 
 class Formulation(ABC, Generic[Model]):
-    """A problem declared by its data; frozen, validated at the door.
+    """A problem declared by its data; frozen, its arguments validated.
 
     `Model` is the type of `Result.model`.
     """
@@ -71,7 +71,7 @@ class Formulation(ABC, Generic[Model]):
         return None
 
     def forms(self) -> list[Form]:
-        """Return the canonical forms that it has, at least one: the QP first."""
+        """Return its canonical forms, at least one: the QP first."""
         return [form for form in (self.as_qp(), self.as_margin()) if form is not None]
 
     @abstractmethod
@@ -88,21 +88,21 @@ class Formulation(ABC, Generic[Model]):
         return check_vector("x0", x0, qp.m)
 
     def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the direction of a canonical x in the declared variable, scaled: see `Result`."""
+        """Return a canonical x as a direction in the declared variable, scaled: see `Result`."""
         raise NotImplementedError(f"{type(self).__name__} is never infeasible")
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
-        """Return a start from the answer to `earlier`: this problem under another parameter."""
+        """Return a start from the answer to `earlier`, this problem with another parameter value."""
         return result
 
 
 class WeightedFormulation(Formulation[Model]):
-    """A formulation whose points of weight zero are left out and come back with weight 0."""
+    """A formulation that omits points of penalty 0 from the solve and returns them with weight 0."""
 
     @property
     @abstractmethod
     def kept(self) -> NDArray[np.int64]:
-        """Indices of the points that take part."""
+        """Indices of the points in the solve."""
 
     @property
     @abstractmethod
@@ -110,7 +110,7 @@ class WeightedFormulation(Formulation[Model]):
         """Number of points given."""
 
     def start(self, qp: Any, x0: Any) -> NDArray[np.float64]:
-        """Return the weights of the points that take part."""
+        """Return the weights of the points in the solve."""
         x0 = x0.x if isinstance(x0, Result) else x0
         return check_vector("x0", x0, self.n_points)[self.kept]
 
@@ -118,8 +118,8 @@ class WeightedFormulation(Formulation[Model]):
         """Return the indices, among all points given, of those with a positive weight."""
         return self.kept[np.flatnonzero(x != 0)]
 
-    def spread(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weights of all points: those of the kept ones, 0 elsewhere."""
+    def scatter(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights of all points: x for the kept ones, 0 elsewhere."""
         if len(x) == self.n_points:
             return x.copy()
         full = np.zeros(self.n_points)
@@ -130,7 +130,7 @@ class WeightedFormulation(Formulation[Model]):
 class MarginFormulation(WeightedFormulation[Hyperplane]):
     """A formulation in w and b with a loss of the margins, of points or of a Gram.
 
-    Its fields are X, y, C and bias; what it adds to them is the kind of loss and penalty.
+    Its fields are X, y, C and bias; a subclass defines the loss and the penalty.
     """
 
     X: Any
@@ -141,7 +141,7 @@ class MarginFormulation(WeightedFormulation[Hyperplane]):
     penalty: ClassVar[str] = "l2"
 
     def __post_init__(self) -> None:
-        """Validate at the door; keep the Gram of the points, or the Gram that was given."""
+        """Validate the arguments."""
         X = self.X if isinstance(self.X, Gram) else check_points("X", self.X)
         gram = X if isinstance(X, Gram) else Linear(X)
         C = check_penalty("C", self.C, gram.m)
@@ -157,12 +157,12 @@ class MarginFormulation(WeightedFormulation[Hyperplane]):
         return self.X if isinstance(self.X, Gram) else Linear(self.X)
 
     def features(self, gram: Gram) -> Features:
-        """Return what w is a vector of, for a Gram of points of this problem."""
+        """Return the features that w belongs to, for a Gram of points of this problem."""
         return features_of(gram)
 
     @property
     def origin(self) -> NDArray[np.float64] | None:
-        """What a solve moves the points by, or None: the bias takes it up."""
+        """Translation of the points in a solve, which the bias absorbs, or None."""
         return self.gram.origin if self.bias else None
 
     @property
@@ -198,7 +198,7 @@ class MarginFormulation(WeightedFormulation[Hyperplane]):
         return form.join(w, b, check_vector("x0", a, self.n_points)[self.kept])
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
-        """Return the answer to `earlier`; of a low-rank Gram w is made anew, in its own features."""
+        """Return the answer to `earlier`; of a low-rank Gram w is recomputed in its own features."""
         features = self.features(self.gram)
         if not (isinstance(self.X, Gram) and isinstance(features, PointFeatures)):
             return result
@@ -206,7 +206,7 @@ class MarginFormulation(WeightedFormulation[Hyperplane]):
         return replace(result, x=np.append(w, result.x[-1]) if self.bias else w)
 
     def primal_point(self, features: Features, x0: Any) -> tuple[NDArray[np.float64], float]:
-        """Return w and b of a starting point as the user gives it."""
+        """Return w and b of a starting point given by the user."""
         name = "x0 (w, then b)" if self.bias else "x0 (w)"
         x = check_vector(name, x0, features.n + self.bias)
         return x[: features.n], float(x[-1]) if self.bias else 0.0
@@ -226,7 +226,7 @@ class MarginFormulation(WeightedFormulation[Hyperplane]):
             expansion = Normal(known, w.copy())
             b = bias_of(w, b, form.origin)
         else:
-            w = self.spread(w)
+            w = self.scatter(w)
             expansion = Expansion.of(gram, w)
         x = np.append(w, b) if self.bias else w.copy()
-        return Recovery(x, self.spread(a), Hyperplane(b, expansion, expansion.vector))
+        return Recovery(x, self.scatter(a), Hyperplane(b, expansion, expansion.vector))

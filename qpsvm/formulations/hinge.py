@@ -49,8 +49,8 @@ class HingeDual(WeightedFormulation[Hyperplane]):
     y : array_like of shape (m,)
         Labels -1 and +1. With one class alone a = 0 is the answer.
     C : float or array_like of shape (m,)
-        Penalty, > 0; infinite for every point (hard margin) or for none. Per point, 0 leaves the
-        point out. A hard margin that no hyperplane meets ends as ``Status.INFEASIBLE``, with the proof
+        Penalty, > 0; infinite for every point (hard margin) or for none. Per point, 0 omits the
+        point. A hard margin without a separating hyperplane ends as ``Status.INFEASIBLE``, with the proof
         in ``Result.direction``.
     bias : bool
         Whether the hyperplane has a bias; without one b = 0 and there is no constraint y'a = 0.
@@ -67,7 +67,7 @@ class HingeDual(WeightedFormulation[Hyperplane]):
     bias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Validate at the door."""
+        """Validate the arguments."""
         K = as_gram(self.K)
         object.__setattr__(self, "K", K)
         object.__setattr__(self, "y", check_labels("y", self.y, K.m))
@@ -87,7 +87,7 @@ class HingeDual(WeightedFormulation[Hyperplane]):
     def as_qp(self) -> QP:
         """Return the QP on the box, with a hyperplane where there is a bias.
 
-        Linear points are centered first where there is a bias to take it up.
+        Linear points are centered first where a bias absorbs the translation.
         """
         rows = self.kept
         gram: Gram = self.K.centered() if self.bias else self.K
@@ -103,7 +103,7 @@ class HingeDual(WeightedFormulation[Hyperplane]):
     def carried(self, earlier: Formulation, result: Result) -> Any:
         """Return weights at their bounds where they were, the others kept or scaled to y'a = 0.
 
-        The projection would balance y'a too, but make every point a support vector.
+        The projection would also give y'a = 0, but make every point a support vector.
         """
         assert isinstance(earlier, HingeDual)
         if np.isinf(self.C).any() or np.isinf(earlier.C).any():
@@ -111,7 +111,7 @@ class HingeDual(WeightedFormulation[Hyperplane]):
         full = (result.x >= earlier.C * (1.0 - 1e-9)) & (earlier.C > 0)
         x = np.where(full, self.C, np.minimum(result.x, self.C))
         excess = float(self.y @ x)
-        heavy = (self.y * excess > 0) & (x > 0)  # the side that has too much
+        heavy = (self.y * excess > 0) & (x > 0)  # the heavier class
         free = heavy & (x < self.C)
         some = free if float(np.sum(x[free])) > abs(excess) else heavy
         if some.any():
@@ -120,21 +120,21 @@ class HingeDual(WeightedFormulation[Hyperplane]):
 
     def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weights as convex combinations: of each class, or without bias of all points."""
-        return self.spread(x * ((2.0 if self.bias else 1.0) / float(np.sum(x))))
+        return self.scatter(x * ((2.0 if self.bias else 1.0) / float(np.sum(x))))
 
     def hyperplane(self, qp: QP, certified: Certified) -> Hyperplane:
         """Return w = sum a_i y_i phi(x_i) with its exact best bias.
 
-        The pair is scaled up until every margin is at least 1 where that gives the better bound, as
-        it must with infinite C.
+        The pair is scaled up until every margin is at least 1 where that gives the better bound; with
+        infinite C it always is.
         """
         bias, blow_up = certified.multipliers
         separable: bool | None = bool(np.isfinite(blow_up))
         if not separable and not qp.refuted(certified.x, certified.product):
             separable = None
-        signed = self.spread(qp.gram.sign * certified.x) * (blow_up if separable else 1.0)
+        signed = self.scatter(qp.gram.sign * certified.x) * (blow_up if separable else 1.0)
         point = certified.primal or qp.primal_point(certified.x, certified.multipliers)
-        if point is None:  # w is known by its coefficients
+        if point is None:  # w is given by its coefficients
             expansion, b = Expansion.of(self.K, signed), float(bias)
         else:
             expansion, b = Expansion.of(self.K, signed, point.w), point.b
@@ -144,7 +144,7 @@ class HingeDual(WeightedFormulation[Hyperplane]):
         """Return the weights, the bias if there is one, and the hyperplane."""
         model = self.hyperplane(qp, certified)
         multipliers = np.array([model.b] if self.bias else [])
-        return Recovery(self.spread(certified.x), multipliers, model)
+        return Recovery(self.scatter(certified.x), multipliers, model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +155,7 @@ class HingePrimal(MarginFormulation):
     ----------
     X : array_like or sparse matrix, shape (m, d), or Gram
         Points, float32 or float64; kept by reference and never written. Or a Gram of m points in
-        their place: w then is sum c_j phi(x_j), and is known by c.
+        their place: w then is sum c_j phi(x_j), represented by c.
     y : array_like of shape (m,)
         Labels -1 and +1.
     C : float or array_like of shape (m,)
@@ -171,7 +171,7 @@ class HingePrimal(MarginFormulation):
     Notes
     -----
     The variable x of the answer is w followed by b, shape (d + 1,), without bias w alone; its dual
-    holds the weights a, shape (m,), with w = sum a_i y_i x_i. Of a Gram, c of shape (m,) stands for
+    holds the weights a, shape (m,), with w = sum a_i y_i x_i. Of a Gram, c of shape (m,) represents
     w; of one with a factor, such as `LowRank`, w is in the space of the factor's rows.
     """
 
@@ -181,7 +181,7 @@ class HingePrimal(MarginFormulation):
     bias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Validate at the door."""
+        """Validate the arguments."""
         gram = self.X if isinstance(self.X, Gram) else Linear(self.X)
         X = self.X if isinstance(self.X, Gram) else gram.factor()
         dual = HingeDual(gram, self.y, self.C, bias=self.bias)
@@ -233,4 +233,4 @@ class HingePrimal(MarginFormulation):
             w = np.zeros(self.n_points)
             w[model.expansion.indices] = model.expansion.coef
         x = np.append(w, model.b) if self.bias else w
-        return Recovery(x, dual.spread(certified.x), model)
+        return Recovery(x, dual.scatter(certified.x), model)

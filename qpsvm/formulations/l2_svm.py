@@ -33,7 +33,7 @@ class L2SVMDual(WeightedFormulation[Hyperplane]):
     y : array_like of shape (m,)
         Labels -1 and +1; one class alone is legal, since the bias is penalized.
     C : float or array_like of shape (m,)
-        Penalty, > 0 and possibly infinite (hard margin). Per point, 0 leaves the point out.
+        Penalty, > 0 and possibly infinite (hard margin). Per point, 0 omits the point.
 
     Raises
     ------
@@ -51,7 +51,7 @@ class L2SVMDual(WeightedFormulation[Hyperplane]):
     C: Any = 1.0
 
     def __post_init__(self) -> None:
-        """Validate at the door."""
+        """Validate the arguments."""
         K = as_gram(self.K)
         object.__setattr__(self, "K", K)
         object.__setattr__(self, "y", check_labels("y", self.y, K.m))
@@ -88,7 +88,7 @@ class L2SVMDual(WeightedFormulation[Hyperplane]):
         a, bounds = certified.x, certified.certificate
         separable = separation(qp, certified)
         scaled = separable and bounds.upper > 0.0  # of a Gram that is not convex it may be negative
-        signed = self.spread(qp.gram.sign * a) / (2.0 * bounds.upper if scaled else 1.0)
+        signed = self.scatter(qp.gram.sign * a) / (2.0 * bounds.upper if scaled else 1.0)
         expansion = Expansion.of(self.K, signed)
         model = Hyperplane(float(np.sum(signed)), expansion, expansion.vector, separable)
-        return Recovery(self.spread(a), certified.multipliers, model)
+        return Recovery(self.scatter(a), certified.multipliers, model)

@@ -18,7 +18,7 @@ class LPSVMPrimal(MarginFormulation):
     r"""Minimize :math:`|w|_1 + \sum_i C_i \max(0, 1 - y_i (x_i'w + b))` over w and b.
 
     Its dual is: maximize sum a subject to :math:`0 \le a_i \le C_i`, :math:`|X'(ya)|_\infty \le 1`
-    and, where there is a bias, y'a = 0. Of a Gram K the rows of K stand for the points:
+    and, where there is a bias, y'a = 0. Of a Gram K the rows of K replace the points:
     :math:`|c|_1 + \sum_i C_i \max(0, 1 - y_i ((Kc)_i + b))` is minimized over the coefficients c of the
     expansion sum c_j phi(x_j), and b.
 
@@ -30,7 +30,7 @@ class LPSVMPrimal(MarginFormulation):
     y : array_like of shape (m,)
         Labels -1 and +1.
     C : float or array_like of shape (m,)
-        Penalty, > 0 and finite. Per point, 0 leaves the point out.
+        Penalty, > 0 and finite. Per point, 0 omits the point.
     bias : bool
         Whether there is a b; otherwise it is 0.
 
@@ -42,8 +42,8 @@ class LPSVMPrimal(MarginFormulation):
     Notes
     -----
     The variable x of the answer is w followed by b, shape (d + 1,), without bias w alone; its dual
-    holds the weights a, shape (m,). Of a Gram, c of shape (m,) stands for w; points with C_i = 0 have
-    none. The value depends on K alone, not on the factor by which a Gram knows it. `Linear(X)` is a
+    holds the weights a, shape (m,). Of a Gram, c of shape (m,) represents w; points with C_i = 0 have
+    none. The value depends on K alone, not on the factor of a Gram. `Linear(X)` is a
     Gram: its machine is that of the kernel x'z, with the l1 norm of c, where the points themselves are
     penalized by the l1 norm of w.
 
@@ -55,7 +55,7 @@ class LPSVMPrimal(MarginFormulation):
     Examples
     --------
     >>> problem = LPSVMPrimal(RBF(X, gamma=0.1), y, C=1.0)  # doctest: +SKIP
-    >>> solve(problem).model.expansion.indices  # few points carry it  # doctest: +SKIP
+    >>> solve(problem).model.expansion.indices  # few points have weight  # doctest: +SKIP
     """
 
     X: Any
@@ -70,5 +70,5 @@ class LPSVMPrimal(MarginFormulation):
 
     @property
     def origin(self) -> NDArray[np.float64] | None:
-        """What a solve moves the points by: nothing where the rows of K stand for them."""
+        """Translation of the points in a solve: None where the rows of K replace them."""
         return None if isinstance(self.X, Gram) else super().origin

@@ -19,11 +19,11 @@ class LSSVMPrimal(MarginFormulation):
     ----------
     X : array_like or sparse matrix, shape (m, d), or Gram
         Points, float32 or float64; kept by reference and never written. Or a Gram of m points in
-        their place: w then is sum c_j phi(x_j), and is known by c.
+        their place: w then is sum c_j phi(x_j), represented by c.
     y : array_like of shape (m,)
         Labels -1 and +1.
     C : float or array_like of shape (m,)
-        Penalty, > 0 and finite. Per point, 0 leaves the point out.
+        Penalty, > 0 and finite. Per point, 0 omits the point.
     bias : bool
         Whether there is a b; otherwise it is 0.
 
@@ -35,7 +35,7 @@ class LSSVMPrimal(MarginFormulation):
     Notes
     -----
     The variable x of the answer is w followed by b, shape (d + 1,), without bias w alone; its dual
-    holds the weights a, shape (m,). Of a Gram, c of shape (m,) stands for w.
+    holds the weights a, shape (m,). Of a Gram, c of shape (m,) represents w.
 
     The paper calls (54) a quadratic hinge loss; as printed it is two-sided, least squares, and that
     is what is solved here. `L2SVMDual` is the machine with the squared hinge.

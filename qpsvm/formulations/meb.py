@@ -39,7 +39,7 @@ class MEBDual(Formulation[Ball]):
     K: Any
 
     def __post_init__(self) -> None:
-        """Validate at the door."""
+        """Validate the arguments."""
         object.__setattr__(self, "K", as_gram(self.K))
 
     def as_qp(self) -> QP:
@@ -52,7 +52,7 @@ class MEBDual(Formulation[Ball]):
         return QP(signed, -gram.diag(), simplex(m), vanishing=True, noise=noise, primal=primal)
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
-        """Return the weights and the ball about sum a_i phi(x_i) that holds every point."""
+        """Return the weights and the ball around sum a_i phi(x_i) that holds every point."""
         bounds = certified.certificate
         ball = qp.primal if isinstance(qp.primal, BallPoint) else None
         known = None if ball is None else ball.center(qp, certified.x)

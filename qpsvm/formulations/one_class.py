@@ -31,7 +31,7 @@ class OneClassDual(WeightedFormulation[OneClass]):
     nu : float
         In (0, 1]. From nu <= 1/m on no point may lie outside.
     sample_weight : array_like of shape (m,), optional
-        Weights >= 0: the bounds become w_i / (nu sum w). A point of weight 0 is left out.
+        Weights >= 0: the bounds become w_i / (nu sum w). A point of weight 0 is omitted.
 
     Raises
     ------
@@ -55,7 +55,7 @@ class OneClassDual(WeightedFormulation[OneClass]):
     sample_weight: Any = None
 
     def __post_init__(self) -> None:
-        """Validate at the door."""
+        """Validate the arguments."""
         K = as_gram(self.K)
         object.__setattr__(self, "K", K)
         check_number("nu", self.nu, low=0.0, open_low=True, high=1.0)
@@ -95,11 +95,11 @@ class OneClassDual(WeightedFormulation[OneClass]):
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights, rho and the hyperplane."""
-        weights = self.spread(certified.x)
+        weights = self.scatter(certified.x)
         expansion = Expansion.of(self.K, weights)
         rho = float(certified.multipliers[0])
         outside = 0
-        if isinstance(qp.domain, CappedSimplex):  # where a bound is not met, rho is
+        if isinstance(qp.domain, CappedSimplex):  # otherwise no point lies outside
             outside = int(np.sum(qp.domain.full(certified.x) & (certified.product < rho)))
         model = OneClass(rho, expansion, expansion.vector, outside)
         return Recovery(weights, certified.multipliers, model)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, Certified, centering_noise
+from qpsvm.canonical.base import FLOAT64_EPS, Certified, centering_noise
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
@@ -24,7 +24,7 @@ from qpsvm.result import Result
 
 
 class CoreSetBound(NamedTuple):
-    """What Kumar and Yildirim prove of their Algorithm 1 (``mfw``) at the accuracy of a result.
+    """Bounds of Kumar and Yildirim for their Algorithm 1 (``mfw``) at the accuracy of a result.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class CoreSetBound(NamedTuple):
         `delta` over the certified lower bound of the value: the squared ratio of the largest to the
         least distance of the two sets, from above.
     iterations : float
-        Bound (29) of the iterations, whatever their kind.
+        Bound (29) on the iterations of all kinds.
     size : float
         Bound (33) of the core set with its constants: two points, and two more in each iteration.
     """
@@ -80,7 +80,7 @@ class PolytopeDistanceDual(Formulation[ClosestPoints]):
     chi: float | None = None
 
     def __post_init__(self) -> None:
-        """Validate at the door."""
+        """Validate the arguments."""
         K = as_gram(self.K, f"Linear(X) or RBF(X), or {type(self).__name__}.from_points(P, Q)")
         y = check_labels("y", self.y, K.m)
         if np.all(y == y[0]):
@@ -131,20 +131,20 @@ class PolytopeDistanceDual(Formulation[ClosestPoints]):
         gram = self.K.centered()
         diag = gram.diag() + (0.0 if self.chi is None else 1.0 / self.chi)
         size, largest = max(1, BLOCK_ENTRIES // len(Q)), 0.0
-        for part in np.array_split(P, -(-len(P) // size)):
-            squares = diag[part][:, None] + diag[Q] - 2.0 * gram.block(part, Q, np.float64)
+        for chunk in np.array_split(P, -(-len(P) // size)):
+            squares = diag[chunk][:, None] + diag[Q] - 2.0 * gram.block(chunk, Q, np.float64)
             largest = max(largest, float(squares.max()))
         return 0.5 * largest
 
     def core_set_bound(self, result: Result) -> CoreSetBound:
-        """Return the paper's bounds at the certified accuracy of a result; the cost is all pairs.
+        """Return the paper's bounds at the certified accuracy of a result; it evaluates all pairs.
 
         Iterations by kind are in `Result.counters`: "toward" adds, "away" decreases, "drop" drops.
         """
         c, delta = result.certificate, self.delta()
         if not c.lower > 0.0:
             return CoreSetBound(1.0, delta, np.inf, np.inf, np.inf)
-        eps = max(1.0 - float(np.sqrt(c.lower / c.upper)), EPS)
+        eps = max(1.0 - float(np.sqrt(c.lower / c.upper)), FLOAT64_EPS)
         zeta = max(delta / c.lower, 1.0)
         iterations = 2.0 + 10.0 * zeta * float(np.log(zeta))
         if eps < 0.5:
@@ -183,7 +183,7 @@ class PolytopeDistanceDual(Formulation[ClosestPoints]):
         return Recovery(x, certified.multipliers, model)
 
     def _witness(self, qp: QP, weights: NDArray[np.float64]) -> Expansion:
-        """Return a point of a hull; its coordinates are summed about the origin of the solve."""
+        """Return a point of a hull; its coordinates are summed relative to the origin of the solve."""
         origin, X = self.K.origin, qp.gram.kernel.factor()
         moved = None if origin is None else origin + np.asarray(transposed_times(X, weights))
         return Expansion.of(self.K, weights, moved)

@@ -35,19 +35,19 @@ class Minimizer:
     residual: NDArray[np.float64] | None = None
 
     def __str__(self) -> str:
-        """Say its shape, and the length of the residual."""
-        said = f"A point of shape {self.point.shape}"
+        """Return its shape, and the norm of the residual."""
+        text = f"A point of shape {self.point.shape}"
         if self.residual is None:
-            return said + "."
-        return f"{said}, residual |Ax - b| = {float(np.linalg.norm(self.residual)):.6g}."
+            return text + "."
+        return f"{text}, residual |Ax - b| = {float(np.linalg.norm(self.residual)):.6g}."
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares(Formulation[Minimizer]):
     r"""Minimize :math:`\tfrac12 |Ax - b|^2` over a domain.
 
-    The value is computed from the residual, so that an optimum of 0 is seen as such; it counts as
-    zero where its own rounding error is as large.
+    The value is computed from the residual, so that an optimum of 0 is recognized; it counts as zero
+    where its rounding error is as large.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class LeastSquares(Formulation[Minimizer]):
     smoothness: float | None = None
 
     def __post_init__(self) -> None:
-        """Validate at the door."""
+        """Validate the arguments."""
         A = self.A
         if not isinstance(A, sla.LinearOperator):
             A = check_points("A", A)
@@ -89,7 +89,7 @@ class LeastSquares(Formulation[Minimizer]):
 
     def as_qp(self) -> QP:
         """Return the quadratic in residual form; it has no columns."""
-        # solvers that read columns refuse it: see Solver.fits
+        # solvers that read columns do not fit: see Solver.fits
         gram = cast(SignedGram, Residual(self.A, self.b, self.smoothness))
         return QP(gram, np.zeros(gram.m), self.domain, vanishing=True, least=0.0)
 
@@ -107,7 +107,7 @@ class QuadraticProgram(Formulation[Minimizer]):
     Parameters
     ----------
     Q : array_like, sparse matrix or Gram, shape (m, m)
-        Symmetric. Positive semidefinite: a lower bound is believed only where it is.
+        Symmetric. A lower bound exists only where it is positive semidefinite.
     c : array_like, shape (m,)
     domain : Domain
         Of dimension m.
@@ -130,7 +130,7 @@ class QuadraticProgram(Formulation[Minimizer]):
     smoothness: float | None = None
 
     def __post_init__(self) -> None:
-        """Validate at the door."""
+        """Validate the arguments."""
         Q = SparseGram(self.Q) if sp.issparse(self.Q) else as_gram(self.Q)
         c = check_vector("c", self.c, Q.m)
         _check_domain(self.domain, Q.m)
@@ -150,7 +150,7 @@ class QuadraticProgram(Formulation[Minimizer]):
 
 
 def _check_domain(domain: Any, m: int) -> None:
-    """Refuse what is no bounded domain of the right dimension."""
+    """Raise InputError unless it is a bounded domain of dimension m."""
     if not isinstance(domain, Domain):
         raise InputError(f"domain must be a Domain, such as hypercube({m}); got {domain!r}")
     if domain.m != m:

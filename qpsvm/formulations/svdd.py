@@ -12,7 +12,7 @@ from qpsvm.canonical.base import Certified, centering_noise
 from qpsvm.canonical.primal_point import BallPoint
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import CappedSimplex
-from qpsvm.domains.capped_simplex import ROUNDING
+from qpsvm.domains.capped_simplex import SUM_TOLERANCE
 from qpsvm.errors import InputError, check_penalty
 from qpsvm.formulations.base import Recovery, WeightedFormulation
 from qpsvm.formulations.one_class import capped
@@ -33,7 +33,7 @@ class SVDDDual(WeightedFormulation[Ball]):
     C : float or array_like of shape (m,)
         Penalty, > 0. From C >= 1 on no point may lie outside: it is `MEBDual`. C = 1 / (nu m) lets
         at most a share nu of the points lie outside. The C_i must sum to at least 1. Per point, 0
-        leaves the point out.
+        omits the point.
 
     Raises
     ------
@@ -42,19 +42,19 @@ class SVDDDual(WeightedFormulation[Ball]):
 
     References
     ----------
-    Tax and Duin, "Support vector data description" (2004), equations (3) and (8)-(10). The sum of
-    C below 1 has no feasible weights: the primal's r^2 would fall without end.
+    Tax and Duin, "Support vector data description" (2004), equations (3) and (8)-(10). A sum of
+    C below 1 has no feasible weights: the primal is unbounded below.
     """
 
     K: Any
     C: Any = 1.0
 
     def __post_init__(self) -> None:
-        """Validate at the door."""
+        """Validate the arguments."""
         K = as_gram(self.K)
         C = check_penalty("C", self.C, K.m)
         total = float(np.sum(C))
-        if total < 1.0 - ROUNDING:
+        if total < 1.0 - SUM_TOLERANCE:
             raise InputError(
                 f"C must sum to at least 1 over the points, as the weights do: a number must be at "
                 f"least 1/m = {1.0 / K.m:.6g} for these {K.m} points; got a sum of {total:.6g}"
@@ -87,7 +87,7 @@ class SVDDDual(WeightedFormulation[Ball]):
     def recover(self, qp: QP, certified: Certified) -> Recovery:
         """Return the weights and the ball about sum a_i phi(x_i), with the best radius for it."""
         x, product, bounds = certified.x, certified.product, certified.certificate
-        weights = self.spread(x)
+        weights = self.scatter(x)
         point = certified.primal or qp.primal_point(x, certified.multipliers)
         if point is None or not isinstance(qp.primal, BallPoint):
             own = 0.5 * float(x @ product)  # |c|^2 from the origin of the solve

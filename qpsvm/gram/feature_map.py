@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import BLOCK_ENTRIES, Gram, slices
-from qpsvm.gram.operator import EPS, largest, largest_by_lanczos
+from qpsvm.gram.operator import FLOAT64_EPS, largest, largest_by_lanczos
 from qpsvm.gram.storage.points import Points
 from qpsvm.numerics.products import times, transposed_times
 
@@ -322,4 +322,6 @@ def _curvature_by_lanczos(features: Features, weight: Vector, centered: bool) ->
         matrix = np.array([apply(column) for column in eye])
         return max(largest(0.5 * (matrix + matrix.T)), 0.0)
     trace = float(weight @ (features.lengths * features.lengths))
-    return max(largest_by_lanczos(features.m, apply, tol=1e-2, noise=8.0 * EPS * trace), 0.0)
+    return max(
+        largest_by_lanczos(features.m, apply, tol=1e-2, noise=8.0 * FLOAT64_EPS * trace), 0.0
+    )

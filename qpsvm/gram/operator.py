@@ -36,7 +36,7 @@ Vector = NDArray[np.float64]
 EXACT = 1500
 """Up to this order the largest eigenvalue is computed exactly, beyond it by Lanczos steps."""
 
-EPS = float(np.finfo(np.float64).eps)
+FLOAT64_EPS = float(np.finfo(np.float64).eps)
 
 
 class General(ABC):
@@ -88,7 +88,7 @@ class SparseGram(Gram):
         if K.shape[0] != K.shape[1]:
             raise InputError(f"Q must be square, shape (m, m); got {K.shape}")
         gap = abs(K - K.T)
-        if gap.nnz and gap.max() > 64 * EPS * abs(K).max():
+        if gap.nnz and gap.max() > 64 * FLOAT64_EPS * abs(K).max():
             raise InputError(f"Q must be symmetric; got entries that differ by {gap.max():.3g}")
         object.__setattr__(self, "K", K)
         object.__setattr__(self, "m", K.shape[0])
@@ -267,7 +267,7 @@ class Residual(General):
         |e| |r| and by its square only, and so does the rounding of A'r.
         """
         norms = np.abs(x) @ self.lengths if self.lengths is not None else np.linalg.norm(product)
-        e = 4.0 * EPS * (float(norms) + float(np.linalg.norm(self.b)))
+        e = 4.0 * FLOAT64_EPS * (float(norms) + float(np.linalg.norm(self.b)))
         return 3.0 * e * float(np.linalg.norm(product - self.b)) + 4.0 * e * e
 
     @property

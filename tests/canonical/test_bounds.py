@@ -1,4 +1,4 @@
-"""What bounds claim at the edge of precision, judged in rational arithmetic on the data as given."""
+"""Bounds at the limit of precision, checked in rational arithmetic on the given data."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def form(K, x):
 
 
 def claims(certificate, value):
-    """Assert what every certificate says of the exact value of its point."""
+    """Assert the bounds of every certificate on the exact value of its point."""
     c = certificate
     assert c.roundoff <= c.gap
     assert abs(Fraction(c.upper) - value) <= Fraction(c.roundoff)
@@ -71,7 +71,7 @@ def test_a_gap_contains_its_roundoff_and_lower_is_rounded_down():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_ridge_is_a_bound_and_no_roundoff_is_dropped(seed):
-    """Values of 0.1 from entries of 1e16: the products say nothing, and the ridge alone is known."""
+    """Values of 0.1 from entries of 1e16: the products are pure rounding, and only the ridge is exact."""
     rng = np.random.default_rng(seed)
     X = rng.integers(-(10**8), 10**8, (30, 2)).astype(float)
     y = np.where(rng.random(30) > 0.5, 1.0, -1.0)
@@ -205,7 +205,7 @@ def test_a_thin_strip_is_found_to_separate(seed):
     assert 0 < result.model.margin <= result.model.distance
 
 
-def test_undecided_is_said():
+def test_undecided_is_reported():
     X, y = narrow_strip(5)
     machine = solve(L2SVMDual(RBF(X, 0.05), y, C=INF), "smo", max_iter=5)
     hulls = solve(PolytopeDistanceDual(RBF(X, 0.05), y), "smo", max_iter=5)

@@ -67,7 +67,7 @@ def test_bounds_hold_in_exact_arithmetic(offset, C):
 
 @pytest.mark.parametrize("name", ["random-linear-C1e6", "offset-1e4-linear"])
 def test_a_tiny_ridge_is_certified(name):
-    """The bound for a Gram of which only entries are known would not let them pass."""
+    """The bound for a Gram known by its entries alone would not let them pass."""
     (instance,) = (one for one in problems.select() if one.name == f"l2_svm/{name}")
     result = solve(instance.declare(), tol=1e-6)
     assert result.status is Status.OPTIMAL
@@ -110,7 +110,7 @@ def test_bounds_of_a_hinge_dual_hold_in_exact_arithmetic(offset, C):
 
 
 def test_a_large_penalty_is_certified():
-    """The bound for a Gram of which only entries are known would not let it pass."""
+    """The bound for a Gram known by its entries alone would not let it pass."""
     X, y = two_clouds(3000, 20, seed=5, distance=1.0)
     result = solve(HingeDual(Linear(10.0 * X), y, C=100.0), "crsvm", tol=1e-8)
     assert result.status is Status.OPTIMAL

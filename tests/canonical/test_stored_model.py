@@ -1,4 +1,4 @@
-"""The model that is stored is the one that is certified: judged in exact rational arithmetic."""
+"""The stored model is the certified one: checked in exact rational arithmetic."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_predictions_are_the_signs_of_the_stored_machine(kind, declare):
 
 @pytest.mark.parametrize("offset", [3.0, 1e4, 1e7])
 @pytest.mark.parametrize("declare", ["distance", "l2", "one-class"])
-def test_other_machines_predict_by_what_they_store(declare, offset):
+def test_other_machines_predict_from_their_stored_data(declare, offset):
     X, y = separable_clouds(60, 3, seed=1, gap=0.01)
     X = X + offset
     problem = {
@@ -220,7 +220,7 @@ OWNERS = {
 
 
 def judgement(model):
-    """Return what a model says of new points."""
+    """Return the prediction of a model for new points."""
     return model.distance if isinstance(model, Ball) else model.decision_function
 
 

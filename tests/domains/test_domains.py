@@ -91,7 +91,7 @@ def test_separable_gap_with_ridge_by_weak_duality(seed, ridge):
     assert gap == pytest.approx(value - lagrangian, rel=1e-9, abs=1e-13 * max(1.0, abs(value)))
 
 
-def test_separable_gap_of_the_minimiser_is_zero():
+def test_separable_gap_of_the_minimizer_is_zero():
     g, d = np.array([0.0, 1.0, 5.0]), np.array([1.0, 1.0, 1.0])
     gap, levels = simplex(3).separable_gap(np.array([1.0, 0.0, 0.0]), g, d)
     assert gap == 0.0 and levels == pytest.approx([1.0])
@@ -185,7 +185,7 @@ def test_level_of_a_capped_simplex_is_the_best(seed):
     assert all(best >= value(rho) - 1e-14 for rho in (*g, *np.linspace(-5, 5, 101)))
 
 
-def test_level_is_the_middle_of_what_is_optimal():
+def test_level_is_the_midpoint_of_the_optimal_interval():
     g = np.array([3.0, 1.0, 7.0, 2.0])
     assert CappedSimplex(np.full(4, 0.5)).level(g) == 2.5  # filled by 1 and 2 to the brim
     assert CappedSimplex(np.full(4, 0.4)).level(g) == 3.0
@@ -232,8 +232,8 @@ def test_the_best_bias_of_many_points_is_found_without_sorting_them_all(rng, mon
     domain = box_hyperplane.BoxHyperplane(upper, y)
     loss = [float(np.sum(upper * np.maximum(0, -(g + b * y)))) for b in -y * g]
     for many, few in ((5000, 500), (10, 1), (10, 7), (399, 300)):
-        monkeypatch.setattr(box_hyperplane, "MANY", many)
-        monkeypatch.setattr(box_hyperplane, "FEW", few)
+        monkeypatch.setattr(box_hyperplane, "MAX_SORTED_POINTS", many)
+        monkeypatch.setattr(box_hyperplane, "SAMPLE_SIZE", few)
         b = domain.best_multiplier(g)
         assert np.sum(upper * np.maximum(0, -(g + b * y))) == pytest.approx(min(loss), rel=1e-12)
 
@@ -252,11 +252,11 @@ def test_best_bias_needs_no_sort_where_all_bounds_are_equal():
 
 @pytest.mark.parametrize("values", ["different", "ties", "equal", "one far out"])
 def test_the_nth_smallest_of_many_is_that_of_a_sort(rng, monkeypatch, values):
-    """Looked for between two of a sample, again and again, down to a few; at both ends, too."""
+    """Search between two values of a sample, repeated down to a few values; at both ends, too."""
     from qpsvm.domains import box_hyperplane
 
-    monkeypatch.setattr(box_hyperplane, "MANY", 50)
-    monkeypatch.setattr(box_hyperplane, "FEW", 32)
+    monkeypatch.setattr(box_hyperplane, "MAX_SORTED_POINTS", 50)
+    monkeypatch.setattr(box_hyperplane, "SAMPLE_SIZE", 32)
     v = rng.standard_normal(3000)
     v = {"ties": np.round(v, 1), "equal": np.ones(3000)}.get(values, v)
     v[7] = 1e9 if values == "one far out" else v[7]

@@ -29,8 +29,18 @@ from qpsvm.domains import (
 from qpsvm.domains.flow import layered_graph
 
 POINTS = np.random.default_rng(3).normal(size=(7, 3))
-SKIPPING = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4), (0, 4), (5, 3)]  # 5: no path
-HOUSE = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 4), (3, 4)]
+SKIPPING_EDGES = [
+    (0, 1),
+    (0, 2),
+    (1, 2),
+    (1, 3),
+    (2, 3),
+    (2, 4),
+    (3, 4),
+    (0, 4),
+    (5, 3),
+]  # 5: no path
+HOUSE_EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 4), (3, 4)]
 
 
 def unit(m, radius=1.0):
@@ -91,14 +101,14 @@ def vertices(name):
         return KSubset(6, 2), [indicator(6, c) for c in combinations(range(6), 2)]
     if name == "trees":
         found = [
-            indicator(len(HOUSE), c)
-            for c in combinations(range(len(HOUSE)), 4)
-            if is_tree([HOUSE[k] for k in c], 5)
+            indicator(len(HOUSE_EDGES), c)
+            for c in combinations(range(len(HOUSE_EDGES)), 4)
+            if is_tree([HOUSE_EDGES[k] for k in c], 5)
         ]
-        return SpanningTrees(HOUSE), found
+        return SpanningTrees(HOUSE_EDGES), found
     if name == "flow":
-        tail, head = np.array(SKIPPING).T
-        found = [indicator(len(SKIPPING), p) for p in paths(SKIPPING, 0, 4)]
+        tail, head = np.array(SKIPPING_EDGES).T
+        found = [indicator(len(SKIPPING_EDGES), p) for p in paths(SKIPPING_EDGES, 0, 4)]
         return FlowPolytope(tail, head, 0, 4), found
     if name == "layered":
         tail, head, source, target = layered_graph([3, 2, 3], 0.5, seed=0)
@@ -110,10 +120,10 @@ def vertices(name):
     return Hull(POINTS), list(POINTS)
 
 
-POLYTOPES = (
+POLYTOPE_DOMAINS = (
     "hypercube box linf l1 simplex simplices scaled solid k-subset trees flow layered birkhoff hull"
 ).split()
-ROUND = {
+ROUND_DOMAINS = {
     "l2": L2Ball(4, 2.0),
     "spectrahedron": Spectrahedron(3, 2.0),
     "nuclear": NuclearBall(3, 4, 1.5),
@@ -138,7 +148,7 @@ def extreme_points(name, rng):
 
 def having(what):
     """Names of the domains with an oracle."""
-    domains = {name: vertices(name)[0] for name in POLYTOPES} | ROUND
+    domains = {name: vertices(name)[0] for name in POLYTOPE_DOMAINS} | ROUND_DOMAINS
     return [name for name, domain in domains.items() if getattr(domain, what)]
 
 
@@ -148,7 +158,7 @@ def drawn(rng, m, integers):
 
 
 @pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("name", POLYTOPES)
+@pytest.mark.parametrize("name", POLYTOPE_DOMAINS)
 def test_oracles_equal_brute_force(name, integers, rng):
     domain, all_vertices = vertices(name)
     V = np.array(all_vertices)
@@ -168,9 +178,9 @@ def test_oracles_equal_brute_force(name, integers, rng):
             assert mine == pytest.approx(values.min(), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ROUND)
+@pytest.mark.parametrize("name", ROUND_DOMAINS)
 def test_oracles_of_round_sets(name, rng):
-    domain = ROUND[name]
+    domain = ROUND_DOMAINS[name]
     for _ in range(20):
         g = rng.normal(size=domain.m)
         sample = np.array([extreme_points(name, rng) for _ in range(300)])
@@ -188,10 +198,10 @@ def test_oracles_of_round_sets(name, rng):
         assert np.isfinite(zero).all() and domain.violation(zero) <= 1e-12
 
 
-@pytest.mark.parametrize("name", [*POLYTOPES, *ROUND])
+@pytest.mark.parametrize("name", [*POLYTOPE_DOMAINS, *ROUND_DOMAINS])
 def test_membership(name, rng):
-    if name in ROUND:
-        domain = ROUND[name]
+    if name in ROUND_DOMAINS:
+        domain = ROUND_DOMAINS[name]
         V = np.array([extreme_points(name, rng) for _ in range(9)])
     else:
         domain, all_vertices = vertices(name)
@@ -209,7 +219,7 @@ def test_membership(name, rng):
 @pytest.mark.parametrize("name", having("projectable"))
 def test_projection(name, rng):
     """The projection p of z satisfies (z - p)'(v - p) <= 0 for every v of the set."""
-    domain = ROUND[name] if name in ROUND else vertices(name)[0]
+    domain = ROUND_DOMAINS[name] if name in ROUND_DOMAINS else vertices(name)[0]
     for scale in (0.1, 1.0, 10.0):
         for _ in range(20):
             z = scale * rng.normal(size=domain.m)

@@ -1,4 +1,4 @@
-"""What is known of held products: bounds on their errors, and certificates that trust them that far."""
+"""Approximate products: bounds on their errors, and certificates that use both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def points(kind, d, rng):
         return X + 1e4
     if kind == "outliers":
         X[::50] *= 1e3
-    if kind == "few outliers":  # for whose sake no column is held in float64
+    if kind == "few outliers":  # which do not cause float64 columns
         X[::150] *= 1e3
     if kind == "clustered":
         return np.repeat(X[:: M // 10], M // 10, axis=0)[:M] + 1e-4 * X[: 10 * (M // 10)]
@@ -49,13 +49,13 @@ def points(kind, d, rng):
         return (X > 0.5) * 0.3
     if kind == "CSR":
         return sp.csr_matrix(np.where(np.abs(X) > 1, X, 0))
-    if kind == "aligned":  # not centred, all products of one sign, nearly equal: errors add up
+    if kind == "aligned":  # not centered, all products of one sign, nearly equal: errors add up
         return sp.csr_matrix((1 + 1e-3 * np.abs(X)).astype(np.float32))
     return X.astype(np.float32) if kind == "float32" else X
 
 
 def factors_of(gram):
-    """Return what bounds errors relative to values, for all rows and all columns."""
+    """Return the bounds of errors relative to values, for all rows and all columns."""
     known = gram.relative_error
     factors = known.columns(np.arange(gram.m))
     assert np.array_equal(factors > 0, known.of_use(np.arange(gram.m)))
@@ -63,7 +63,7 @@ def factors_of(gram):
 
 
 def truth(X, columns):
-    """Return squared distances by differences, in more digits than float64 where they are few."""
+    """Return squared distances by differences, in extended precision where they are few."""
     X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
     if X.shape[1] > 20:
         return cdist(X[columns], X, "sqeuclidean")
@@ -88,7 +88,7 @@ def truth(X, columns):
         "float32",
     ],
 )
-def test_no_entry_of_a_column_is_off_by_more_than_its_bound(rng, kind, d, rate):
+def test_the_error_of_every_entry_of_a_column_is_within_its_bound(rng, kind, d, rate):
     """Columns in compiled code and in numpy, in float32 and float64; gamma from smooth to spiky."""
     X = points(kind, d, rng)
     m, gamma = X.shape[0], rate / d
@@ -117,15 +117,15 @@ def test_no_entry_of_a_column_is_off_by_more_than_its_bound(rng, kind, d, rate):
             gram.low_precision().dtype == np.float32
             and np.max(gram.low_precision().column_error) > 1e-3
         )
-    if kind == "normal" and rate == 1.0:  # of use: not much above what rounding does
+    if kind == "normal" and rate == 1.0:  # sharp: not much above the true rounding
         assert np.max(gram.low_precision().column_error) < 1e-6 * (d + 30)
         rows, factors = factors_of(gram.low_precision())
         assert np.median(rows) * np.max(factors) < 1e-6 * (d + 30)
 
 
 @pytest.mark.parametrize("kind", ["normal", "outliers", "aligned"])
-def test_sums_of_columns_are_off_by_no_more_than_the_sizes_that_come_along(rng, kind, monkeypatch):
-    """Columns that are summed up as they are evaluated, and held ones; weights of both signs."""
+def test_errors_of_sums_of_columns_are_within_the_returned_sizes(rng, kind, monkeypatch):
+    """Columns that are summed while they are evaluated, and cached ones; weights of both signs."""
     monkeypatch.setattr(
         base, "MIN_POINTS_FOR_TILES", 0
     )  # sums in compiled code, though points are few
@@ -137,7 +137,7 @@ def test_sums_of_columns_are_off_by_no_more_than_the_sizes_that_come_along(rng, 
     rows, factors = factors_of(kernel)
     known = factors[columns] > 0
     sizes = (np.abs(weights) * factors[columns]) @ exact
-    off = 1 + rows * np.max(factors)  # sizes are of entries as they were evaluated
+    off = 1 + rows * np.max(factors)  # sizes are of the evaluated entries
     slack = 1e-12 * np.sum(np.abs(weights)) + 1.001 * np.abs(weights) @ (exact * ~known[:, None])
     with kernel.hold(1 << 30) as store:
         store.ensure(columns)
@@ -177,7 +177,7 @@ def stopped(request):
 
 
 def noise(qp, x):
-    """Return what rounding makes of a gap that is computed in another order."""
+    """Return the rounding error of a gap that is computed in another order."""
     product = qp.product(x)
     return 4 * qp.roundoff(x, product, qp.bounds(x, product).upper) + 1e-300
 
@@ -192,9 +192,9 @@ def test_a_lower_bound_in_place_of_an_entry_never_lowers_the_gap(stopped, rng):
             assert qp.bounds(x, lower).gap >= gap - noise(qp, x)
 
 
-def test_certificates_from_held_products_are_those_from_fresh_ones(stopped, rng, monkeypatch):
-    """Whatever the held products are within their bound, and whatever the bound is."""
-    monkeypatch.setattr(certificate, "MOST", 1.0)
+def test_certificates_from_approximate_products_equal_the_exact_ones(stopped, rng, monkeypatch):
+    """For any approximate products within their bound, and any bound."""
+    monkeypatch.setattr(certificate, "MAX_RECOMPUTED_SHARE", 1.0)
     qp, found = stopped
     for x in found:
         product, full = qp.product(x), certify(qp, x, 1e-6)
@@ -226,8 +226,8 @@ def test_certificates_from_held_products_are_those_from_fresh_ones(stopped, rng,
                     )
 
 
-def test_held_products_of_another_point_count_with_their_distance(rng, monkeypatch):
-    monkeypatch.setattr(certificate, "MOST", 1.0)
+def test_products_of_another_point_are_used_with_its_distance(rng, monkeypatch):
+    monkeypatch.setattr(certificate, "MAX_RECOMPUTED_SHARE", 1.0)
     X, y = two_clouds(300, 3, seed=2)
     problem = HingeDual(RBF(X, 0.5), y, 1.0)
     qp, exact = problem.as_qp(), solve(problem, tol=1e-8).x
@@ -239,7 +239,7 @@ def test_held_products_of_another_point_count_with_their_distance(rng, monkeypat
         assert far > 1e-9 or some.approximate_products is not None
 
 
-def test_what_is_no_number_settles_nothing(rng):
+def test_products_that_are_nan_are_not_used(rng):
     X, y = two_clouds(200, 3, seed=2)
     qp = HingeDual(RBF(X, 0.5), y, 1.0).as_qp()
     x, full = np.zeros(200), np.ones(200)
@@ -252,7 +252,7 @@ def test_what_is_no_number_settles_nothing(rng):
         assert certified.certificate == certify(qp, x, 1e-3).certificate
 
 
-def test_a_bound_that_a_fresh_value_refutes_settles_nothing():
+def test_a_bound_that_a_recomputed_value_refutes_is_not_used():
     X, y = two_clouds(400, 3, seed=2)
     problem = HingeDual(RBF(X + y[:, None], 0.5), y, 1.0)
     qp, x = problem.as_qp(), solve(problem, tol=1e-6).x
@@ -269,7 +269,7 @@ def test_a_bound_that_a_fresh_value_refutes_settles_nothing():
     assert certified.certificate == certify(qp, x, 1e-3).certificate
 
 
-SOLVED = {
+SOLVED_PROBLEMS = {
     "hinge": ("decomposition", lambda K, y: HingeDual(K, y, 10.0)),
     "hinge-weighted": ("decomposition", lambda K, y: HingeDual(K, y, np.where(y > 0, 1.0, 5.0))),
     "l2-svm": ("decomposition", lambda K, y: L2SVMDual(K, y, 1.0)),
@@ -283,11 +283,11 @@ SOLVED = {
 
 @pytest.mark.parametrize("m", [400, 2400])  # columns in float64 and in float32
 @pytest.mark.parametrize("columns", [40, 10_000])
-@pytest.mark.parametrize(("method", "make"), SOLVED.values(), ids=SOLVED)
-def test_a_solve_holds_products_within_their_bound(method, make, columns, m, monkeypatch):
-    """In the course of solves, warm and cold, with columns that leave and come again."""
+@pytest.mark.parametrize(("method", "make"), SOLVED_PROBLEMS.values(), ids=SOLVED_PROBLEMS)
+def test_a_solve_keeps_products_within_their_bound(method, make, columns, m, monkeypatch):
+    """During solves, warm and cold, with columns that are evicted and recomputed."""
     X, y = two_clouds(m, 3, seed=3)
-    X = X + 1.5 * y[:, None]  # most points are no support vectors
+    X = X + 1.5 * y[:, None]  # most points are not support vectors
     problem, plain, left = make(RBF(X, 0.3), y), certify, []
 
     def spy(form, x, tol, *rest, approximate_products=None, **more):
@@ -307,12 +307,12 @@ def test_a_solve_holds_products_within_their_bound(method, make, columns, m, mon
     first = solve(problem, method, tol=1e-3, memory_limit=limit)
     again = solve(problem, method, tol=1e-6, memory_limit=limit, x0=first)
     assert first.converged and again.converged
-    assert any(left)  # points were left out
+    assert any(left)  # some points were not evaluated
 
 
 @pytest.mark.parametrize("kind", ["normal", "outliers", "aligned"])
 def test_the_farthest_point_is_known_from_rounded_ones(rng, kind):
-    """To make columns narrow says how far the points reach, to the last bit and without a pass."""
+    """The conversion to float32 gives the farthest distance, to the last bit and without a pass."""
     X = points(kind, 30, rng)
     gram, fresh = RBF(X, 0.01), RBF(X, 0.01)
     if gram.low_precision() is not gram:

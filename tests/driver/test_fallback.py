@@ -1,4 +1,4 @@
-"""Where `auto` changes its mind, what follows is said, counted, and never worse."""
+"""Fallbacks of `auto` are named, their work is counted, and the answer is never worse."""
 
 from __future__ import annotations
 
@@ -20,33 +20,41 @@ from qpsvm import (
     SVDDDual,
     solve,
 )
-from qpsvm.driver.fallback import PATIENCE, Stage, lent, relay
+from qpsvm.driver.fallback import (
+    SLOW_MIN_PAIRS,
+    SLOW_PAIRS_PER_POINT,
+    Stage,
+    run_with_fallbacks,
+    run_with_store,
+)
 from qpsvm.driver.loop import Limits
 from qpsvm.solvers.methods import METHODS
 
 
 def low_rank_kernel(m=120, seed=0):
-    """Points in the plane under a wide kernel, labels at random: pairs crawl at a large C."""
+    """Points in the plane under a wide kernel, labels at random: pair steps are slow at a large C."""
     rng = np.random.default_rng(seed)
     return RBF(rng.standard_normal((m, 2)), gamma=0.1), np.where(rng.random(m) < 0.5, 1.0, -1.0)
 
 
 K, Y = low_rank_kernel()
 
-CRAWLING = {
+STALLING_PROBLEMS = {
     "smo + crsvm": HingeDual(K, Y, C=1e4),
     "smo + mnp": L2SVMDual(K, Y, C=1e5),
     "decomposition + mnp": PolytopeDistanceDual(*low_rank_kernel(1500), chi=1e4),
 }
 
 
-@pytest.mark.parametrize("name", CRAWLING)
-def test_another_method_goes_on_and_the_answer_says_so(name):
+@pytest.mark.parametrize("name", STALLING_PROBLEMS)
+def test_a_fallback_is_warm_started_and_the_answer_reports_it(name):
     seen = []
-    result = solve(CRAWLING[name], tol=1e-5, callback=lambda p: seen.append((p.iteration, p.time)))
+    result = solve(
+        STALLING_PROBLEMS[name], tol=1e-5, callback=lambda p: seen.append((p.iteration, p.time))
+    )
     assert result.converged and result.method == name
     first, second = name.split(" + ")
-    assert f"{second} went on" in result.reason and name in str(result)
+    assert f"warm start of {second}" in result.reason and name in str(result)
     h = result.history
     assert (
         len(h) == len(seen) and (np.diff(h.iteration) >= 0).all() and (np.diff(h.time) >= 0).all()
@@ -56,46 +64,50 @@ def test_another_method_goes_on_and_the_answer_says_so(name):
         result.timings["total"]
     )
     assert result.counters["pair"] > 0
-    alone = solve(CRAWLING[name], first, tol=1e-5, max_iter=int(h.iteration[-1]), time_limit=1.0)
+    alone = solve(
+        STALLING_PROBLEMS[name], first, tol=1e-5, max_iter=int(h.iteration[-1]), time_limit=1.0
+    )
     assert not alone.converged and alone.method == first
     assert alone.certificate.upper >= result.certificate.lower - result.certificate.gap
 
 
 def test_a_method_that_was_named_and_a_given_limit_are_kept():
-    problem = CRAWLING["smo + crsvm"]
+    problem = STALLING_PROBLEMS["smo + crsvm"]
     few = solve(problem, max_iter=500)
     assert few.method == "smo" and few.status is Status.MAX_ITER and few.n_iter == 500
-    some = PATIENCE[0] + PATIENCE[1] * problem.n_points + 10_000
+    some = SLOW_MIN_PAIRS + SLOW_PAIRS_PER_POINT * problem.n_points + 10_000
     named = solve(problem, "smo", tol=1e-5, max_iter=some)
     assert named.method == "smo" and named.status is Status.MAX_ITER
 
 
 def test_a_time_limit_counts_both():
-    solve(CRAWLING["smo + crsvm"])  # compiled
-    result = solve(CRAWLING["smo + crsvm"], tol=1e-5, time_limit=0.0)
+    solve(STALLING_PROBLEMS["smo + crsvm"])  # compiled
+    result = solve(STALLING_PROBLEMS["smo + crsvm"], tol=1e-5, time_limit=0.0)
     assert result.status is Status.TIME_LIMIT and result.method == "smo"
     assert np.isfinite(result.certificate.gap)
 
 
-def test_a_stop_in_the_second_leg_returns_the_better_answer():
-    form = CRAWLING["smo + crsvm"].as_qp()
-    first = lent(form, METHODS["smo"].solver(), None, Limits(1e-9, 20_000), 1 << 30, 0)
+def test_a_stop_in_the_fallback_returns_the_better_answer():
+    form = STALLING_PROBLEMS["smo + crsvm"].as_qp()
+    first = run_with_store(form, METHODS["smo"].solver(), None, Limits(1e-9, 20_000), 1 << 30, 0)
     limits = Limits(1e-9, first.n_iter)  # not one iteration of the second
-    second = lent(form, METHODS["crsvm"].solver(), None, limits, 1 << 30, 0, after=first)
+    second = run_with_store(form, METHODS["crsvm"].solver(), None, limits, 1 << 30, 0, after=first)
     assert second.status is Status.MAX_ITER and second.n_iter == first.n_iter
     best = min(first.certified.certificate.gap, second.history.gap.min())
     assert second.certified.certificate.gap == pytest.approx(best, rel=1e-6)
 
 
 def test_dense_matrices_keep_to_the_memory_limit():
-    form = CRAWLING["smo + crsvm"].as_qp()
-    leg = Stage("smo", METHODS["smo"].solver())
-    outcome, last = relay(form, leg, None, Limits(1e-5, 50_000), 24 * form.m**2 - 1, 0)
-    assert last == leg and outcome.status is Status.MAX_ITER
+    form = STALLING_PROBLEMS["smo + crsvm"].as_qp()
+    stage = Stage("smo", METHODS["smo"].solver())
+    outcome, last = run_with_fallbacks(
+        form, stage, None, Limits(1e-5, 50_000), 24 * form.m**2 - 1, 0
+    )
+    assert last == stage and outcome.status is Status.MAX_ITER
 
 
 @pytest.mark.parametrize("kind", [OneClassDual, SVDDDual])
-def test_columns_in_float64_go_on_where_float32_is_not_enough(kind):
+def test_columns_in_float64_follow_where_float32_is_not_enough(kind):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((150, 1)).astype(np.float32) + np.float32(10_000)  # far from zero
     value = {"nu": 0.3} if kind is OneClassDual else {"C": 0.05}
@@ -132,7 +144,7 @@ def test_rounding_on_a_nearly_dependent_face_is_no_negative_curvature():
     assert solve(MEBDual(low), tol=1e-6).value == pytest.approx(result.value, rel=1e-5)
 
 
-def test_points_are_copied_to_float64_only_where_something_goes_on(monkeypatch):
+def test_points_are_copied_to_float64_only_where_a_fallback_runs(monkeypatch):
     X, y = two_clouds(80, 3, seed=4)
     gram = RBF(X.astype(np.float32), gamma=0.5)
     monkeypatch.setattr(RBF, "to_float64", lambda self: pytest.fail("the first method was enough"))

@@ -1,4 +1,4 @@
-"""Copies of points are merged: the answer is one over all points, proved there, and the same."""
+"""Presolve: duplicates are merged; the answer has all points, is certified for them, and unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from qpsvm import (
     solve_path,
 )
 from qpsvm.driver.certificate import certify
-from qpsvm.driver.presolve import FEW, equal_points, merging
+from qpsvm.driver.presolve import MIN_POINTS_FOR_SEARCH, equal_points, presolve
 from qpsvm.gram.storage.integer import pack
 
 M = 240
@@ -34,7 +34,7 @@ TOL = 1e-6
 
 
 def copies_of(X, y, m, seed=0):
-    """Draw m points with replacement; every point has a label of its own."""
+    """Draw m points with replacement; every distinct point has its own label."""
     pick = np.random.default_rng(seed).integers(0, len(X), m)
     return X[pick], y[pick], pick
 
@@ -77,7 +77,7 @@ def weights(problem, result):
 
 
 def kept(problem):
-    """Return the points that take part."""
+    """Return the points in the solve."""
     return getattr(problem, "kept", np.arange(M))
 
 
@@ -90,7 +90,7 @@ def test_the_answer_is_that_over_all_points(problem):
     c = merged.certificate
     assert c.upper == pytest.approx(plain.certificate.upper, rel=2 * TOL)
     assert c.violation <= 1e-12
-    # proved by the certificate of the whole problem too, which knows of no merging
+    # the certificate of the full problem, without presolve, agrees
     qp = problem.as_qp()
     again = certify(qp, weights(problem, merged)[kept(problem)], TOL).certificate
     assert again.passed
@@ -102,7 +102,7 @@ def test_the_answer_is_that_over_all_points(problem):
 
 
 @every_problem
-def test_its_model_judges_as_that_of_all_weights(problem):
+def test_its_model_predicts_like_that_of_all_weights(problem):
     result = solve(problem, tol=TOL, merge=True)
     recovered = problem.recover(
         problem.as_qp(), certify(problem.as_qp(), weights(problem, result)[kept(problem)], TOL)
@@ -141,27 +141,30 @@ def test_other_labels_are_other_points():
     X = np.tile(POINTS[np.unique(PICK, return_index=True)[1]], (3, 1))  # each point three times
     n = len(X) // 3
     y = np.where(np.arange(3 * n) < 2 * n, 1.0, -1.0)  # and with both labels
-    signed = merging(HingeDual(RBF(X, 0.5), y).as_qp(), 1 << 30, asked=True)
-    assert signed.n_copies == n
-    np.testing.assert_array_equal(signed.copies.label[n : 2 * n], np.arange(n))
-    assert merging(MEBDual(RBF(X, 0.5)).as_qp(), 1 << 30, asked=True).n_copies == 2 * n
+    signed = presolve(HingeDual(RBF(X, 0.5), y).as_qp(), 1 << 30, asked=True)
+    assert signed.n_duplicates == n
+    np.testing.assert_array_equal(signed.duplicates.label[n : 2 * n], np.arange(n))
+    assert presolve(MEBDual(RBF(X, 0.5)).as_qp(), 1 << 30, asked=True).n_duplicates == 2 * n
 
 
-def many(m=FEW, n=400, seed=8, binary=False):
-    """As many points as are looked at unasked, a few hundred of them distinct."""
+def many(m=MIN_POINTS_FOR_SEARCH, n=400, seed=8, binary=False):
+    """As many points as are searched by default, a few hundred of them distinct."""
     X, y = two_clouds(n, 6, seed=seed)
     X = (X > 0.3).astype(float) if binary else X
     return copies_of(X, y, m, seed)[:2]
 
 
-def test_auto_merges_where_it_pays_and_says_so():
+def test_auto_merges_where_it_pays_and_reports_it():
     X, y = many()
     result = solve(HingeDual(RBF(X, 0.3), y, 2.0), tol=TOL)
     n = len(np.unique(np.column_stack([X, y]), axis=0))
-    assert result.converged and result.counters["merged"] == FEW - n
-    assert f"{FEW - n:,} of {FEW:,} points are copies of others, merged" in result.reason
-    assert "copies" in str(result) and len(result.x) == FEW
-    few = slice(0, FEW - 1)
+    assert result.converged and result.counters["merged"] == MIN_POINTS_FOR_SEARCH - n
+    assert (
+        f"{MIN_POINTS_FOR_SEARCH - n:,} of {MIN_POINTS_FOR_SEARCH:,} points are copies of others, merged"
+        in result.reason
+    )
+    assert "copies" in str(result) and len(result.x) == MIN_POINTS_FOR_SEARCH
+    few = slice(0, MIN_POINTS_FOR_SEARCH - 1)
     assert "merged" not in solve(HingeDual(RBF(X[few], 0.3), y[few], 2.0)).counters
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0), merge=False).counters
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0), "smo").counters
@@ -169,9 +172,11 @@ def test_auto_merges_where_it_pays_and_says_so():
     assert "merged" not in solve(MEBDual(Linear(X))).counters
     assert "merged" not in solve(L2SVMDual(Linear(X), y, 2.0)).counters
     assert "merged" in solve(PolytopeDistanceDual(Linear(X), y, 2.0)).counters
-    K = RBF(X, 0.3).block(np.arange(FEW))
+    K = RBF(X, 0.3).block(np.arange(MIN_POINTS_FOR_SEARCH))
     assert "merged" not in solve(HingeDual(K, y, 2.0)).counters
-    X[: FEW - 40] += 1e-3 * np.random.default_rng(0).standard_normal((FEW - 40, 6))
+    X[: MIN_POINTS_FOR_SEARCH - 40] += 1e-3 * np.random.default_rng(0).standard_normal(
+        (MIN_POINTS_FOR_SEARCH - 40, 6)
+    )
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0)).counters  # too few are left
     assert solve(HingeDual(RBF(X, 0.3), y, 2.0), merge=True).counters["merged"] > 0
 
@@ -183,7 +188,7 @@ def test_a_named_method_merges_when_asked(method):
     assert result.method == method and len(result.x) == M
 
 
-def test_what_holds_no_points_is_left_as_it_is():
+def test_a_gram_without_points_is_unchanged():
     y = LABELS
     for problem, method in (
         (HingeDual(K.block(np.arange(M)), y), "smo"),
@@ -233,8 +238,8 @@ def test_points_that_only_look_equal_are_not():
     assert equal_points(huge, [], 1) is None or len(equal_points(huge, [], 1).first) == 1
 
 
-def test_points_of_more_features_than_a_piece_holds(monkeypatch):
-    monkeypatch.setattr("qpsvm.driver.presolve.PIECE", 4)
+def test_points_of_more_features_than_a_chunk(monkeypatch):
+    monkeypatch.setattr("qpsvm.driver.presolve.CHUNK_ENTRIES", 4)
     points = np.random.default_rng(0).standard_normal((6, 9))[[0, 1, 2, 1, 0, 5]]
     np.testing.assert_array_equal(equal_points(points, [], 1).label, [0, 1, 2, 1, 0, 3])
 
@@ -278,7 +283,7 @@ def test_limits_hold():
     assert solve(problem, max_iter=0).status is Status.MAX_ITER
     distinct = 8 * 6 * 1500
     assert "merged" in solve(problem, memory_limit=20 * distinct, max_iter=0).counters
-    # not where the distinct points take more than shorter columns leave
+    # not where the distinct points take more memory than shorter columns save
     wide = np.hstack([X, np.zeros((4000, 94))])
     tight = HingeDual(RBF(wide, 0.3), y, 10.0)
     limit = 8 * 8 * 4000
@@ -304,16 +309,24 @@ def test_a_kept_gram_has_one_store_at_a_time():
     assert "merged" in solve(HingeDual(kept, y)).counters
     assert solve(HingeDual(kept, y)).counters["columns"] == 0
     assert solve(HingeDual(kept, -y)).counters["columns"] == 0
-    assert solve(MEBDual(kept)).counters["merged"] == FEW - len(np.unique(X, axis=0))
-    other = np.where(np.arange(FEW) % 2 == 0, 1.0, -1.0)
+    assert solve(MEBDual(kept)).counters["merged"] == MIN_POINTS_FOR_SEARCH - len(
+        np.unique(X, axis=0)
+    )
+    other = np.where(np.arange(MIN_POINTS_FOR_SEARCH) % 2 == 0, 1.0, -1.0)
     assert "merged" not in solve(HingeDual(kept, other)).counters  # other points are distinct
-    assert "merged" not in solve(HingeDual(kept, y)).counters  # and columns of all points are held
+    assert (
+        "merged" not in solve(HingeDual(kept, y)).counters
+    )  # and columns of all points are cached
 
 
 @pytest.mark.parametrize("classes", [1, 2])
 def test_all_points_are_one(classes):
-    X = np.ones((FEW, 3))
-    y = np.where(np.arange(FEW) < FEW // 3, -1.0, 1.0) if classes == 2 else np.ones(FEW)
+    X = np.ones((MIN_POINTS_FOR_SEARCH, 3))
+    y = (
+        np.where(np.arange(MIN_POINTS_FOR_SEARCH) < MIN_POINTS_FOR_SEARCH // 3, -1.0, 1.0)
+        if classes == 2
+        else np.ones(MIN_POINTS_FOR_SEARCH)
+    )
     problems = [
         L2SVMDual(RBF(X, 1.0), y, 2.0),
         HingeDual(RBF(X, 1.0), y, 2.0),
@@ -329,7 +342,7 @@ def test_all_points_are_one(classes):
         result = solve(problem, tol=TOL)
         signed = not isinstance(problem, MEBDual | OneClassDual | SVDDDual)
         assert result.converged, (problem, result)
-        assert result.counters["merged"] == FEW - (classes if signed else 1)
+        assert result.counters["merged"] == MIN_POINTS_FOR_SEARCH - (classes if signed else 1)
         assert certify(problem.as_qp(), result.x, TOL).certificate.passed
 
 
@@ -342,23 +355,25 @@ def test_the_same_bits_again():
 def test_packed_points_are_merged_and_taken_without_their_coordinates():
     X, y = many(3000, 2000, binary=True)
     problem = L2SVMDual(RBF(X, 0.5), y, 1.0)
-    merged = merging(problem.as_qp(), 1 << 30, asked=False)
+    merged = presolve(problem.as_qp(), 1 << 30, asked=False)
     n = len(np.unique(np.column_stack([X, y]), axis=0))
-    assert merged.small.m == n <= 128
+    assert merged.reduced.m == n <= 128
     x = np.random.default_rng(0).random(n)
     full = np.zeros(3000)
-    full[merged.copies.first] = x
+    full[merged.duplicates.first] = x
     whole = problem.as_qp().gram.product(full)
-    np.testing.assert_allclose(merged.small.gram.product(x), whole[merged.copies.first], rtol=1e-12)
+    np.testing.assert_allclose(
+        merged.reduced.gram.product(x), whole[merged.duplicates.first], rtol=1e-12
+    )
     rows = np.arange(5)
-    dense = RBF(X[merged.copies.first], 0.5).block(rows)
-    np.testing.assert_allclose(merged.small.gram.kernel.block(rows), dense, rtol=1e-12)
+    dense = RBF(X[merged.duplicates.first], 0.5).block(rows)
+    np.testing.assert_allclose(merged.reduced.gram.kernel.block(rows), dense, rtol=1e-12)
     for given in (X, X.astype(np.float32), sp.csr_matrix(X)):
         result = solve(L2SVMDual(RBF(given, 0.5), y, 1.0), tol=TOL)
         assert result.converged and result.counters["merged"] == 3000 - n
         assert result.model.decision_function(X[:9]).shape == (9,)
     lean, taken = (
-        getattr(problem.K, how)(merged.copies.first) for how in ("take_for_solve", "take")
+        getattr(problem.K, how)(merged.duplicates.first) for how in ("take_for_solve", "take")
     )
     assert lean.X.shape == taken.X.shape and lean.to_float64() is lean
     np.testing.assert_array_equal(lean.column_error, taken.column_error)

@@ -14,7 +14,7 @@ from qpsvm.driver.trace import Limits, Trace
 
 
 def rounded_problem(m=300, C=1e3):
-    """Points in float32, whose columns round as much as the last digits of the gap."""
+    """Points in float32, whose columns have rounding errors as large as the last digits of the gap."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((m, 6)).astype(np.float32)
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(m) > 0, 1.0, -1.0)
@@ -37,7 +37,7 @@ def test_bounds_that_are_not_proved_are_called_estimates(method):
 
 @pytest.mark.parametrize("method", ["smo", "decomposition"])
 def test_a_callback_can_have_the_bounds_proved(method):
-    """A gap at which the callback stops is one that the answer has."""
+    """The answer has the gap at which the callback stops."""
     problem, goal, asked = rounded_problem(), 1e-5, []
 
     def callback(progress):
@@ -59,7 +59,7 @@ def trace_of(problem):
     return form, Trace(form, Limits(1e-10, 100, clock=Clock()), np.zeros(form.m), 0.0, certify)
 
 
-def test_a_point_that_only_looked_good_does_not_displace_a_certified_one():
+def test_an_underestimated_gap_does_not_displace_a_certified_point():
     """Its gap by maintained products is smaller, its certified gap is not."""
     problem = rounded_problem(60, C=1.0)
     _, trace = trace_of(problem)
@@ -67,13 +67,13 @@ def test_a_point_that_only_looked_good_does_not_displace_a_certified_one():
     bad, none = 0.5 * good, np.array([0.0])
     certified = trace.certify(good, None)
     gap = certified.certificate.gap
-    trace.consider(Bounds(-1.0, -2.0, 0.01 * gap, none), bad)  # as rounded products may have it
+    trace.consider(Bounds(-1.0, -2.0, 0.01 * gap, none), bad)  # as rounded products may give it
     choice = trace.choose(good, None)
     assert choice.certified.certificate.gap == gap
     np.testing.assert_array_equal(choice.certified.x, certified.x)
 
 
-def test_what_a_certificate_shows_corrects_earlier_estimates():
+def test_a_certificate_corrects_earlier_estimates():
     problem = rounded_problem(60, C=1.0)
     form, trace = trace_of(problem)
     good = solve(problem, tol=1e-6).x
@@ -98,7 +98,7 @@ def test_where_the_best_estimate_is_refuted_the_current_point_is_certified_too()
 
 
 def nearly_exact_squares():
-    """Least squares whose optimum is tiny beside the first values: most of Algorithm 1 waits."""
+    """Least squares with an optimum far below the first values: Algorithm 1 mostly rejects steps."""
     rng = np.random.default_rng(1)
     A = rng.standard_normal((30, 10))
     return A, A @ rng.dirichlet(np.ones(10)) + 1e-4 * rng.standard_normal(30)
@@ -175,7 +175,7 @@ def test_a_method_with_a_gap_theorem_returns_the_least_gap():
     assert result.certificate.gap <= result.history.gap.min() * (1 + 1e-6)
 
 
-def test_a_gap_that_rounded_columns_pretend_is_not_believed():
+def test_a_gap_underestimated_by_rounded_columns_is_not_accepted():
     """The first running gap below the goal is 7e-6, and the point's certified gap 1.3e-3."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((6000, 20))

@@ -63,7 +63,7 @@ def test_three_factors_of_one_kernel_give_one_value():
 def test_the_linear_kernel_is_a_kernel_and_points_are_points():
     least = by_linear_programming(X @ X.T, Y, 1.0, True)
     assert solve(LPSVMPrimal(Linear(X), Y), tol=1e-5).value == pytest.approx(least, rel=2e-5)
-    direct = by_linear_programming(np.eye(4), np.ones(4), 1.0, False)  # it solves what it says
+    direct = by_linear_programming(np.eye(4), np.ones(4), 1.0, False)  # a check of the reference
     assert direct == pytest.approx(4.0)
     assert solve(LPSVMPrimal(X, Y), tol=1e-5).x.shape == (5,)
 

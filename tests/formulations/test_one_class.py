@@ -24,7 +24,7 @@ from qpsvm import (
 from qpsvm.domains import CappedSimplex, SimplexProduct
 
 X = cloud(150, 3, seed=31)
-NEW = cloud(40, 3, seed=32)
+NEW_POINTS = cloud(40, 3, seed=32)
 METHODS = ("smo", "decomposition")
 
 
@@ -43,13 +43,15 @@ def test_the_answer_is_that_of_scikit_learn(nu, storage):
     for result in answers(OneClassDual(RBF(storage(X), 0.5), nu), tol=1e-12):
         unit, model = nu * len(X), result.model
         np.testing.assert_allclose(
-            unit * model.decision_function(storage(NEW)), theirs.decision_function(NEW), atol=1e-4
+            unit * model.decision_function(storage(NEW_POINTS)),
+            theirs.decision_function(NEW_POINTS),
+            atol=1e-4,
         )
         np.testing.assert_allclose(
-            unit * model.score_samples(NEW), theirs.score_samples(NEW), atol=1e-4
+            unit * model.score_samples(NEW_POINTS), theirs.score_samples(NEW_POINTS), atol=1e-4
         )
         assert unit * model.rho == pytest.approx(theirs.offset_[0], abs=1e-4)
-        np.testing.assert_array_equal(model.predict(NEW), theirs.predict(NEW))
+        np.testing.assert_array_equal(model.predict(NEW_POINTS), theirs.predict(NEW_POINTS))
         assert set(theirs.support_) <= set(result.support)
         dense = np.zeros(len(X))
         dense[theirs.support_] = theirs.dual_coef_[0]
@@ -62,7 +64,9 @@ def test_sample_weights_are_those_of_scikit_learn():
     for result in answers(OneClassDual(RBF(X, 0.5), nu, sample_weight=w)):
         unit = nu * w.sum()
         np.testing.assert_allclose(
-            unit * result.model.decision_function(NEW), theirs.decision_function(NEW), atol=1e-3
+            unit * result.model.decision_function(NEW_POINTS),
+            theirs.decision_function(NEW_POINTS),
+            atol=1e-3,
         )
         assert not result.x[w == 0].any() and np.all(unit * result.x <= w * (1 + 1e-12))
 
@@ -118,7 +122,7 @@ def test_duplicates_and_zeros(nu):
         assert result.value == pytest.approx(0.5) and result.model.rho == pytest.approx(1.0)
     for result in answers(OneClassDual(Linear(np.zeros((20, 3))), nu)):
         assert result.value == 0.0 == result.model.rho
-        np.testing.assert_array_equal(result.model.predict(NEW), 1.0)
+        np.testing.assert_array_equal(result.model.predict(NEW_POINTS), 1.0)
     for result in answers(SVDDDual(Linear(np.tile([1e4, -3.0], (30, 1))), C=0.1)):
         assert result.model.radius <= 1e-6
 
@@ -147,11 +151,11 @@ def test_under_a_gaussian_kernel_the_two_are_one(nu):
         assert ball.value == pytest.approx(2.0 * plane.value - 1.0, rel=1e-10)
         np.testing.assert_allclose(plane.x, ball.x, atol=1e-5)
         assert plane.model.n_outside == ball.model.n_outside
-        inside = ball.model.distance(NEW) <= ball.model.radius
-        np.testing.assert_array_equal(inside, plane.model.decision_function(NEW) >= 0)
+        inside = ball.model.distance(NEW_POINTS) <= ball.model.radius
+        np.testing.assert_array_equal(inside, plane.model.decision_function(NEW_POINTS) >= 0)
         # |phi(x) - c|^2 - R^2 = 2 (rho - f(x))
-        power = ball.model.distance(NEW) ** 2 - ball.model.radius**2
-        np.testing.assert_allclose(power, -2 * plane.model.decision_function(NEW), atol=1e-5)
+        power = ball.model.distance(NEW_POINTS) ** 2 - ball.model.radius**2
+        np.testing.assert_allclose(power, -2 * plane.model.decision_function(NEW_POINTS), atol=1e-5)
 
 
 @pytest.mark.parametrize("C", [1.0, 7.0, np.inf])
@@ -174,8 +178,8 @@ def test_a_ball_with_slack_is_its_formula(C, storage):
         square = ((X + 5.0 - center) ** 2).sum(axis=1)
         excess = np.maximum(square - ball.radius**2, 0.0)
         np.testing.assert_allclose(ball.center, center)
-        np.testing.assert_allclose(ball.distance(storage(NEW))[:2], [
-            np.linalg.norm(z - center) for z in NEW[:2]
+        np.testing.assert_allclose(ball.distance(storage(NEW_POINTS))[:2], [
+            np.linalg.norm(z - center) for z in NEW_POINTS[:2]
         ])  # fmt: skip
         assert ball.radius**2 + C * excess.sum() == pytest.approx(-result.value, rel=1e-8)
         assert ball.slack == pytest.approx(C * excess.sum(), rel=1e-4)
@@ -200,7 +204,7 @@ def test_a_penalty_per_point():
         assert result.model.distance(X[:75]).max() <= result.model.radius * (1 + 1e-4)
 
 
-def test_infeasible_penalties_are_refused_at_the_door():
+def test_infeasible_penalties_are_refused():
     with pytest.raises(InputError, match=r"C must sum to at least 1 .* at least 1/m = 0\.00666667"):
         SVDDDual(RBF(X), C=0.006)
     assert solve(SVDDDual(RBF(X), C=1.0 / 150.0)).converged

@@ -1,6 +1,6 @@
-"""Frandi et al.: section 4.4 is wrong for kernels that are not normalised; ball and machine agree.
+"""Frandi et al.: section 4.4 is wrong for kernels that are not normalized; ball and machine agree.
 
-Their section 4.4 runs the code of the normalised case, with its line search
+Their section 4.4 runs the code of the normalized case, with its line search
 lambda = 1/2 (1 - r^2 / gamma^2), on any Mercer kernel. That is the exact line search only where
 Q_ii is constant.
 """
@@ -84,7 +84,7 @@ def iterates(problem, method, x0, steps):
         return path
 
 
-def test_the_printed_step_is_right_for_a_normalised_kernel():
+def test_the_printed_step_is_right_for_a_normalized_kernel():
     Q = hessian(lambda X: RBF(X, 0.3))
     values = as_printed(Q, 200)
     assert increases(values) == 0
@@ -109,7 +109,7 @@ def test_this_step_never_does(kernel, method):
     assert values[-1] < values[0]
 
 
-def test_what_the_printed_step_misses_is_found():
+def test_steps_that_the_printed_rule_misses_are_found():
     Q = hessian(quadratic)
     result = solve(L2SVMDual(quadratic(X), Y, C=C), "mfw", tol=1e-6)
     assert result.converged
@@ -152,12 +152,12 @@ def test_the_two_points_are_the_first_and_the_farthest_from_it():
     np.testing.assert_array_equal(start.x[start.support], 0.5)
 
 
-SAMPLED = {
+SAMPLED_PROBLEMS = {
     "ball": lambda K: MEBDual(K),
-    "machine": lambda K: L2SVMDual(K, MANY_Y, C=C),
-    "distance": lambda K: PolytopeDistanceDual(K, MANY_Y, chi=C),
+    "machine": lambda K: L2SVMDual(K, MANY_LABELS, C=C),
+    "distance": lambda K: PolytopeDistanceDual(K, MANY_LABELS, chi=C),
 }
-MANY, MANY_Y = two_clouds(2000, 3, seed=32, distance=5.0)
+MANY_POINTS, MANY_LABELS = two_clouds(2000, 3, seed=32, distance=5.0)
 
 
 class Counting(RBF):
@@ -166,43 +166,43 @@ class Counting(RBF):
     whole: ClassVar[list[int]] = []
 
     def _gaussian(self, K, a, b):
-        if K.shape[1] == len(MANY):
+        if K.shape[1] == len(MANY_POINTS):
             self.whole.append(len(K))
         return super()._gaussian(K, a, b)
 
 
 @pytest.mark.parametrize("method", ["fw", "mfw"])
-@pytest.mark.parametrize("declare", SAMPLED.values(), ids=SAMPLED)
+@pytest.mark.parametrize("declare", SAMPLED_PROBLEMS.values(), ids=SAMPLED_PROBLEMS)
 def test_a_sample_with_confirmation_is_optimal(declare, method):
-    result = solve(declare(RBF(MANY, 0.05)), method, sampling=59, tol=0.2)
+    result = solve(declare(RBF(MANY_POINTS, 0.05)), method, sampling=59, tol=0.2)
     assert result.status is Status.OPTIMAL
-    exact = solve(declare(RBF(MANY, 0.05)), "mnp", tol=1e-8)
+    exact = solve(declare(RBF(MANY_POINTS, 0.05)), "mnp", tol=1e-8)
     assert result.certificate.lower <= exact.value <= result.value
 
 
 @pytest.mark.parametrize("method", ["fw", "mfw"])
-@pytest.mark.parametrize("declare", SAMPLED.values(), ids=SAMPLED)
-def test_a_sample_alone_is_never_optimal_and_says_so(declare, method):
+@pytest.mark.parametrize("declare", SAMPLED_PROBLEMS.values(), ids=SAMPLED_PROBLEMS)
+def test_a_sample_alone_is_never_optimal(declare, method):
     Counting.whole.clear()
-    problem = declare(Counting(MANY, 0.05))
+    problem = declare(Counting(MANY_POINTS, 0.05))
     result = solve(problem, method, sampling=59, confirm=False, tol=0.2)
     c = result.certificate
     assert result.status is Status.SAMPLED and not result.converged
     assert "sample" in str(result)
     assert c.lower == -np.inf and c.gap == np.inf and c.test == "none"  # nothing is claimed
     # the value is exact all the same, and not far off
-    exact = solve(declare(RBF(MANY, 0.05)), "mnp", tol=1e-8)
+    exact = solve(declare(RBF(MANY_POINTS, 0.05)), "mnp", tol=1e-8)
     assert exact.value * (1.0 - 1e-8) <= c.upper <= exact.value + 0.3 * abs(exact.value)
-    judged = solve(declare(RBF(MANY, 0.05)), "mfw", x0=result, max_iter=0)
-    assert judged.value == pytest.approx(c.upper, rel=1e-9)
-    assert sum(Counting.whole) <= 3  # all points are looked at by the start alone
+    recertified = solve(declare(RBF(MANY_POINTS, 0.05)), "mfw", x0=result, max_iter=0)
+    assert recertified.value == pytest.approx(c.upper, rel=1e-9)
+    assert sum(Counting.whole) <= 3  # only the start evaluates all points
 
 
 def test_a_sample_that_is_interrupted_claims_nothing_either():
-    problem = L2SVMDual(RBF(MANY, 0.05), MANY_Y, C=C)
+    problem = L2SVMDual(RBF(MANY_POINTS, 0.05), MANY_LABELS, C=C)
     result = solve(problem, "mfw", sampling=59, confirm=False, tol=1e-9, max_iter=200)
     assert result.status is Status.MAX_ITER and result.certificate.gap == np.inf
-    assert np.mean(result.model.predict(MANY) == MANY_Y) > 0.6
+    assert np.mean(result.model.predict(MANY_POINTS) == MANY_LABELS) > 0.6
 
 
 def test_without_a_sample_there_is_nothing_to_confirm():

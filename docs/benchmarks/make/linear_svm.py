@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import qpsvm
 from asv_benchmarks import real_data
 from qpsvm import HingePrimal
-from qpsvm.data import VARIABLE
+from qpsvm.data import FOLDER_VARIABLE
 from qpsvm.driver.certificate import certify
 
 C, LIMIT, RUNS = 1.0, 30.0, 3
@@ -58,7 +58,7 @@ def _dense(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def attributes() -> tuple[np.ndarray, np.ndarray]:
     """Return the 22 attributes of the mushrooms, numbered, and which can be eaten."""
-    path = Path(os.environ[VARIABLE]) / "agaricus-lepiota.data.bz2"
+    path = Path(os.environ[FOLDER_VARIABLE]) / "agaricus-lepiota.data.bz2"
     table = np.array([line.split(",") for line in bz2.open(path, "rt").read().split()])
     columns = [np.unique(column, return_inverse=True)[1] for column in table[:, 1:].T]
     return np.column_stack(columns) + 1.0, np.where(table[:, 0] == "e", 1.0, -1.0)

@@ -1,8 +1,9 @@
-"""Extrapolate sweeps of coordinate descent that creep: Anderson's acceleration.
+"""Anderson acceleration of slow sweeps of coordinate descent.
 
 With the points between the bounds and their order fixed, a sweep is an affine map of the weights a, and
-of w = X'Y a. Of successive a_0 ... a_K the combination sum c_k a_k, sum c_k = 1, is taken for which
-|sum c_k (w_k - w_k-1)| is least; it is clipped to the bounds, and dropped where the value is no better.
+of w = X'Y a. From successive a_0 ... a_K the combination sum c_k a_k, sum c_k = 1, is formed that
+minimizes |sum c_k (w_k - w_k-1)|; it is clipped to the bounds, and rejected where the value is no
+better.
 
 Source: Bertrand and Massias, "Anderson acceleration of coordinate descent", AISTATS 2021, Algorithm 2.
 """
@@ -15,8 +16,8 @@ import numpy as np
 
 from qpsvm.numerics.csr_rows import Rows, add, in_order
 
-TINY = 1e-10
-"""Share of the trace that is added to the diagonal of the equations for c."""
+REGULARIZATION_FRACTION = 1e-10
+"""Fraction of the trace that is added to the diagonal of the equations for c."""
 
 
 @in_order
@@ -26,7 +27,7 @@ def extrapolate(
 ) -> float:  # fmt: skip
     """Move a, w from the last of the rows of A, W, B to their extrapolation; return the bias.
 
-    Column k of A holds the weight of the point `some[k]`, as far as there are some; B is the bias
+    Column k of A holds the weights of the point `some[k]`; further columns are unused. B is the bias
     lift^2 y'a.
     """
     data, columns, ends = rows
@@ -64,7 +65,7 @@ def extrapolate(
 
 @in_order
 def _coefficients(W: Any) -> Any:
-    """Return c of sum 1 with the least |sum c_k (w_k+1 - w_k)|, slightly regularised."""
+    """Return c of sum 1 with the least |sum c_k (w_k+1 - w_k)|, slightly regularized."""
     n = len(W) - 1
     M, c = np.empty((n, n)), np.empty(n)
     for k in range(n):
@@ -78,7 +79,7 @@ def _coefficients(W: Any) -> Any:
     for k in range(n):
         trace += M[k, k]
     for k in range(n):
-        M[k, k] += TINY * trace + 1e-300
+        M[k, k] += REGULARIZATION_FRACTION * trace + 1e-300
     for k in range(n):  # elimination; the matrix is positive definite
         for j in range(k + 1, n):
             f = M[j, k] / M[k, k]

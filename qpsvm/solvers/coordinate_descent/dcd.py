@@ -4,16 +4,17 @@ Problem: minimize 1/2 |X'Y a|^2 - sum a over 0 <= a <= C, where w = X'Y a is kep
 
     a_i <- clip(a_i - (y_i x_i'w - 1) / |x_i|^2, 0, C_i)
 
-costs one row. A sweep visits the points in a random order; a point whose gradient says that it will
-stay at its bound is left out of the next sweeps (shrinking) and comes back before the end.
+costs one row. A sweep visits the points in a random order; a point whose gradient indicates that it will
+stay at its bound is omitted from the next sweeps (shrinking) and checked before the end.
 
 Source: Hsieh, Chang, Lin, Keerthi and Sundararajan, "A dual coordinate descent method for large-scale
 linear SVM", ICML 2008, Algorithms 1 and 3.
 
-Sweeps are quick to a rough answer; then, the more so the larger C is, they creep. From there on
-`proximal` goes: Newton steps on the points between the bounds, whose number grows slowly with C. They
-also carry a free bias, which single coordinates cannot move: y'a = 0 ties them. With one, the sweeps
-work on points that have one feature more, a constant, and leave its weight to the Newton steps.
+Sweeps find a rough answer quickly; then they converge slowly, the more so the larger C is. From there
+`proximal_newton` continues: Newton steps on the points between the bounds, whose number grows slowly
+with C. They also handle a free bias, which single coordinates cannot move because of y'a = 0. With a
+bias, the sweeps work on points with one additional constant feature and leave its weight to the Newton
+steps.
 """
 
 from __future__ import annotations
@@ -31,16 +32,25 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.numerics.csr_rows import combination, rows_of
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
 from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
-from qpsvm.solvers.coordinate_descent.state import LIKELY, LONGEST, ROUND, Stage, State
-from qpsvm.solvers.coordinate_descent.sweeps import RUN
+from qpsvm.solvers.coordinate_descent.state import (
+    MAX_SWEEPS_PER_ROUND,
+    PASSES_BEFORE_NEWTON,
+    ROUND_END_FRACTION,
+    Stage,
+    State,
+)
+from qpsvm.solvers.coordinate_descent.sweeps import RUN_POINTS
 
 Vector = NDArray[np.float64]
 
-STEPS = 5.0, 8.0
-"""Newton steps until their gap falls, and for every factor of ten from there on."""
+FIRST_NEWTON_STEPS = 5.0
+"""Newton steps before their gap begins to fall."""
 
-SLOWEST = 0.01
-"""Powers of ten that a pass is taken to gain at least; the next ones gain half of what the last did."""
+NEWTON_STEPS_PER_DIGIT = 8.0
+"""Newton steps for each factor of ten of the gap from there on."""
+
+MIN_DIGITS_PER_PASS = 0.01
+"""Powers of ten that a pass is assumed to gain at least; later passes gain half of what the last did."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +60,12 @@ class DualCoordinateDescent(HingeOnFactor):
     Parameters
     ----------
     shrinking : bool
-        Whether points that stay at their bounds are left out of the sweeps.
+        Whether points that stay at their bounds are omitted from the sweeps.
     newton : bool, optional
-        Whether Newton steps follow the sweeps; by default where they are cheap beside them, and
+        Whether Newton steps follow the sweeps; by default where they are cheaper, and
         always with a free bias.
     target : float, optional
-        Relative gap at which the sweeps stop for a look; the tolerance of the solve by default.
+        Relative gap at which the sweeps stop for a check; the tolerance of the solve by default.
     """
 
     shrinking: bool = True
@@ -63,7 +73,7 @@ class DualCoordinateDescent(HingeOnFactor):
     target: float | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (PenaltyBox, BoxHyperplane)
-    check_threshold: ClassVar[float] = 0.98  # the products are fresh, of a w that is
+    check_threshold: ClassVar[float] = 0.98  # the products are recomputed from w
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -73,15 +83,15 @@ class DualCoordinateDescent(HingeOnFactor):
             check_number("target", self.target, low=0.0)
 
     def for_tolerance(self, tol: float) -> Self:
-        """Return the solver whose sweeps stop for a look at this gap."""
+        """Return the solver whose sweeps stop for a check at this gap."""
         return self if self.target is not None else replace(self, target=tol)
 
     def period(self, problem: QP) -> int:
-        """Look after every round: each is worth several passes over the points."""
+        """Check after every round: each costs several passes over the points."""
         return 1
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
-        """Say so where the matrices of the Newton steps are small, and for CSR points."""
+        """Use one thread where the matrices of the Newton steps are small, and for CSR points."""
         X = problem.gram.kernel.factor()
         return X.shape[1] <= proximal.SMALL_MATRIX, sp.issparse(X)
 
@@ -99,9 +109,9 @@ class DualCoordinateDescent(HingeOnFactor):
         x = np.zeros(problem.m) if x0 is None else domain.repair(x0)
         random = np.array([rng.integers(1, 2**62)], np.uint64)
         at: Any = slice(None)
-        if sp.issparse(X):  # each run takes points from RUN places, equally far apart
-            apart = -(-problem.m // RUN)
-            at = np.arange(RUN * apart).reshape(RUN, apart).T.ravel()
+        if sp.issparse(X):  # a run has RUN_POINTS equally spaced points
+            stride = -(-problem.m // RUN_POINTS)
+            at = np.arange(RUN_POINTS * stride).reshape(RUN_POINTS, stride).T.ravel()
             at = at[at < problem.m]
         state = State(
             X, rows_of(X, at), at, problem.gram.sign[at], domain.upper[at], squares[at], bias,
@@ -116,15 +126,13 @@ class DualCoordinateDescent(HingeOnFactor):
     def advance(self, problem: QP, state: State, n_steps: int) -> Reply:
         """Make rounds of sweeps, or stages of Newton steps."""
         for step in range(n_steps):
-            state.fresh = state.closed = False
-            if state.stage is None and self._turns(state):
+            state.is_current = state.closed = False
+            if state.stage is None and self._is_newton_due(state):
                 state.stage = Stage.at(state)
             if state.stage is None:
                 moved = self._round(state)
                 state.report()
-                if (
-                    not moved and state.bias
-                ):  # what the sweeps cannot see is left to Newton's method
+                if not moved and state.bias:  # the bias is left to Newton's method
                     state.stage, moved = Stage.at(state), True
             else:
                 moved = proximal.advance(state, state.stage)
@@ -145,22 +153,25 @@ class DualCoordinateDescent(HingeOnFactor):
         state.restart()
 
     def _round(self, state: State) -> bool:
-        """Sweep until the gap looks closed, or Newton steps are due; return whether a moved."""
-        for _ in range(ROUND):
+        """Sweep until the gap looks closed or Newton steps are due; return whether a moved."""
+        for _ in range(MAX_SWEEPS_PER_ROUND):
             moved = state.sweep(self.shrinking, self.target or 0.0)
-            if state.closed or not moved or self._turns(state):
+            if state.closed or not moved or self._is_newton_due(state):
                 break
         return moved
 
-    def _turns(self, state: State) -> bool:
-        """Return whether to go on by Newton steps."""
-        if state.n_visits < LONGEST * len(state.y):
+    def _is_newton_due(self, state: State) -> bool:
+        """Return whether Newton steps are predicted to be faster than sweeps."""
+        if state.n_visits < PASSES_BEFORE_NEWTON * len(state.y):
             return False
         if state.bias or self.newton is not None:
             return state.bias or bool(self.newton)
-        left = np.log10(state.gap / (LIKELY * max(self.target or 0.0, 1e-15)))
-        gained = max(np.log10(state.gap_before / state.gap) / (LONGEST / 2.0), SLOWEST)
-        steps = STEPS[0] + STEPS[1] * left
+        left = np.log10(state.gap / (ROUND_END_FRACTION * max(self.target or 0.0, 1e-15)))
+        gained = max(
+            np.log10(state.gap_before / state.gap) / (PASSES_BEFORE_NEWTON / 2.0),
+            MIN_DIGITS_PER_PASS,
+        )
+        steps = FIRST_NEWTON_STEPS + NEWTON_STEPS_PER_DIGIT * left
         return bool(left > 0.0) and (
             2.0 * left / gained > steps * (1.0 + proximal.cost(state) / state.rows.entries)
         )

@@ -6,9 +6,9 @@ the points and step length 1 / (lambda t),
 
     w <- (1 - 1/t) w + (1/t) (m / |A|) sum over i in A with y_i x_i'w < 1 of C_i y_i x_i.
 
-So w = sum a_i y_i x_i where a_i / C_i is the share of its visits in which point i fell short. The
-batches of an epoch are a random partition: at its end 0 <= a <= C holds by itself, and a is a dual
-point for the certificate. What is reported is the average of these with weights 1, 2, 3, ...
+So w = sum a_i y_i x_i where a_i / C_i is the share of the visits of point i with a margin below 1. The
+batches of an epoch are a random partition: at its end 0 <= a <= C holds automatically, and a is a dual
+point for the certificate. The reported point is the average of these with weights 1, 2, 3, ...
 
 Source: Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: primal estimated sub-gradient solver for
 SVM", Mathematical Programming 127 (2011), Figure 2, without its optional projection; batches without
@@ -32,8 +32,8 @@ from qpsvm.numerics.csr_rows import Rows, add, dot, in_order, rows_of
 from qpsvm.numerics.products import times, transposed_times
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
 
-WORK_BETWEEN_LOOKS = 4_000_000
-"""Entries of points read between two looks at the clock: about 10 ms."""
+WORK_BETWEEN_POLLS = 4_000_000
+"""Entries of points read between two polls of the clock: about 10 ms."""
 
 Vector = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class Pegasos(HingeOnFactor):
         check_number("batch", self.batch, low=1, integer=True)
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
-        """Return the state before the first epoch; x0 counts as one epoch behind it."""
+        """Return the state before the first epoch; x0 counts as one past epoch."""
         domain = problem.domain
         assert isinstance(domain, PenaltyBox)
         X = problem.gram.kernel.factor()
@@ -74,7 +74,7 @@ class Pegasos(HingeOnFactor):
         for _ in range(n_steps):
             order = state.rng.permutation(problem.m)
             batch = min(self.batch, problem.m)
-            batches = max(1, WORK_BETWEEN_LOOKS * problem.m // (batch * state.rows.entries))
+            batches = max(1, WORK_BETWEEN_POLLS * problem.m // (batch * state.rows.entries))
             for at in slices(problem.m, batch * batches):
                 epoch(
                     state.rows, state.y, state.upper, order, at.start, at.stop, batch,
@@ -87,10 +87,10 @@ class Pegasos(HingeOnFactor):
         return Reply(n_steps, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
-        """Nothing is kept that could drift: the product is computed when it is asked for."""
+        """Do nothing: the product is always computed on demand."""
 
     def work(self, problem: QP) -> int:
-        """Return the entries of the points: all are read in an epoch."""
+        """Return the entries of the points, all of which an epoch reads."""
         X = problem.gram.kernel.factor()
         return max(problem.m, int(X.nnz if sp.issparse(X) else X.size))
 
@@ -101,7 +101,7 @@ class Pegasos(HingeOnFactor):
 
 @dataclass
 class State:
-    """Counts of the visits in which points fell short, and the averaged dual point."""
+    """Counts of the visits with a margin below 1, and the averaged dual point."""
 
     X: Any
     rows: Rows
@@ -148,12 +148,12 @@ def epoch(
     short = np.empty(batch, np.bool_)
     for start in range(first, last, batch):
         some = order[start : min(start + batch, last)]
-        behind = n_before + start / m  # epochs so far: w = v / behind
+        epochs = n_before + start / m  # so far: w = v / epochs
         for k in range(len(some)):
             i = some[k]
-            short[k] = y[i] * dot(data, columns, ends[i], ends[i + 1], v) < behind
+            short[k] = y[i] * dot(data, columns, ends[i], ends[i + 1], v) < epochs
         for k in range(len(some)):
             i = some[k]
-            if short[k] or behind == 0.0:
+            if short[k] or epochs == 0.0:
                 count[i] += 1.0
                 add(data, columns, ends[i], ends[i + 1], upper[i] * y[i], v)

@@ -1,6 +1,6 @@
 """Proximal Newton steps for the linear hinge SVM: the end of dual coordinate descent.
 
-A stage minimizes the dual plus a proximal term about the weights c at hand,
+A stage minimizes the dual plus a proximal term around the current weights c,
 
     1/2 |X'Y a|^2 - sum a + sum (a_i - c_i)^2 / (2 s_i)   over 0 <= a <= C (and y'a = 0),
 
@@ -10,11 +10,11 @@ through its own dual, which is smooth and has d + 1 variables: with z_i = 1 - y_
 
 Newton's method on it, with an exact line search, has the matrix I + sum over F of s_i x_i x_i', F the
 points with 0 < a_i < C_i: at large s these are about the unbounded support vectors. The stages
-converge faster the larger s is. Where F and d are large and X is CSR, the equations are left to
+converge faster the larger s is. Where F and d are large and X is CSR, the equations are solved by
 conjugate gradients.
 
 Source: Rockafellar, "Monotone operators and the proximal point algorithm", 1976; Li, Sun and Toh, "A
-highly efficient semismooth Newton augmented Lagrangian method", 2018, for the use of the sparsity.
+highly efficient semismooth Newton augmented Lagrangian method", 2018, for the use of sparsity.
 """
 
 from __future__ import annotations
@@ -39,64 +39,75 @@ from qpsvm.numerics.csr_rows import (
     products,
 )
 from qpsvm.numerics.jit import summing
-from qpsvm.solvers.coordinate_descent.state import FIRST, GROW, LARGEST, Stage, State
+from qpsvm.solvers.coordinate_descent.state import (
+    FIRST_PROXIMAL_FACTOR,
+    MAX_PROXIMAL_FACTOR,
+    PROXIMAL_GROWTH,
+    Stage,
+    State,
+)
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-INEXACT = 0.1
-"""Share of the proximal step that the gradient of a stage may leave."""
+STAGE_GRADIENT_FRACTION = 0.1
+"""Norm of the gradient at which a stage ends, relative to the proximal step."""
 
-BLAS = 20.0
+BLAS_OPERATIONS_PER_ENTRY = 20.0
 """Multiplications of a matrix product in the time in which a sweep reads one entry."""
 
-FEW = 4
+MAX_FREE_PER_FEATURE = 4
 """Points between the bounds after the first Newton steps, for each feature, at most."""
 
 SMALL_MATRIX = 600
-"""Order of a matrix up to which a second thread is not worth waking for its factors."""
+"""Order of a matrix up to which a second thread does not pay for its factors."""
 
-WORTH, LEAST_PRODUCTS, ACCURATE = 0.25, 30, 0.1
-"""Share of the cost of factors that is spent on conjugate gradients, for how many products it has to do,
-and to what residual."""
+CG_COST_FRACTION = 0.25
+"""Fraction of the cost of factors that is spent on conjugate gradients."""
 
-MOST_STEPS = 30
-"""Newton steps between two looks at the gap; a stage that needs more goes on with a smaller s."""
+MIN_CG_PRODUCTS = 30
+"""Products with the matrix that must fit into that cost."""
+
+CG_RESIDUAL_FRACTION = 0.1
+"""Residual, relative to the first, at which conjugate gradients end."""
+
+MAX_NEWTON_STEPS = 30
+"""Newton steps between two checks of the gap; a stage that needs more continues with a smaller s."""
 
 
 def cost(state: State) -> float:
-    """Return the cost of a Newton step at the present weights, in entries that a sweep reads."""
+    """Return the cost of a Newton step at the current weights, in entries read by a sweep."""
     free = int(np.count_nonzero((state.a > 0) & (state.a < state.upper)))
-    return _cost(state, min(free, FEW * state.d))
+    return _cost(state, min(free, MAX_FREE_PER_FEATURE * state.d))
 
 
 def _cost(state: State, free: int) -> float:
-    """Return the cost of a matrix of this many points between the bounds, and of its factors."""
+    """Return the cost of a matrix of `free` points between the bounds, and of its factors."""
     d, width = state.d, state.rows.entries / len(state.y)
     if free < d:
-        return free * d + free * free * (d + free / 3.0) / BLAS
+        return free * d + free * free * (d + free / 3.0) / BLAS_OPERATIONS_PER_ENTRY
     if len(state.rows.columns):
-        return free * width * width / 2.0 + d**3 / 3.0 / BLAS
-    return free * d + (free * d * d / 2.0 + d**3 / 3.0) / BLAS
+        return free * width * width / 2.0 + d**3 / 3.0 / BLAS_OPERATIONS_PER_ENTRY
+    return free * d + (free * d * d / 2.0 + d**3 / 3.0) / BLAS_OPERATIONS_PER_ENTRY
 
 
 def advance(state: State, stage: Stage) -> bool:
-    """Make a stage, or a part of one; return whether it moved."""
+    """Make at most `MAX_NEWTON_STEPS` steps of a stage; return whether a changed."""
     rows, y, upper, a, w = state.rows, state.y, state.upper, state.a, stage.w
     before = a.copy()
-    if not stage.open:
+    if not stage.unfinished:
         stage.center[:] = a
     s = stage.factor * upper
     z, u = 1.0 - products(state.X, rows, y, w) - stage.b * y, np.zeros(len(y))
     combination(rows, y, a, state.w)
     g = w - state.w  # gradient in w: w - X'Y a
     moved = _move(rows, y, upper, stage.center, s, u, 0.0, z, a, g)
-    stage.open = True
-    for _ in range(MOST_STEPS):
+    stage.unfinished = True
+    for _ in range(MAX_NEWTON_STEPS):
         slope = -float(y @ a) if state.bias else 0.0  # gradient in b
         left = float(g @ g) + slope * slope / float(np.sum(s))
-        if left <= INEXACT**2 * moved:
-            stage.open = False
+        if left <= STAGE_GRADIENT_FRACTION**2 * moved:
+            stage.unfinished = False
             break
         free = np.flatnonzero((a > 0) & (a < upper))
         dw, db = _direction(state, s, free, g, slope)
@@ -105,7 +116,7 @@ def advance(state: State, stage: Stage) -> bool:
             u += db * y
         down = float(g @ dw) + slope * db
         if not down < 0.0:
-            stage.open = False
+            stage.unfinished = False
             break
         t = _line(stage.center, s, upper, z, u, float(w @ dw), float(dw @ dw), down)
         w += t * dw
@@ -113,10 +124,10 @@ def advance(state: State, stage: Stage) -> bool:
         stage.b += t * db
         moved = _move(rows, y, upper, stage.center, s, u, t, z, a, g)
         state.n_newton += 1
-    if stage.open:  # too far for Newton's method: the same center with a smaller s
-        stage.factor = max(FIRST, stage.factor / GROW)
+    if stage.unfinished:  # Newton's method is slow here: the same center with a smaller s
+        stage.factor = max(FIRST_PROXIMAL_FACTOR, stage.factor / PROXIMAL_GROWTH)
     else:
-        stage.factor = min(stage.factor * GROW, LARGEST)
+        stage.factor = min(stage.factor * PROXIMAL_GROWTH, MAX_PROXIMAL_FACTOR)
     np.subtract(w, g, out=state.w)
     state.report()
     return bool(np.any(a != before))
@@ -129,12 +140,12 @@ def _direction(
     rows, d = state.rows, state.d
     own = s[free]
     total = float(np.sum(own)) + 1e-3 * float(np.mean(s))
-    found = _iterated(state, own, free, g, slope, total)
+    found = _by_conjugate_gradients(state, own, free, g, slope, total)
     if found is not None:
         return found
     right = -g
 
-    def parts() -> Iterator[Matrix]:
+    def chunks() -> Iterator[Matrix]:
         size = max(256, (1 << 19) // d)
         for start in range(0, len(free), size):
             some = free[start : start + size]
@@ -162,10 +173,10 @@ def _direction(
             M = M.T
         else:
             M = np.zeros((d, d), order="F")
-            for A in parts():
+            for A in chunks():
                 M = dsyrk(1.0, A.T, beta=1.0, c=M, lower=1, overwrite_c=1)
         M[np.diag_indices_from(M)] += 1.0
-        factor = _factored(M, parts)
+        factor = _factored(M, chunks)
 
         def solve(v: Vector) -> Vector:
             return np.asarray(scipy.linalg.cho_solve(factor, v, check_finite=False))
@@ -184,34 +195,34 @@ def _direction(
     return dw - db * p, db
 
 
-def _factored(M: Matrix, parts: Callable[[], Iterator[Matrix]]) -> tuple[Matrix, bool]:
-    """Return a Cholesky factor of M = I + sum A'A over the parts A, as `cho_solve` takes it; M is lost.
+def _factored(M: Matrix, chunks: Callable[[], Iterator[Matrix]]) -> tuple[Matrix, bool]:
+    """Return a Cholesky factor of M = I + sum A'A over the chunks A, for `cho_solve`; M is overwritten.
 
     Far from the origin the entries of A'A are so large that M is not positive definite as rounded. The
-    triangle of a QR factorization of I above the parts is the same factor, from numbers not squared.
+    triangle of a QR factorization of I stacked on the chunks is the same factor, without squares.
     """
     try:
         return scipy.linalg.cho_factor(M, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
         R: Matrix = np.eye(len(M))
-        for A in parts():
+        for A in chunks():
             stack = np.vstack([R, A])
             R = scipy.linalg.qr(stack, overwrite_a=True, mode="r", check_finite=False)[0][: len(M)]
         return R, False
 
 
-def _iterated(
+def _by_conjugate_gradients(
     state: State, own: Vector, free: NDArray[np.int64], g: Vector, slope: float, total: float
 ) -> tuple[Vector, float] | None:
     """Solve the same by conjugate gradients; None for dense rows, or where factors are cheaper.
 
-    A product with the matrix reads each row in F once; as many are tried as cost a part of the factors.
-    db is eliminated.
+    A product with the matrix reads each row in F once; the number of products is limited by a fraction
+    of the cost of the factors. db is eliminated.
     """
     rows, d = state.rows, state.d
     entries = 2.0 * len(free) * state.rows.entries / len(state.y) + 4.0 * d
-    most = int(WORTH * _cost(state, len(free)) / entries)
-    if most < LEAST_PRODUCTS or len(rows.columns) == 0:
+    most = int(CG_COST_FRACTION * _cost(state, len(free)) / entries)
+    if most < MIN_CG_PRODUCTS or len(rows.columns) == 0:
         return None
     diagonal, moment = np.ones(d), np.zeros(d)
     moments(rows, free, own, moment, diagonal)
@@ -219,7 +230,9 @@ def _iterated(
         moment[:] = 0.0
     diagonal -= moment * moment / total
     right = moment * (slope / total) - g
-    dw, reached = conjugate(rows, own, free, diagonal, right, most, ACCURATE, moment, total)
+    dw, reached = conjugate(
+        rows, own, free, diagonal, right, most, CG_RESIDUAL_FRACTION, moment, total
+    )
     if not reached:
         return None
     return dw, (-slope - float(moment @ dw)) / total if state.bias else 0.0
@@ -236,10 +249,10 @@ def conjugate(
     moment: Vector | None = None,
     total: float = np.inf,
 ) -> tuple[Vector, bool]:
-    """Solve (I + X_F'S X_F - m m' / total) v = right by conjugate gradients, of the CSR rows F.
+    """Solve (I + X_F'S X_F - m m' / total) v = right by conjugate gradients, with the CSR rows F.
 
-    S = diag(`own`), m = `moment`; `diagonal` preconditions. Returns v, which has come nearer with each
-    product, and whether the residual is below this share of the first after `most` at the most.
+    S = diag(`own`), m = `moment`; `diagonal` is the preconditioner. Returns v, which each product
+    improves, and whether the residual fell below this share of the first within `most` products.
     """
     r = right.copy()
     v, p, q = np.zeros(len(r)), np.zeros(len(r)), np.empty(len(r))
@@ -274,7 +287,7 @@ def _move(
     a: Any,
     g: Any,
 ) -> float:
-    """Take z - t u for z, bring a and g = w - X'Y a up to date; return sum (a - c)^2 / s."""
+    """Replace z by z - t u, update a and g = w - X'Y a; return sum (a - c)^2 / s."""
     data, columns, ends = rows
     total = 0.0
     for i in range(len(a)):
@@ -291,10 +304,10 @@ def _move(
 def _line(
     center: Any, s: Any, upper: Any, z: Any, u: Any, wd: float, dd: float, first: float
 ) -> float:
-    """Return the step at which the slope has fallen to a tenth of the `first`, from above or below.
+    """Return the step at which the slope has fallen to a tenth of the `first`, in absolute value.
 
-    Between 0 and a step that is too long most points stay at one bound: only the others, whose list
-    is made then, are looked at again.
+    Between 0 and a step that is too long most points stay at one bound: once such a step is known, only
+    the other points are listed and evaluated.
     """
     t, low, high = 1.0, 0.0, np.inf
     some, n_some, fixed = np.empty(0, np.int64), -1, 0.0
@@ -327,7 +340,7 @@ def _moving(
 ) -> Any:
     """List the points that are not at one bound from `low` to `high`; return their number.
 
-    Also returns the sum over the others, all of which are at a bound, of a_i u_i.
+    Also returns the sum of a_i u_i over the others, all of which are at a bound.
     """
     n, fixed = 0, 0.0
     for i in range(len(z)):

@@ -1,4 +1,4 @@
-"""What dual coordinate descent remembers: weights, w, the shrinking window, the stage of Newton steps."""
+"""The state of dual coordinate descent: weights, w, active points, the stage of Newton steps."""
 
 from __future__ import annotations
 
@@ -14,26 +14,37 @@ from qpsvm.solvers.coordinate_descent.sweeps import Window, sweeps, window
 
 Vector = NDArray[np.float64]
 
-LONGEST, ROUND = 8, 3
-"""Passes over all points, in visits, after which Newton steps are weighed; and how often in a round."""
+PASSES_BEFORE_NEWTON = 8
+"""Passes over all points, counted in visits, after which Newton steps are considered."""
 
-LIKELY = 0.9
-"""A round ends where the gap as met by its last sweep is below this share of the tolerance: a look at
-all points, half as dear as a sweep, then mostly passes. Each look that does not halves the share."""
+MAX_SWEEPS_PER_ROUND = 3
+"""Calls of the sweeps in a round, at most."""
 
-FIRST, GROW, LARGEST = 4.0, 6.0, 1e4
-"""s in units of C: at the first stage, its factor from stage to stage, and its largest value."""
+ROUND_END_FRACTION = 0.9
+"""Fraction of the tolerance below which the gap met by the last sweep ends a round.
+
+A check of all points, which costs half a sweep, then mostly passes. Each check that fails halves the
+fraction."""
+
+FIRST_PROXIMAL_FACTOR = 4.0
+"""s in units of C at the first stage."""
+
+PROXIMAL_GROWTH = 6.0
+"""Factor on s from stage to stage."""
+
+MAX_PROXIMAL_FACTOR = 1e4
+"""Largest s in units of C."""
 
 
 @dataclass
 class Stage:
-    """Where the stages have come to."""
+    """The iterate of the proximal Newton stages."""
 
     w: Vector  # variables of the smooth problem, with the bias below
     b: float
     center: Vector  # c
-    factor: float = FIRST  # s / C
-    open: bool = False  # the stage goes on
+    factor: float = FIRST_PROXIMAL_FACTOR  # s / C
+    unfinished: bool = False  # whether the stage continues
 
     @classmethod
     def at(cls, state: State) -> Stage:
@@ -43,11 +54,11 @@ class Stage:
 
 @dataclass
 class State:
-    """Weights a with w = X'Y a, and the feasible point x that they stand for."""
+    """Weights a with w = X'Y a, and their feasible point x."""
 
     X: Any
     rows: Rows  # X for the compiled steps, rearranged where it is CSR
-    at: Any  # where the points of `rows` are among those given; so are y, upper, squares and a
+    at: Any  # given indices of the points of `rows`, y, upper, squares and a
     y: Vector
     upper: Vector  # C
     squares: Vector  # |x_i|^2
@@ -62,15 +73,15 @@ class State:
     b: float = 0.0
     n_rounds: int = 0
     gap: float = np.inf  # relative, as met by the last sweep
-    ahead: float = np.inf  # and, by the rate at which it falls, now
-    gap_before: float = np.inf  # and half a round earlier
-    share: float = LIKELY  # of the tolerance, at which a round ends
-    closed: bool = False  # whether the last one did
+    predicted_gap: float = np.inf  # its prediction after that sweep
+    gap_before: float = np.inf  # its value half a round earlier
+    share: float = ROUND_END_FRACTION  # fraction of the tolerance at which a round ends
+    closed: bool = False  # whether the gap ended the last round
     n_visits: int = 0
     n_newton: int = 0
     stage: Stage | None = None
-    fresh: bool = True  # `margins` belong to x
-    span: Vector = field(default_factory=lambda: np.array([np.inf, -np.inf, np.inf]))
+    is_current: bool = True  # whether `margins` belong to x
+    gradient_range: Vector = field(default_factory=lambda: np.array([np.inf, -np.inf, np.inf]))
     window: Window = field(init=False)
     w: Vector = field(init=False)
     margins: Vector = field(init=False)  # y_i x_i'w at x: G x, in the order given
@@ -80,48 +91,48 @@ class State:
         self.window = window(len(self.y), self.d)
         self.w = np.zeros(self.d)
         self.margins = np.zeros(len(self.y))
-        self.fresh = not self.x.any()
+        self.is_current = not self.x.any()
 
     @property
     def product(self) -> Vector:
         """G x."""
-        if not self.fresh:
+        if not self.is_current:
             w = self.w
             if self.bias:
                 w = np.empty(self.d)
                 combination(self.rows, self.y, self.x[self.at], w)
             self.margins[self.at] = products(self.X, self.rows, self.y, w)
-            self.fresh = True
+            self.is_current = True
         return self.margins
 
     def set_product(self, product: Vector) -> None:
         """Take over G x."""
         self.margins[:] = product
-        self.fresh = True
+        self.is_current = True
 
     def restart(self) -> None:
         """Make every point active again."""
         self.n_active = len(self.y)
-        self.span[:] = np.inf, -np.inf, np.inf
+        self.gradient_range[:] = np.inf, -np.inf, np.inf
         if self.stage is not None:
             self.stage = replace(Stage.at(self), factor=self.stage.factor, b=self.stage.b)
 
     def sweep(self, shrinking: bool, target: float) -> bool:
-        """Sweep over the active points, with as many visits as `LONGEST` passes over all have."""
+        """Sweep over the active points, with as many visits as in `PASSES_BEFORE_NEWTON` passes."""
         m = len(self.y)
         goal = 0.0 if self.bias else self.share * target
-        self.n_active, self.b, visits, largest, self.gap_before, self.gap, self.ahead = sweeps(
+        self.n_active, self.b, visits, largest, self.gap_before, self.gap, self.predicted_gap = sweeps(
             self.rows, self.y, self.upper, self.squares, self.order, self.n_active, self.random,
-            shrinking, LONGEST * m, goal, self.lift, self.b, self.span, self.a, self.w,
-            self.window,
+            shrinking, PASSES_BEFORE_NEWTON * m, goal, self.lift, self.b, self.gradient_range,
+            self.a, self.w, self.window,
         )  # fmt: skip
         self.n_visits += visits
-        self.closed = not self.bias and self.ahead <= goal
+        self.closed = not self.bias and self.predicted_gap <= goal
         self.share *= 0.5 if self.closed else 1.0
         return bool(largest > 0.0)
 
     def report(self) -> None:
-        """Set x from a: with a bias the heavier class is shrunk so that y'x = 0."""
+        """Set x from a: with a bias the heavier class is scaled down so that y'x = 0."""
         self.x[self.at] = self.a
         if self.bias:
             positive = np.empty(len(self.y), bool)

@@ -13,39 +13,43 @@ from numpy.typing import NDArray
 from qpsvm.numerics.csr_rows import Rows, add, dot, in_order
 from qpsvm.solvers.coordinate_descent.anderson import extrapolate
 
-RUN = 16
-"""A sweep takes this many neighbours in a row, which are read at the memory's speed, and the runs in a
-random order. CSR rows are copied once such that neighbours come from all over the data: points that are
-alike often lie together, as those of one class in w8a, and then runs take three times as many sweeps."""
+RUN_POINTS = 16
+"""Consecutive points of a run, which are read at memory bandwidth; the order of the runs is random.
 
-TIGHTER = 0.2
-"""Factor on the spread of the projected gradient from round to round."""
+CSR rows are copied once so that neighbors come from all over the data: similar points are often stored
+together, as are those of one class in w8a, and runs of them take three times as many sweeps."""
 
-SOONER = 0.5
-"""Share of the last sweep's largest projected gradient beyond which a point at its bound is left out."""
+KKT_TOLERANCE_FACTOR = 0.2
+"""Factor on the KKT tolerance, the range of the projected gradients, from round to round."""
 
-WINDOW, FEW = 5, 4
-"""Sweeps that are extrapolated, where no more than one point in `FEW` is active."""
+SHRINKING_FRACTION = 0.5
+"""Fraction of the last sweep's extreme projected gradients beyond which points at bounds are shrunk."""
+
+WINDOW_SWEEPS = 5
+"""Sweeps that are extrapolated."""
+
+WINDOW_DIVISOR = 4
+"""Number of all points over that of the active ones from which sweeps are extrapolated."""
 
 
 class Window(NamedTuple):
-    """Sweeps over few points that are about to be extrapolated."""
+    """Iterates of consecutive sweeps over few points, for extrapolation."""
 
-    some: NDArray[np.int64]  # (m // FEW,), the points
-    A: NDArray[np.float64]  # (WINDOW + 1, m // FEW), their weights before the first and after each
-    W: NDArray[np.float64]  # (WINDOW + 1, d), w
-    B: NDArray[np.float64]  # (WINDOW + 1,), the bias
+    some: NDArray[np.int64]  # (m // WINDOW_DIVISOR,), the points
+    A: NDArray[np.float64]  # (WINDOW_SWEEPS + 1, len(some)), weights before the first, after each
+    W: NDArray[np.float64]  # (WINDOW_SWEEPS + 1, d), w
+    B: NDArray[np.float64]  # (WINDOW_SWEEPS + 1,), the bias
 
 
 def window(m: int, d: int) -> Window:
-    """Return room for them, which takes up memory once it is used."""
-    some, n = np.empty(m // FEW, np.int64), WINDOW + 1
+    """Return the arrays of a window; their memory is used once they are written."""
+    some, n = np.empty(m // WINDOW_DIVISOR, np.int64), WINDOW_SWEEPS + 1
     return Window(some, np.empty((n, len(some))), np.empty((n, d)), np.empty(n))
 
 
 @in_order
 def _shuffle(order: Any, count: int, random: Any) -> None:
-    """Make a permutation of 0 ... count - 1 (Fisher and Yates) by a xorshift generator."""
+    """Fill a random permutation of 0 ... count - 1 (Fisher and Yates) by a xorshift generator."""
     s = random[0]
     for k in range(count):
         order[k] = k
@@ -67,14 +71,32 @@ def _sum(a: Any) -> float:
 
 
 @in_order
-def _hold(some: Any, a: Any, w: Any, b: float, A: Any, W: Any, B: Any, held: int) -> int:
-    """Put the weights of the points `some`, w and b into the next row; return the rows in use."""
+def _store_iterate(
+    some: Any, a: Any, w: Any, b: float, A: Any, W: Any, B: Any, n_stored: int
+) -> int:
+    """Store the weights of the points `some`, w and b in the next row; return the rows in use."""
     for n in range(len(some)):
-        A[held, n] = a[some[n]]
+        A[n_stored, n] = a[some[n]]
     for j in range(len(w)):
-        W[held, j] = w[j]
-    B[held] = b
-    return held + 1
+        W[n_stored, j] = w[j]
+    B[n_stored] = b
+    return n_stored + 1
+
+
+@in_order
+def _partition(order: Any, n_active: int, shrunk: Any) -> int:
+    """Move the shrunk points i, stored as -1 - i, behind the active ones; return the number of these."""
+    kept = n_shrunk = 0
+    for k in range(n_active):
+        if order[k] < 0:
+            shrunk[n_shrunk] = -1 - order[k]
+            n_shrunk += 1
+        else:
+            order[kept] = order[k]
+            kept += 1
+    for k in range(n_shrunk):  # a slice would compile the message of a wrong length, for 2 s
+        order[kept + k] = shrunk[k]
+    return kept
 
 
 @in_order
@@ -91,62 +113,69 @@ def sweeps(
     target: float,
     lift: float,
     b: float,
-    span: Any,
+    gradient_range: Any,
     a: Any,
     w: Any,
     window: Window,
 ) -> Any:
     """Sweep until the gap looks closed to `target`, or `visits` are made.
 
-    Returns the number of active points, the bias, the visits made, 0 where nothing moves, and the
-    relative gap after half of the visits and at the end: the sum of each point's term when it was
-    visited. `span` holds the largest and least projected gradient of the last sweep, which decide who
-    leaves, and the spread at which all points come back.
+    Returns the number of active points, the bias, the visits made, 0.0 where nothing moves, and the
+    relative gap after half of the visits, at the end, and as predicted after the end; it is the sum of
+    each point's term at its visit. `gradient_range` holds the largest and least projected gradient of
+    the last sweep, which decide which points are shrunk, and the KKT tolerance, the difference of the
+    two at which all points become active again.
     """
     data, columns, ends = rows
     points, A, W, B = window
     m, done, one = len(a), 0, np.uint64(1)
     total, before, gap = _sum(a), np.inf, 0.0
-    blocks, n_blocks = np.empty(m, np.int64), 0  # the runs in their order
-    out = np.empty(m, np.int64)  # who leaves
-    zero: Any = np.int64(0)  # a literal would have functions compiled twice
-    some, held = points, zero
+    run_order, n_shuffled = np.empty(m, np.int64), 0
+    shrunk = np.empty(m, np.int64)
+    zero: Any = np.int64(0)  # a literal would compile functions twice
+    some, n_stored = points, zero
     while done < visits:
-        whole = n_active == m
-        if FEW * n_active > m:
-            held = zero
-        elif held == 0:
+        # 1. Begin a window of iterates where few points are active.
+        all_active = n_active == m
+        if WINDOW_DIVISOR * n_active > m:
+            n_stored = zero
+        elif n_stored == 0:
             some = points[:n_active]
             for k in range(n_active):
                 some[k] = order[k]
-            held = _hold(some, a, w, b, A, W, B, held)
+            n_stored = _store_iterate(some, a, w, b, A, W, B, n_stored)
+
+        # 2. Choose the shrinking thresholds and the order of the runs.
         highest, lowest = -np.inf, np.inf
-        leave_high = SOONER * span[0] if span[0] > 0.0 else np.inf
-        leave_low = SOONER * span[1] if span[1] < 0.0 else -np.inf
-        largest, kept, last, gap = 0.0, 0, gap, 0.0
-        block = max(1, min(n_active // 64, RUN))
-        count = (n_active + block - 1) // block
-        if held <= 1 or n_blocks != count:  # the order stays while points are held
-            n_blocks = count
-            _shuffle(blocks, count, random)
-        n_out = 0
-        for run in range(count):  # of neighbours
-            first = blocks[run] * block
-            for k in range(first, min(first + block, n_active)):
+        above, below = gradient_range[0], gradient_range[1]
+        shrink_above = SHRINKING_FRACTION * above if above > 0.0 else np.inf
+        shrink_below = SHRINKING_FRACTION * below if below < 0.0 else -np.inf
+        largest, last, gap = 0.0, gap, 0.0
+        run_length = max(1, min(n_active // 64, RUN_POINTS))
+        n_runs = (n_active + run_length - 1) // run_length
+        if n_stored <= 1 or n_shuffled != n_runs:  # the order is fixed within a window
+            n_shuffled = n_runs
+            _shuffle(run_order, n_runs, random)
+
+        # 3. Visit the active points: shrink a point, or minimize over its weight.
+        n_shrunk = 0
+        for run in range(n_runs):
+            first = run_order[run] * run_length
+            for k in range(first, min(first + run_length, n_active)):
                 i = np.uint64(order[k])
                 start, stop = ends[i], ends[i + one]
                 g = y[i] * (dot(data, columns, start, stop, w) + b) - 1.0
                 curvature = squares[i] + lift * lift
                 if a[i] <= 0.0:
-                    if shrinking and g > leave_high:
+                    if shrinking and g > shrink_above:
                         order[k] = -1 - order[k]
-                        n_out += 1
+                        n_shrunk += 1
                         continue
                     g = min(g, 0.0)
                 elif a[i] >= upper[i]:
-                    if shrinking and g < leave_low:
+                    if shrinking and g < shrink_below:
                         order[k] = -1 - order[k]
-                        n_out += 1
+                        n_shrunk += 1
                         continue
                     g = max(g, 0.0)
                 highest, lowest = max(highest, g), min(lowest, g)
@@ -165,39 +194,37 @@ def sweeps(
                         add(data, columns, start, stop, t, w)
                         b += t * lift * lift
         done += n_active
-        if held > 0:
-            held = _hold(some, a, w, b, A, W, B, held)
-            if held > WINDOW:
+
+        # 4. Extrapolate a full window.
+        if n_stored > 0:
+            n_stored = _store_iterate(some, a, w, b, A, W, B, n_stored)
+            if n_stored > WINDOW_SWEEPS:
                 b = extrapolate(rows, y, upper, lift, b, some, A, W, B, a, w)
-                total, held = _sum(a), zero
-        if n_out:
-            kept = n_out = 0
-            for k in range(n_active):
-                if order[k] < 0:
-                    out[n_out] = -1 - order[k]
-                    n_out += 1
-                else:
-                    order[kept] = order[k]
-                    kept += 1
-            for k in range(n_out):  # a slice would compile the message of a wrong length, for 2 s
-                order[kept + k] = out[k]
-            n_active = kept
-        span[0], span[1] = highest, lowest
+                total, n_stored = _sum(a), zero
+
+        # 5. Remove the shrunk points from the active ones.
+        if n_shrunk:
+            n_active = _partition(order, n_active, shrunk)
+        gradient_range[0], gradient_range[1] = highest, lowest
+
+        # 6. Predict the gap after the sweep, and test for convergence.
         gap /= max(total - 0.5 * np.dot(w, w), 1e-300)
-        ahead = gap * min(1.0, 4.0 * gap / max(last, 1e-300))  # as the sweep leaves the points
-        closed = ahead <= target
+        predicted = gap * min(1.0, 4.0 * gap / max(last, 1e-300))
+        closed = predicted <= target
         if 2 * done <= visits or before == np.inf:
             before = gap
-        if not np.isfinite(span[2]):
-            span[2] = TIGHTER * (highest - lowest)
-        elif n_active == 0 or highest - lowest <= span[2] or closed:
-            if whole and largest == 0.0:
-                return m, b, done, 0.0, before, gap, ahead
+
+        # 7. Make all points active where the active ones have converged.
+        if not np.isfinite(gradient_range[2]):
+            gradient_range[2] = KKT_TOLERANCE_FACTOR * (highest - lowest)
+        elif n_active == 0 or highest - lowest <= gradient_range[2] or closed:
+            if all_active and largest == 0.0:
+                return m, b, done, 0.0, before, gap, predicted
             if not closed:
-                span[2] *= TIGHTER
-            n_active = m  # look at all again
+                gradient_range[2] *= KKT_TOLERANCE_FACTOR
+            n_active = m
             for k in range(m):
                 order[k] = k
         if closed:
             break
-    return n_active, b, done, 1.0, before, gap, ahead
+    return n_active, b, done, 1.0, before, gap, predicted

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain
 from qpsvm.errors import check_choice, check_number
-from qpsvm.gram.operator import EPS
+from qpsvm.gram.operator import FLOAT64_EPS
 from qpsvm.numerics.jit import compiled
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.frank_wolfe.general import (
@@ -293,13 +293,13 @@ def minimize_on_simplex(H: Vector, q: Vector, start: Vector, entering: int) -> V
             c[at] = z
             g = H @ c + q
             value = float(0.5 * c @ (g + q))
-            if value <= best_value + 4.0 * EPS * abs(
+            if value <= best_value + 4.0 * FLOAT64_EPS * abs(
                 best_value
             ):  # the gap may decrease where f cannot
                 best, best_value = c.copy(), min(value, best_value)
             lowest = int(np.argmin(g))
             slope = float(c @ g - g[lowest])
-            if inside[lowest] or slope <= 8.0 * EPS * float(np.max(np.abs(H))):
+            if inside[lowest] or slope <= 8.0 * FLOAT64_EPS * float(np.max(np.abs(H))):
                 break
             inside[lowest] = True
         else:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, Bounds
+from qpsvm.canonical.base import FLOAT64_EPS, Bounds
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import SimplexProduct
 from qpsvm.gram import Gram
@@ -102,7 +102,7 @@ class SampledState:
             shift=float(gram.shift),
             constant=float(problem.constant),
             goal=float(tol),
-            floor=float(tol and problem.floor(EPS * problem.scale)),
+            floor=float(tol and problem.floor(FLOAT64_EPS * problem.scale)),
             sample_size=draws.size,
             takes_away=takes_away,
         )

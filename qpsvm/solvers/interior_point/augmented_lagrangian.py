@@ -1,4 +1,4 @@
-"""Semismooth Newton steps on the augmented Lagrangian of the hinge loss: the end of a tall problem.
+"""Semismooth Newton steps on the augmented Lagrangian of the hinge loss, for tall problems.
 
 With the margin deficits z_i = 1 - y_i (x_i'w + b), multipliers alpha and a penalty sigma, minimize
 
@@ -7,8 +7,8 @@ With the margin deficits z_i = 1 - y_i (x_i'w + b), multipliers alpha and a pena
 psi' = clip(., 0, tau_i), then take alpha = psi' and a larger sigma (Rockafellar 1976 for the method of
 multipliers; Yan and Li 2020 for Newton's method in it). Only points with 0 < alpha + sigma tau z < tau
 enter the Newton matrix I + sigma sum tau_i (x_i - xbar)(x_i - xbar)': a band of margins of width
-1 / sigma, as in the constraint-reduced normal matrix. Points far outside the band keep their
-weight, 0 or tau, while w moves, and are looked at again at each new sigma. Without a bias b = 0 and
+1 / sigma, as in the constraint-reduced normal matrix. The weights of points far outside the band are
+fixed at 0 or tau while w moves, and checked at each new sigma. Without a bias b = 0 and
 xbar = 0.
 """
 
@@ -24,27 +24,45 @@ from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 
 Vector = NDArray[np.float64]
 
-NEAR, SHARE, MOST_FIRST = 4, 10, 3.0
-"""Inside the first band are four points for each column, at least a tenth of all; largest sigma."""
+FIRST_BAND_POINTS_PER_COLUMN = 4
+"""Points inside the first band for each column, at least."""
 
-GROWTH, LAST = 4.0, 3e5
-"""The growth of sigma, and its largest value, in units of 1 / margin."""
+FIRST_BAND_DIVISOR = 10
+"""Number of all points over that of the points inside the first band, at most."""
 
-REACH = 10.0
-"""Points farther from their margin than this many widths of the band are left alone."""
+MAX_FIRST_SIGMA = 3.0
+"""Largest first sigma, in units of 1 / margin."""
 
-LEAP = 10.0
-"""A step moves no live point by more than this many times that reach: weights that are left alone
-hold only nearby, and with them alone L may have no minimum."""
+SIGMA_GROWTH = 4.0
+"""Factor on sigma at new multipliers."""
 
-MOST_LIVE, GATHERED = 0.7, 1 << 21
-"""Share of the points from which none is left alone; entries up to which the live ones are copied.
+MAX_SIGMA = 3e5
+"""Largest sigma, in units of 1 / margin."""
 
-More of them are read where they are: fresh memory costs more than what a copy saves.
+REACH_BAND_WIDTHS = 10.0
+"""Band widths from the margin beyond which the weight of a point is fixed."""
+
+MAX_STEP_REACHES = 10.0
+"""Largest move of a live point in a step, in units of that reach: fixed weights are valid only nearby,
+and with all weights fixed L may have no minimum."""
+
+MAX_LIVE_SHARE = 0.7
+"""Share of live points from which no weight is fixed."""
+
+MAX_COPIED_ENTRIES = 1 << 21
+"""Entries up to which the live points are copied.
+
+More of them are read in place: touching new memory costs more than the copy saves.
 """
 
-DECREASE, SEARCHES, INNER = 0.1, 30, 30
-"""Size of the gradient relative to the gap at which sigma grows; bisections; most steps before."""
+INNER_GRADIENT_FRACTION = 0.1
+"""Size of the gradient relative to the gap at which sigma grows."""
+
+MAX_LINE_SEARCH_STEPS = 30
+"""Steps of regula falsi in a line search."""
+
+MAX_INNER_STEPS = 30
+"""Newton steps after which sigma grows."""
 
 
 class Multipliers:
@@ -57,46 +75,54 @@ class Multipliers:
         self.w, self.b = w.copy(), b
         self.scores = points.times(w)
         deficit = 1.0 - y * (self.scores + b)
-        near = min(points.m, max(NEAR * points.n, points.m // SHARE)) - 1
-        self.sigma = 1.0 / max(float(np.partition(np.abs(deficit), near)[near]), 1.0 / MOST_FIRST)
+        near = (
+            min(
+                points.m,
+                max(FIRST_BAND_POINTS_PER_COLUMN * points.n, points.m // FIRST_BAND_DIVISOR),
+            )
+            - 1
+        )
+        self.sigma = 1.0 / max(
+            float(np.partition(np.abs(deficit), near)[near]), 1.0 / MAX_FIRST_SIGMA
+        )
         self.alpha = tau * np.clip(0.5 * (1.0 + self.sigma * deficit), 0.0, 1.0)
         self._next = np.empty(points.m)
         self.n_rows = self.n_newton = 0
-        self._sum_afresh()
-        self._settle()
+        self._recompute_sum()
+        self._choose_live()
 
-    def _sum_afresh(self) -> None:
-        """Compute X'Y alpha, whose changes are followed from here on."""
+    def _recompute_sum(self) -> None:
+        """Recompute X'Y alpha, which is updated from here on."""
         self._counted = self.y * self.alpha  # the weights in the sum
         self._sum = self._of_alpha = self.points.transposed(self._counted)
 
-    def _settle(self, also: NDArray[np.bool_] | bool = False) -> None:
-        """Choose the live points and gather what is known of them."""
+    def _choose_live(self, also: NDArray[np.bool_] | bool = False) -> None:
+        """Choose the live points and gather their data."""
         y, tau = self.y, self.tau
         live = (self.alpha > 0) & (self.alpha < tau) | also
-        live |= np.abs(1.0 - y * (self.scores + self.b)) <= REACH / self.sigma
+        live |= np.abs(1.0 - y * (self.scores + self.b)) <= REACH_BAND_WIDTHS / self.sigma
         count = int(np.count_nonzero(live))
         self._n_inner, self._moved = 0, 0.0
         self._copy: NormalEquations | None = None
         self.fixed_balance = 0.0
-        if count > MOST_LIVE * len(y):
+        if count > MAX_LIVE_SHARE * len(y):
             self.rows: NDArray[np.int64] | slice = slice(None)
         else:
             self.rows = np.flatnonzero(live)
             self.fixed_balance = float(np.sum(self._counted[~live]))
             X = self.points.X
             if isinstance(X, np.ndarray) and (
-                count * X.shape[1] <= GATHERED or not X.flags.c_contiguous
+                count * X.shape[1] <= MAX_COPIED_ENTRIES or not X.flags.c_contiguous
             ):
                 self._copy = self.points.take(self.rows)
         self._y, self._tau = y[self.rows], tau[self.rows]
         self._alpha, self._h = self.alpha[self.rows], self.scores[self.rows].copy()
         self._signed = self._counted[self.rows].copy()
         self._x, self._before, self._d = (np.empty(len(self._y)) for _ in range(3))
-        self._weigh()
+        self._update_weights()
 
-    def _weigh(self) -> None:
-        """Compute the weights of the live points at (w, b), and what their change does to X'Y alpha."""
+    def _update_weights(self) -> None:
+        """Compute the weights of the live points at (w, b), and update X'Y alpha."""
         self._before, self._signed = self._signed, self._before
         self._inside, balance, self._gap = _weights(
             self._y, self._tau, self._alpha, self._h, self.b, self.sigma, self._x, self._signed,
@@ -121,14 +147,14 @@ class Multipliers:
 
     @property
     def finished(self) -> bool:
-        """Whether the penalty is so large that rounding is all that is left."""
-        return self.sigma >= LAST
+        """Whether the penalty is so large that only rounding remains."""
+        return self.sigma >= MAX_SIGMA
 
     def refresh(self) -> None:
-        """Compute scores and sums afresh."""
+        """Recompute scores and sums."""
         self.scores = self.points.times(self.w)
-        self._sum_afresh()
-        self._settle()
+        self._recompute_sum()
+        self._choose_live()
 
     def step(self) -> bool:
         """Make a Newton step; return whether it ended with new multipliers."""
@@ -150,22 +176,25 @@ class Multipliers:
             raise np.linalg.LinAlgError("the direction is not finite")
         t, reach = self._search(dw, dh, db, slope), np.inf
         if not isinstance(self.rows, slice):
-            reach, most = REACH / self.sigma, float(np.max(np.abs(dh + db), initial=0.0))
-            t = min(t, LEAP * reach / most) if most > 0.0 else t
+            reach, most = (
+                REACH_BAND_WIDTHS / self.sigma,
+                float(np.max(np.abs(dh + db), initial=0.0)),
+            )
+            t = min(t, MAX_STEP_REACHES * reach / most) if most > 0.0 else t
             self._moved += t * most
         self.w += t * dw
         self.b += t * db
         self._h += t * dh
         self.n_newton += 1
         self._n_inner += 1
-        self._weigh()
+        self._update_weights()
         left = float(np.linalg.norm(self._gradient) * np.linalg.norm(self.w))
         left += abs(self._balance) * (1.0 + abs(self.b))
-        if left <= DECREASE * self._gap or self._n_inner >= INNER:
+        if left <= INNER_GRADIENT_FRACTION * self._gap or self._n_inner >= MAX_INNER_STEPS:
             return self._update()
         if self._moved > reach:
             self._moved = 0.0
-            self._look()
+            self._check_fixed()
         return False
 
     def _search(self, dw: Vector, dh: Vector, db: float, slope: float) -> float:
@@ -183,7 +212,7 @@ class Multipliers:
         enough, t = 0.1 * abs(slope), 1.0
         if at_high <= enough:
             return 1.0
-        for _ in range(SEARCHES):
+        for _ in range(MAX_LINE_SEARCH_STEPS):
             t = low - at_low * (high - low) / (at_high - at_low)
             t = min(max(t, 0.95 * low + 0.05 * high), 0.05 * low + 0.95 * high)
             value = at(t)
@@ -210,31 +239,30 @@ class Multipliers:
                 0.5 * (low + high) if bounded else low + width if low > -np.inf else high - width
             )
             width *= 2.0
-            self._weigh()
+            self._update_weights()
 
     def _update(self) -> bool:
         """Take the new multipliers of all points and a larger sigma.
 
-        Not yet, and return False, if points that were left alone would change their weights: they
-        join the live ones first.
+        Where fixed weights would change, their points become live first, and False is returned.
         """
-        if self._look():
+        if self._check_fixed():
             return False
         x = self._next
         if not isinstance(self.rows, slice):
-            x[self.rows] = self._x  # of scores that were followed: the sum holds these
+            x[self.rows] = self._x  # from updated scores: the sum has these weights
         else:
             x[:] = self._x
         self.alpha, self._next = x, self.alpha
         self._of_alpha = self._sum
-        self.sigma = min(GROWTH * self.sigma, LAST)
-        self._settle()
+        self.sigma = min(SIGMA_GROWTH * self.sigma, MAX_SIGMA)
+        self._choose_live()
         return True
 
-    def _look(self) -> bool:
-        """Compute the scores of all points, and what their multipliers would be.
+    def _check_fixed(self) -> bool:
+        """Compute the scores and new multipliers of all points.
 
-        Return whether points that were left alone would change their weights: they are live now.
+        Return whether fixed weights would change; their points are then made live.
         """
         self._counted[self.rows] = self._signed
         self.scores = self.points.times(self.w)
@@ -247,13 +275,13 @@ class Multipliers:
         if not changed.any():
             return False
         changed[self.rows] = True
-        self._settle(changed)
+        self._choose_live(changed)
         return True
 
     def feasible(self) -> tuple[Vector, Vector]:
-        """Return the multipliers with the heavier class shrunk so that y'x = 0, and X'Y x.
+        """Return the multipliers with the heavier class scaled down so that y'x = 0, and X'Y x.
 
-        The weights between their bounds alone are shrunk where that is enough: it hardly costs.
+        Only the weights between their bounds are scaled where that is enough, which is cheap.
         """
         y, x, w = self.y, self.alpha.copy(), self._of_alpha
         excess = float(y @ x) if self.points.bias else 0.0
@@ -261,9 +289,9 @@ class Multipliers:
             return x, w
         heavy = (y > 0) == (excess > 0)
         free = np.flatnonzero((x > 0) & (x < self.tau) & heavy)
-        room = float(np.sum(x[free]))
-        if room > abs(excess):
-            change = x[free] * (-abs(excess) / room)
+        total = float(np.sum(x[free]))
+        if total > abs(excess):
+            change = x[free] * (-abs(excess) / total)
             x[free] += change
             w = w + self.points.combination(free, y[free] * change)
         else:
@@ -296,7 +324,7 @@ def _weights(
 
 @compiled
 def _new_multipliers(y: Any, tau: Any, alpha: Any, h: Any, b: float, sigma: float, x: Any) -> None:
-    """Fill the weights alone."""
+    """Fill the weights only."""
     for i in range(y.shape[0]):
         t = alpha[i] + sigma * tau[i] * (1.0 - y[i] * (h[i] + b))
         x[i] = min(max(t, 0.0), tau[i])
@@ -317,7 +345,7 @@ def _slope_change(
     y: Any, tau: Any, alpha: Any, h: Any, signed: Any, b: float, dh: Any, db: float, sigma: float,
     s: float,
 ) -> float:  # fmt: skip
-    """Return what the loss adds to the derivative of L after the step s, less before it."""
+    """Return the change of the loss's part of the derivative of L by the step s."""
     total = 0.0
     for i in range(y.shape[0]):
         move = dh[i] + db

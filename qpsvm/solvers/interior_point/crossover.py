@@ -1,13 +1,13 @@
-"""From a nearly optimal point of a hinge dual to the exact one: read off the basis and solve for it.
+"""Crossover from a nearly optimal point of a hinge dual to the exact one: solve for its basis.
 
 At the optimum the weights split into L (alpha = 0), B (alpha = tau) and F between, whose points lie on
-their margins. Once a method has found the split, the weights on F solve linear equations,
+their margins. Once a method has identified the split, the weights on F solve linear equations,
 
     [ Y K Y_FF  y_F ] [ change of alpha_F ]   [ 1 - margins of F ]
     [   y_F'     0  ] [         b         ] = [     - y'alpha    ],
 
-and the duality gap falls to rounding. A wrong split shows in a weight outside its bounds or in a
-margin on the wrong side of 1; such points change sides a few times before the attempt is given up.
+and the duality gap falls to rounding. A wrong split is detected by a weight outside its bounds or by a
+margin on the wrong side of 1; such points change sets for a few rounds before the attempt fails.
 """
 
 from __future__ import annotations
@@ -24,18 +24,24 @@ from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 
 Vector = NDArray[np.float64]
 
-MOST_FREE, DEGENERATE, FEW = 3000, 10, 200
-"""Largest number of free weights that is tried, in all and for each column; so few always are."""
+MAX_FREE = 3000
+"""Largest number of free weights that is tried."""
 
-WIDE = 2000
-"""Most columns with which equations of dependent points are tried."""
+MAX_FREE_PER_COLUMN = 10
+"""Largest number of free weights for each column that is tried."""
 
-ROUNDS = 8
-"""Times that points may change sides."""
+ALWAYS_TRIED_FREE = 200
+"""Number of free weights that is tried whatever the number of columns."""
+
+MAX_DEPENDENT_COLUMNS = 2000
+"""Largest number of columns at which equations of dependent points are tried."""
+
+MAX_ROUNDS = 8
+"""Rounds in which points may change between L, F and B."""
 
 
 class Vertex(NamedTuple):
-    """Dual weights that meet the optimality conditions up to rounding."""
+    """Dual weights that satisfy the optimality conditions up to rounding."""
 
     x: Vector
     product: Vector  # y_i w'x_i
@@ -51,7 +57,7 @@ def crossover(
     high: NDArray[np.bool_],
     value: float,
 ) -> Vertex | None:
-    """Return the optimal weights for the split at hand or one near it, or None.
+    """Return the optimal weights for the given split or one near it, or None.
 
     Parameters
     ----------
@@ -69,9 +75,13 @@ def crossover(
     low, high = low.copy(), high & ~low
     tolerance = float(np.clip(1e-10 * value / np.sum(tau), 1e-13, 1e-9))
     fewest = len(y)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         free = np.flatnonzero(~(low | high))
-        if not 0 < len(free) <= min(MOST_FREE, max(FEW, DEGENERATE * points.n)):
+        if (
+            not 0
+            < len(free)
+            <= min(MAX_FREE, max(ALWAYS_TRIED_FREE, MAX_FREE_PER_COLUMN * points.n))
+        ):
             return None
         x = np.where(high, tau, 0.0)
         x[free] = alpha[free]
@@ -105,7 +115,7 @@ def crossover(
 def _solve(
     points: NormalEquations, y: Vector, x: Vector, free: NDArray[np.int64]
 ) -> tuple[Vector, float] | None:
-    """Return the change of the free weights and the bias; None if the equations contradict."""
+    """Return the change of the free weights and the bias; None if the equations are inconsistent."""
     X = points.X[free].astype(np.float64, copy=False)
     sign = y[free]
     row = sign if points.bias else np.zeros(len(free))  # of the bias
@@ -117,7 +127,7 @@ def _solve(
         K = X @ X.T
         K = K.toarray() if sp.issparse(K) else K
         solution = _independent(K * (sign[:, None] * sign / unit), row, margins, balance * unit)
-    if solution is None and points.n <= WIDE:
+    if solution is None and points.n <= MAX_DEPENDENT_COLUMNS:
         X = X.toarray() if sp.issparse(X) else X
         B = X * (sign[:, None] / np.sqrt(unit))
         solution = _dependent(np.column_stack([B, row]), margins, balance * unit)
@@ -125,7 +135,7 @@ def _solve(
 
 
 def _independent(K: Vector, row: Vector, margins: Vector, balance: float) -> Vector | None:
-    """Return change and bias by the equations as they stand; points are scaled to length 1."""
+    """Return change and bias by the equations themselves; points are scaled to length 1."""
     size = len(K)
     A = np.zeros((size + 1, size + 1))
     A[:size, :size] = K
@@ -138,7 +148,7 @@ def _independent(K: Vector, row: Vector, margins: Vector, balance: float) -> Vec
             solution = scipy.linalg.solve(A, right, assume_a="sym", check_finite=False)
     except np.linalg.LinAlgError:
         return None
-    return solution if _met(A @ solution - right, solution) else None
+    return solution if _is_rounding(A @ solution - right, solution) else None
 
 
 def _dependent(B: Vector, margins: Vector, balance: float) -> Vector | None:
@@ -160,16 +170,16 @@ def _dependent(B: Vector, margins: Vector, balance: float) -> Vector | None:
     factors = scipy.linalg.lu_factor(A, check_finite=False)
     change, bias = np.zeros(len(B)), 0.0
     left, lack = margins, balance
-    for _ in range(3):  # after the first time for the digits that B'B has lost
+    for _ in range(3):  # repeated for the digits that B'B has lost
         c = scipy.linalg.lu_solve(factors, np.append(U.T @ left, lack), check_finite=False)
         change += U @ c[:size]
         bias += float(c[size])
         left = margins - B[:, :-1] @ (B[:, :-1].T @ change) - B[:, -1] * bias
         lack = balance - float(B[:, -1] @ change)
     solution = np.append(change, bias)
-    return solution if _met(np.append(left, lack), solution) else None
+    return solution if _is_rounding(np.append(left, lack), solution) else None
 
 
-def _met(residual: Vector, solution: Vector) -> bool:
-    """Return whether the residual is at rounding's level."""
+def _is_rounding(residual: Vector, solution: Vector) -> bool:
+    """Return whether the residual is at the level of rounding."""
     return bool(np.max(np.abs(residual)) <= 1e-10 * (1.0 + float(np.max(np.abs(solution)))))

@@ -1,4 +1,4 @@
-"""The iterate of the interior point method for the hinge loss, and what one iteration does to it.
+"""The iterate of the interior point method for the hinge loss, and the parts of one iteration.
 
 Notation of Jung, O'Leary and Tits, section 3.1: residuals
 
@@ -28,14 +28,14 @@ from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 
 Vector = NDArray[np.float64]
 
-ROUNDING = 1e-15
-"""Residuals below this share of their terms are zero; rs and ru then only shrink, by 1 - a.
+ZERO_RESIDUAL_FRACTION = 1e-15
+"""Residuals below this fraction of their terms are set to zero; rs and ru then only shrink, by 1 - a.
 
-Divided by a vanishing omega, what rounding leaves of their terms would be larger than alpha.
+Divided by a vanishing omega, the rounding of their terms would be larger than alpha.
 """
 
-WORTHWHILE = 0.01
-"""A centrality correction is kept if the step grows by at least this much."""
+MIN_STEP_GAIN = 0.01
+"""Minimum increase of the step length for which a centrality correction is kept."""
 
 
 class Direction:
@@ -46,7 +46,7 @@ class Direction:
         self.alpha, self.u, self.s, self.xi = (np.zeros(m) for _ in range(4))
         self.r, self.e, self.f = (np.zeros(m) for _ in range(3))  # rO and the targets
         self.rhs, self.shift = np.zeros(n), 0.0
-        self.refined = False  # its residual has been looked at
+        self.refined = False  # whether its residual has been computed
         self.longest = 0.0  # step to the boundary
         self.second = 0.0  # sum of ds dalpha + dxi du
 
@@ -55,7 +55,7 @@ class Direction:
 class Interior:
     """An iterate with alpha, u, s, xi > 0.
 
-    `complementarity` is its gap but for `off`, what the residual rw may add to it.
+    `complementarity` is its gap, except for `off`, a bound on the contribution of the residual rw.
     """
 
     points: NormalEquations
@@ -75,15 +75,15 @@ class Interior:
         # Y alpha, d = 1 / omega, q = Y rO / omega: what X' multiplies
         self.columns = np.zeros((3, self.m))
         self.d, self.q = self.columns[1], self.columns[2]
-        self.delta, self._spare = Direction(self.m, n), Direction(self.m, n)
+        self.delta, self._spare_direction = Direction(self.m, n), Direction(self.m, n)
         self.n_cg = self.n_corrections = self.n_rows = self.n_steps = 0
         self.unit = max(float(np.mean(self.points.squares)), np.finfo(float).tiny)
         self.growth = 1.0  # factor on the number of rows
         self.residual = np.inf  # |rw| before the last step
-        self.whole = True  # the last factor held every row
-        self.bare = 0.0  # residual of its solutions, before conjugate gradients
+        self.is_exact = True  # whether the last factor was that of M
+        self.raw_residual = 0.0  # residual of its solutions before conjugate gradients
         self.compute_scores()
-        self.take_stock()
+        self.prepare_iteration()
 
     @property
     def longest(self) -> float:
@@ -91,15 +91,15 @@ class Interior:
         return self.delta.longest
 
     def compute_scores(self) -> None:
-        """Compute h = Xw - gamma, and rs and ru with it, afresh."""
+        """Recompute h = Xw - gamma, and rs and ru with it."""
         self.h = self.points.times(self.w) - self.gamma
-        self._drift = 0.0
+        self._change_of_h = 0.0
         self.rs = self.y * self.h + self.xi - 1.0 - self.s
         self.ru = self.tau - self.alpha - self.u
-        self.rs[np.abs(self.rs) <= ROUNDING * (2.0 + np.abs(self.h) + self.xi)] = 0.0
-        self.ru[np.abs(self.ru) <= ROUNDING * self.tau] = 0.0
+        self.rs[np.abs(self.rs) <= ZERO_RESIDUAL_FRACTION * (2.0 + np.abs(self.h) + self.xi)] = 0.0
+        self.ru[np.abs(self.ru) <= ZERO_RESIDUAL_FRACTION * self.tau] = 0.0
 
-    def take_stock(self) -> None:
+    def prepare_iteration(self) -> None:
         """Scale, eliminate for the predictor, multiply by X', and compute rw, ra, mu, the value."""
         delta = self.delta
         _scale(
@@ -116,16 +116,16 @@ class Interior:
         self.size = total - 0.5 * quadratic if total > 0.5 * quadratic else total
 
     def factor(self, active: NDArray[np.int64] | None, exact: bool, **options: Any) -> None:
-        """Factor the normal matrix of the rows `active`, None for all; exactly if asked for."""
+        """Factor the normal matrix of the rows `active`, None for all; without reductions if `exact`."""
         self.n_rows += self.m if active is None else len(active)
         self.points.factor(self.d, self.moment, active, exact, **options)
-        whole = self.points.whole
-        if whole != self.whole:  # what the last residual said does not hold any more
-            self.bare = 0.0 if whole else np.inf
-        self.whole = whole
+        is_exact = self.points.is_exact
+        if is_exact != self.is_exact:  # the last residual is of another kind of factor
+            self.raw_residual = 0.0 if is_exact else np.inf
+        self.is_exact = is_exact
 
     def solve(self, rtol: float) -> None:
-        """Compute the direction of the elimination at hand, to a residual `rtol`: see `crsvm`."""
+        """Compute the direction of the current elimination to a residual `rtol`: see `crsvm`."""
         of, delta = self.points, self.delta
         moment = self.ra - float(np.sum(self.q))
         delta.rhs = -(self.rw + self.rhs + moment * of.mean)
@@ -134,7 +134,7 @@ class Interior:
         if delta.refined:
             goal = rtol * rtol * self.complementarity
             delta.w, delta.h, n_cg, energy = of.refined(delta.rhs, goal)
-            self.bare = float(np.sqrt(energy / self.complementarity))
+            self.raw_residual = float(np.sqrt(energy / self.complementarity))
             self.n_cg += n_cg
         else:
             delta.w, delta.h = of.solve(delta.rhs)
@@ -142,7 +142,7 @@ class Interior:
         self._expand()
 
     def refine(self, rtol: float) -> None:
-        """Bring the direction to a smaller residual."""
+        """Reduce the residual of the direction."""
         delta = self.delta
         if not np.isfinite(rtol):
             return
@@ -151,7 +151,7 @@ class Interior:
         *_, n_cg, energy = self.points.refined(delta.rhs, goal, delta.w, delta.h)
         delta.h += delta.shift
         if not delta.refined:
-            self.bare = float(np.sqrt(energy / self.complementarity))
+            self.raw_residual = float(np.sqrt(energy / self.complementarity))
             delta.refined = True
         if n_cg:
             self.n_cg += n_cg
@@ -180,22 +180,22 @@ class Interior:
         self._eliminate()
 
     def center(self, target: float, rtol: float) -> bool:
-        """Try a correction that keeps products within a tenth and ten times the target (Gondzio)."""
+        """Try a correction toward products between a tenth and ten times the target (Gondzio)."""
         old = self.delta
         if old.longest >= 1.0:
             return False
-        new = self._spare
+        new = self._spare_direction
         _recenter(
             min(1.0, old.longest + 0.3), target, self.alpha, self.u, self.s, self.xi,
             old.alpha, old.u, old.s, old.xi, old.e, old.f, new.e, new.f,
         )  # fmt: skip
-        self.delta, self._spare = new, old
+        self.delta, self._spare_direction = new, old
         self.n_corrections += 1
         self._eliminate()
         self.solve(rtol)
-        if new.longest >= old.longest + WORTHWHILE:
+        if new.longest >= old.longest + MIN_STEP_GAIN:
             return True
-        self.delta, self._spare = old, new
+        self.delta, self._spare_direction = old, new
         return False
 
     def _eliminate(self) -> None:
@@ -216,14 +216,14 @@ class Interior:
             a, self.alpha, self.u, self.s, self.xi, self.h, self.rs, self.ru,
             delta.alpha, delta.u, delta.s, delta.xi, delta.h,
         )  # fmt: skip
-        self._drift += change
-        if self._drift > 1e3 * (1.0 + largest):  # its rounding would show in the margins
+        self._change_of_h += change
+        if self._change_of_h > 1e3 * (1.0 + largest):  # its rounding would affect the margins
             self.compute_scores()
         before, complementarity = self.rw, self.complementarity
-        self.take_stock()
-        if not delta.refined:  # rhs - M dw, from what the step has left of rw
+        self.prepare_iteration()
+        if not delta.refined:  # rhs - M dw, from the remaining rw
             energy = self.points.energy(((1.0 - a) * before - self.rw) / a)
-            self.bare = float(np.sqrt(energy / complementarity))
+            self.raw_residual = float(np.sqrt(energy / complementarity))
 
 
 def cold(points: NormalEquations, y: Vector, tau: Vector, alpha: Vector, u: Vector) -> Interior:

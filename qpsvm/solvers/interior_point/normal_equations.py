@@ -1,10 +1,10 @@
-"""Normal equations of the interior point method on a factor X, from some rows or from all.
+"""Normal equations of the interior point method on a factor X, with some of its rows or all.
 
     M = I + sum over i of d_i (x_i - xbar)(x_i - xbar)',   xbar = sum d_i x_i / sum d_i,   d = 1 / omega
 
-is (3.11) of Jung, O'Leary and Tits with the rank-one term gathered into the mean, so that no digits
+is (3.11) of Jung, O'Leary and Tits with the rank-one term absorbed into the mean, so that no digits
 cancel. M_Q, (3.17), is the same sum over a subset Q with its own mean: a preconditioner of conjugate
-gradients on M, exact where Q holds every row that counts. Without a bias xbar = 0.
+gradients on M, exact where Q holds every row that matters. Without a bias xbar = 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from qpsvm.solvers.interior_point.normal_matrix import (
     Dual,
     Factor,
     Identity,
-    Room,
+    Scratch,
     Sparse,
     add_rows,
     assemble,
@@ -35,24 +35,33 @@ from qpsvm.solvers.interior_point.normal_matrix import (
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-DENSE, HEAVY = 2000, 1000
-"""Largest order of a dense factor for CSR points, and number of rows kept beyond it."""
+MAX_DENSE_ORDER = 2000
+"""Largest order of a dense factor for CSR points."""
 
-SPARSE = 0.001
+N_HEAVY_ROWS = 1000
+"""Rows kept beyond that order; the others are reduced to their diagonal."""
+
+MAX_SPARSE_DENSITY = 0.001
 """Share of nonzero entries of X'X, of about a thousand rows, up to which SuperLU is tried.
 
 Measured on text, 7,770 points with 44 of 8,315 features each: SuperLU filled in and took 22 s for a
-factor; a thousand rows and a diagonal take 0.1 s, and some ten steps of conjugate gradients a solve.
+factor; a thousand rows and a diagonal take 0.1 s, and about ten conjugate gradient steps per solve.
 """
 
-SINGLE = 1e6
+MAX_FLOAT32_TRACE = 1e6
 """Trace of M_Q up to which a preconditioner is assembled in float32: its least eigenvalue is 1."""
 
-COMPILED, TWO_PARTS = 1 << 17, 1 << 22
-"""Entries from which a compiled pass does what takes BLAS two or three, and two parts of it pay."""
+MIN_ENTRIES_FOR_COMPILED_PASS = 1 << 17
+"""Entries of X from which one compiled pass replaces two or three passes of BLAS."""
 
-MOST_REFINEMENTS, MOST_STEPS = 3, 200
-"""Steps of conjugate gradients with an exact factor and with a reduced one."""
+MIN_ENTRIES_FOR_TWO_PARTS = 1 << 22
+"""Entries of X from which two parts of a pass pay."""
+
+MAX_REFINEMENTS = 3
+"""Conjugate gradient steps with an exact factor."""
+
+MAX_CG_STEPS = 200
+"""Conjugate gradient steps with a reduced factor."""
 
 
 class NormalEquations:
@@ -73,7 +82,7 @@ class NormalEquations:
         xbar over all rows.
     total : float
         c = sum of d over all rows.
-    whole : bool
+    is_exact : bool
         Whether the factor is that of M.
     """
 
@@ -86,11 +95,11 @@ class NormalEquations:
         self.total = 0.0
         self._d = np.zeros(self.m)
         self._factor: Factor = Identity()
-        self._room = Room()
-        self.whole = True
+        self._scratch = Scratch()
+        self.is_exact = True
 
     def take(self, rows: Index) -> NormalEquations:
-        """Return the same on the rows asked for, copied."""
+        """Return the equations of these rows, copied."""
         return NormalEquations(self.X[rows], self.squares[rows], self.bias)
 
     def times(self, v: Vector, some: Index | None = None) -> Vector:
@@ -109,7 +118,7 @@ class NormalEquations:
         return np.asarray(self.transposed_all(v[None])[0])
 
     def transposed_all(self, V: Vector) -> Vector:
-        """Return V X for some rows V, shape (k, m), in one pass."""
+        """Return V X for V of shape (k, m), in one pass."""
         if self._by_blas:
             return np.asarray(V @ self.X)
         V = np.ascontiguousarray(V)
@@ -126,28 +135,29 @@ class NormalEquations:
 
     @property
     def _by_blas(self) -> bool:
-        """Whether the points are so few, or so stored, that products are left to BLAS."""
+        """Whether the number of points or their storage makes BLAS the best choice."""
         X = self.X
         return isinstance(X, np.ndarray) and (
-            X.dtype == np.float64 and (X.size < COMPILED or not X.flags.c_contiguous)
+            X.dtype == np.float64
+            and (X.size < MIN_ENTRIES_FOR_COMPILED_PASS or not X.flags.c_contiguous)
         )
 
     @cached_property
     def rows(self) -> Any:
-        """The points as compiled passes read them."""
+        """The points in the form that compiled passes read."""
         return rows_of(self.X) if sp.issparse(self.X) else read_only(self.X)
 
     def _in_parts(self, task: Any, size: int) -> tuple[Vector, float]:
-        """Return the sum of what `task` adds to an array for the rows from first to last."""
+        """Return the sums over the rows of what `task(first, last, out)` adds to `out` and returns."""
         entries = self.X.nnz if sp.issparse(self.X) else self.X.size
-        n_parts = 2 if entries >= TWO_PARTS else 1
+        n_parts = 2 if entries >= MIN_ENTRIES_FOR_TWO_PARTS else 1
         sums, totals = np.zeros((n_parts, size)), np.zeros(n_parts)
 
-        def part(k: int) -> None:
+        def run_part(k: int) -> None:
             first, last = k * self.m // n_parts, (k + 1) * self.m // n_parts
             totals[k] = task(first, last, sums[k])
 
-        parallel_for(part, list(range(n_parts))) if n_parts > 1 else part(0)
+        parallel_for(run_part, list(range(n_parts))) if n_parts > 1 else run_part(0)
         return np.sum(sums, axis=0), float(np.sum(totals))
 
     def factor(
@@ -161,9 +171,9 @@ class NormalEquations:
     ) -> None:
         """Assemble and factor M_Q from d = `scaling`, X'd = `moment`, the rows `active` (None: all).
 
-        The active rows have their own `weights` where some of them stand for others. With `single`
-        dense rows may be summed in float32. Of wide CSR points, unless `exact`, only the heaviest
-        rows are kept and the others reduced to their diagonal, where the factor would not be sparse.
+        The active rows have their own `weights` where some of them represent others. With `single` dense
+        rows may be summed in float32. Of wide CSR points, unless `exact`, only the heaviest rows are kept
+        and the others reduced to their diagonal, where the factor would not be sparse.
 
         Raises
         ------
@@ -173,13 +183,13 @@ class NormalEquations:
         self._d = scaling
         self.total = float(np.sum(scaling)) if self.bias else np.inf
         self.mean = moment / self.total
-        self.whole = active is None
+        self.is_exact = active is None
         if weights is None:
             weights = scaling if active is None else scaling[active]
         self._factor_rows(active, weights, exact, single)
 
     def factor_some(self, rows: Index, d: Vector) -> None:
-        """Assemble and factor M where only some rows have a weight."""
+        """Assemble and factor M where only these rows have a nonzero weight."""
         self.total = float(np.sum(d)) if self.bias else np.inf
         self.mean = self.combination(rows, d) / self.total
         self._factor_rows(rows, d, exact=True, single=False)
@@ -193,38 +203,38 @@ class NormalEquations:
         return out
 
     def _factor_rows(self, rows: Index | None, d: Vector, exact: bool, single: bool) -> None:
-        """Choose the factor of M_Q: by columns, by rows or sparse."""
+        """Compute the factor of M_Q: by columns, by rows or sparse."""
         sparse = sp.issparse(self.X)
         count = len(d)
         some = slice(None) if rows is None else rows
-        if min(count, self.n) <= DENSE or not sparse:
+        if min(count, self.n) <= MAX_DENSE_ORDER or not sparse:
             if count < self.n:
                 self._factor = Dual(self.X[some], d, self.bias)
                 return
             if single:
                 trace = float(d @ self.squares[some])
                 trace -= float(np.sum(d)) * float(self.mean @ self.mean)
-                single = trace <= SINGLE and not sparse
-            self.whole = self.whole and not single
+                single = trace <= MAX_FLOAT32_TRACE and not sparse
+            self.is_exact = self.is_exact and not single
             dtype = np.float32 if single else np.float64
             rows = np.arange(self.m) if rows is None else rows
-            M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._room)
-            self._factor = Dense(M, self._room)
+            M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._scratch)
+            self._factor = Dense(M, self._scratch)
         elif exact or self._stays_sparse:
             self._factor = Sparse(self.X[some], d, self.bias)
         else:  # the heaviest rows, and the diagonal of the others
-            self.whole = False
+            self.is_exact = False
             rest = self._d.copy()
-            heavy = np.argpartition(-rest * self.squares, HEAVY)[:HEAVY]
+            heavy = np.argpartition(-rest * self.squares, N_HEAVY_ROWS)[:N_HEAVY_ROWS]
             rest[heavy] = 0.0
             base = 1.0 + np.asarray(self._squared @ rest)
             self._factor = Dual(self.X[heavy], self._d[heavy], self.bias, base)
 
     @cached_property
     def _stays_sparse(self) -> bool:
-        """Whether X'X is so sparse that its factor may be."""
-        some = self.X if self.m <= HEAVY else self.X[:: self.m // HEAVY]
-        return bool((some.T @ some).nnz <= SPARSE * self.n**2)
+        """Whether X'X is sparse enough for a sparse factor."""
+        some = self.X if self.m <= N_HEAVY_ROWS else self.X[:: self.m // N_HEAVY_ROWS]
+        return bool((some.T @ some).nnz <= MAX_SPARSE_DENSITY * self.n**2)
 
     @cached_property
     def _squared(self) -> Any:
@@ -232,9 +242,9 @@ class NormalEquations:
         return self.X.multiply(self.X).T.tocsr()
 
     def solve(self, rhs: Vector) -> tuple[Vector, Vector]:
-        """Return dw with M_Q dw = rhs, (3.23), and its spread (x_i - xbar)'dw, shape (m,)."""
+        """Return dw with M_Q dw = rhs, (3.23), and the centered products (x_i - xbar)'dw, shape (m,)."""
         dw = self.direction(rhs)
-        return dw, self._spread(dw)
+        return dw, self._centered_products(dw)
 
     def direction(self, rhs: Vector) -> Vector:
         """Return dw alone."""
@@ -245,63 +255,64 @@ class NormalEquations:
         return max(float(residual @ self._factor.solve(residual)), 0.0)
 
     def refined(
-        self, rhs: Vector, goal: float, dw: Vector | None = None, spread: Vector | None = None
+        self, rhs: Vector, goal: float, dw: Vector | None = None, centered: Vector | None = None
     ) -> tuple[Vector, Vector, int, float]:
-        """Return dw with M dw = rhs and its spread, by preconditioned conjugate gradients.
+        """Return dw with M dw = rhs and its centered products, by preconditioned conjugate gradients.
 
-        Until the energy of the residual is below `goal`, from M_Q^-1 rhs or the `dw` and `spread`
-        given, which are changed. Returns the number of steps, too, and the energy before the first.
+        It starts from M_Q^-1 rhs, or from the given `dw` and `centered`, which are changed, and stops
+        where the energy of the residual is below `goal`. The number of steps and the energy before the
+        first are returned too.
         """
-        if dw is None or spread is None:
+        if dw is None or centered is None:
             dw = self._factor.solve(rhs)
-            spread, product = self._image(dw)
+            centered, product = self._image(dw)
         else:
-            weighted = self._d * spread
+            weighted = self._d * centered
             product = dw + self.transposed(weighted) - self.mean * float(np.sum(weighted))
         r = rhs - product
         z = self._factor.solve(r)
         p, rho = z, float(r @ z)
         before_all = max(rho, 0.0)
-        limit = MOST_REFINEMENTS if self.whole else MOST_STEPS
+        limit = MAX_REFINEMENTS if self.is_exact else MAX_CG_STEPS
         n_steps = 0
         while n_steps < limit and rho > goal:
-            part, q = self._image(p)
+            centered_p, q = self._image(p)
             curvature = float(p @ q)
             if not curvature > 0:
                 break
             n_steps += 1
             a = rho / curvature
             dw += a * p
-            spread += a * part
+            centered += a * centered_p
             r -= a * q
             z = self._factor.solve(r)
             rho, before = float(r @ z), rho
             p = z + (rho / before) * p
-        return dw, spread, n_steps, before_all
+        return dw, centered, n_steps, before_all
 
-    def _spread(self, v: Vector) -> Vector:
+    def _centered_products(self, v: Vector) -> Vector:
         """Return (x_i - xbar)'v."""
         out = self.times(v)
         out -= float(self.mean @ v)
-        out -= float(self._d @ out) / self.total  # rounding, which large d would bring into y'alpha
+        out -= float(self._d @ out) / self.total  # rounding, which large d would amplify in y'alpha
         return out
 
     def _image(self, v: Vector) -> tuple[Vector, Vector]:
         """Return (x_i - xbar)'v and M v, in one pass over the points where it is compiled."""
         if self._by_blas:
-            spread = self._spread(v)
-            weighted = self._d * spread
+            centered = self._centered_products(v)
+            weighted = self._d * centered
             total, moved = float(np.sum(weighted)), self.transposed(weighted)
         else:
-            spread, shift = np.empty(self.m), float(self.mean @ v)
+            centered, shift = np.empty(self.m), float(self.mean @ v)
 
             def add_part(first: int, last: int, out: Vector) -> float:
                 of = _image_sparse if isinstance(self.rows, Rows) else _image_dense
-                return float(of(self.rows, v, shift, self._d, first, last, spread, out))
+                return float(of(self.rows, v, shift, self._d, first, last, centered, out))
 
             moved, total = self._in_parts(add_part, self.n)
-            spread -= total / self.total
-        return spread, v + moved - self.mean * total
+            centered -= total / self.total
+        return centered, v + moved - self.mean * total
 
 
 def _compressed(X: Any) -> sp.csr_matrix:
@@ -315,7 +326,7 @@ def _compressed(X: Any) -> sp.csr_matrix:
 
 @summing
 def _image_dense(
-    X: Any, v: Any, shift: float, d: Any, first: int, last: int, spread: Any, out: Any
+    X: Any, v: Any, shift: float, d: Any, first: int, last: int, centered: Any, out: Any
 ) -> float:
     """Fill X v - shift, add X'D(X v - shift) to `out`, return the sum of D(X v - shift)."""
     total = 0.0
@@ -325,7 +336,7 @@ def _image_dense(
         for j in range(len(x)):
             t += x[j] * v[j]
         t -= shift
-        spread[i] = t
+        centered[i] = t
         t *= d[i]
         total += t
         for j in range(len(x)):
@@ -335,14 +346,14 @@ def _image_dense(
 
 @in_order
 def _image_sparse(
-    rows: Rows, v: Any, shift: float, d: Any, first: int, last: int, spread: Any, out: Any
+    rows: Rows, v: Any, shift: float, d: Any, first: int, last: int, centered: Any, out: Any
 ) -> float:
     """Do the same for CSR rows."""
     data, columns, ends = rows
     total = 0.0
     for i in range(first, last):
         t = dot(data, columns, ends[i], ends[i + 1], v) - shift
-        spread[i] = t
+        centered[i] = t
         t *= d[i]
         total += t
         add(data, columns, ends[i], ends[i + 1], t, out)

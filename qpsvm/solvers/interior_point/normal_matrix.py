@@ -2,7 +2,7 @@
 
     M_Q = I + sum over i in Q of d_i (x_i - xbar)(x_i - xbar)',   xbar = sum d_i x_i / sum d_i
 
-is (3.17) of Jung, O'Leary and Tits with the rank-one term gathered into the mean, so that no digits
+is (3.17) of Jung, O'Leary and Tits with the rank-one term absorbed into the mean, so that no digits
 cancel. Without a bias xbar = 0.
 """
 
@@ -24,18 +24,20 @@ from qpsvm.numerics.row_products import read_only
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-BLOCK_ROWS, BLOCK_ENTRIES = 1024, 1 << 18
-"""Rows of X gathered at a time, as long as they have so many entries in all, or few rows."""
+MIN_BLOCK_ROWS = 1024
+"""Minimum number of rows of X gathered at a time."""
 
-SHARED = 1e8
-"""Multiplications from which the rows are shared out in two parts, to two threads if there are."""
+BLOCK_ENTRIES = 1 << 18
+"""Entries of X gathered at a time where these are more rows."""
 
+MIN_MULTIPLICATIONS_FOR_TWO_PARTS = 1e8
+"""Multiplications from which the rows are split into two parts, for two threads where there are two."""
 
 potrf, potrs = {"d": dpotrf, "f": spotrf}, {"d": dpotrs, "f": spotrs}
-"""LAPACK's Cholesky by precision; scipy's own calls of it cost as much as a small matrix."""
+"""LAPACK's Cholesky by precision; scipy's wrappers cost as much as a small matrix."""
 
-FACTOR = 6
-"""Where the factor lies in the memory that is used again."""
+FACTOR_KEY = 6
+"""Key of the factor's buffer in the scratch memory."""
 
 
 class Factor(Protocol):
@@ -45,22 +47,22 @@ class Factor(Protocol):
         """Return M_Q^-1 b."""
 
 
-class Room:
-    """Memory that is used again: to touch fresh memory takes longer than to fill it."""
+class Scratch:
+    """Buffers that are reused: touching new memory takes longer than filling it."""
 
     def __init__(self) -> None:
-        self._pieces: dict[int, NDArray[np.uint8]] = {}
+        self._buffers: dict[int, NDArray[np.uint8]] = {}
 
     def empty(self, key: int, shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
-        """Return the piece `key` in some shape."""
+        """Return the buffer `key` as an array of this shape."""
         n_bytes = shape[0] * shape[1] * np.dtype(dtype).itemsize
-        piece = self._pieces.get(key)
-        if piece is None or len(piece) < n_bytes:
-            piece = self._pieces[key] = np.empty(n_bytes * 9 // 8, np.uint8)
-        return piece[:n_bytes].view(dtype).reshape(shape)
+        buffer = self._buffers.get(key)
+        if buffer is None or len(buffer) < n_bytes:
+            buffer = self._buffers[key] = np.empty(n_bytes * 9 // 8, np.uint8)
+        return buffer[:n_bytes].view(dtype).reshape(shape)
 
     def zeros(self, key: int, shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
-        """Return it filled with zeros."""
+        """Return the same array filled with zeros."""
         out = self.empty(key, shape, dtype)
         out[:] = 0
         return out
@@ -77,8 +79,8 @@ class Identity:
 class Dense:
     """Cholesky factor of an assembled n x n matrix, of which the lower triangle is read."""
 
-    def __init__(self, M: NDArray[np.floating], room: Room) -> None:
-        self._factor = _cholesky(M, room.empty(FACTOR, M.shape, M.dtype).T)
+    def __init__(self, M: NDArray[np.floating], scratch: Scratch) -> None:
+        self._factor = _cholesky(M, scratch.empty(FACTOR_KEY, M.shape, M.dtype).T)
         self._solve = potrs[M.dtype.char]
 
     def solve(self, b: Vector) -> Vector:
@@ -128,16 +130,16 @@ class Sparse:
         self._lu = splu(A, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
         self._ybar = np.asarray(X.T @ d)
         self._p = self._lu.solve(self._ybar)
-        self._room = float(np.sum(d)) - float(self._ybar @ self._p) if bias else np.inf
+        self._denominator = float(np.sum(d)) - float(self._ybar @ self._p) if bias else np.inf
 
     def solve(self, b: Vector) -> Vector:
         """Return M_Q^-1 b."""
         t = self._lu.solve(b)
-        return np.asarray(t + self._p * (float(self._ybar @ t) / self._room))
+        return np.asarray(t + self._p * (float(self._ybar @ t) / self._denominator))
 
 
 def _cholesky(M: NDArray[np.floating], out: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Fill the factor of M, shifted in steps of 100 where rounding has made it indefinite."""
+    """Fill the factor of M, with growing shifts where rounding has made M indefinite."""
     if not np.isfinite(np.trace(M)):
         raise np.linalg.LinAlgError("the normal matrix is not finite")
     shift, step = 0.0, 4.0 * np.finfo(M.dtype).eps * np.trace(M)
@@ -152,7 +154,7 @@ def _cholesky(M: NDArray[np.floating], out: NDArray[np.floating]) -> NDArray[np.
 
 
 def assemble(
-    X: Any, rows: Index, d: Vector, mean: Vector, bias: bool, dtype: Any, room: Room
+    X: Any, rows: Index, d: Vector, mean: Vector, bias: bool, dtype: Any, scratch: Scratch
 ) -> NDArray[np.floating]:
     """Return the lower triangle of M_Q, shape (n, n), Fortran-ordered.
 
@@ -162,23 +164,23 @@ def assemble(
     rows, d : ndarray, shape (q,)
         Q and its weights.
     mean : ndarray, shape (n,)
-        About where the rows lie: it is taken away from dense ones first, so that few digits cancel.
+        Approximate mean of the rows: it is subtracted from dense ones first, so that few digits cancel.
     bias : bool
-        Whether the mean of Q is taken away.
+        Whether the mean of Q is subtracted.
     dtype : dtype
-        float32 has the digits of a preconditioner only. CSR rows are summed in float64.
-    room : Room
-        Memory that is used again at the next iteration.
+        float32 suffices for a preconditioner only. CSR rows are summed in float64.
+    scratch : Scratch
+        Buffers that are reused in the next iteration.
     """
     n = len(mean)
     if isinstance(X, Rows):
-        M, moment = room.zeros(0, (n, n), np.float64).T, np.zeros(n)
+        M, moment = scratch.zeros(0, (n, n), np.float64).T, np.zeros(n)
         weights = np.zeros(len(X.ends) - 1)
         weights[rows] = d
         add_outer_products(X, rows, weights, M.T)
         add_rows(X, rows, d, moment)
     else:
-        M, moment = _assemble_dense(X, rows, d, mean, dtype, room)
+        M, moment = _assemble_dense(X, rows, d, mean, dtype, scratch)
     if bias:
         M -= np.outer(moment, moment / float(np.sum(d)))
     M[np.diag_indices_from(M)] += 1.0
@@ -186,20 +188,20 @@ def assemble(
 
 
 def _assemble_dense(
-    X: NDArray[np.floating], rows: Index, d: Vector, mean: Vector, dtype: Any, room: Room
+    X: NDArray[np.floating], rows: Index, d: Vector, mean: Vector, dtype: Any, scratch: Scratch
 ) -> tuple[NDArray[np.floating], Vector]:
     """Return Z'DZ and Z'd, Z = X_Q - 1 mean'."""
     n, count = len(mean), len(rows)
-    size = min(max(BLOCK_ROWS, BLOCK_ENTRIES // n), count)
+    size = min(max(MIN_BLOCK_ROWS, BLOCK_ENTRIES // n), count)
     roots = np.sqrt(d)
-    n_parts = 2 if count * float(n) ** 2 >= SHARED else 1
-    sums = [(room.zeros(3 * k, (n, n), dtype), np.zeros(n)) for k in range(n_parts)]
+    n_parts = 2 if count * float(n) ** 2 >= MIN_MULTIPLICATIONS_FOR_TWO_PARTS else 1
+    sums = [(scratch.zeros(3 * k, (n, n), dtype), np.zeros(n)) for k in range(n_parts)]
 
     def add_part(k: int) -> None:
         first, last = k * count // n_parts, (k + 1) * count // n_parts
         M, moment = sums[k]
-        square = room.empty(3 * k + 1, (n, n), dtype)
-        buffer = room.empty(3 * k + 2, (size, n), dtype)
+        square = scratch.empty(3 * k + 1, (n, n), dtype)
+        buffer = scratch.empty(3 * k + 2, (size, n), dtype)
         for start in range(first, last, size):
             stop = min(start + size, last)
             block = buffer[: stop - start]
@@ -208,15 +210,15 @@ def _assemble_dense(
 
     parallel_for(add_part, list(range(n_parts)))
     M, moment = sums[0]
-    for other, its_moment in sums[1:]:
+    for other, other_moment in sums[1:]:
         M += other
-        moment += its_moment
+        moment += other_moment
     return M.T, moment
 
 
 @summing
 def _gather(X: Any, rows: Any, roots: Any, mean: Any, out: Any, moment: Any) -> None:
-    """Fill the rows roots_k (x_i - mean), i = rows[k], and add their sum with weights roots_k^2."""
+    """Fill roots_k (x_i - mean), i = rows[k]; add their sum with weights roots_k^2 to `moment`."""
     for k in range(len(rows)):
         x = X[rows[k]]
         root = roots[k]

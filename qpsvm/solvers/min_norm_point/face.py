@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS
+from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.clock import poll
 from qpsvm.gram.column_store import Columns
 from qpsvm.solvers.smo.pair_steps import pairs
@@ -24,7 +24,7 @@ MEMBER_COUNT, FACE_SIZE = 0, 1
 PAIR_WORK_BETWEEN_POLLS = 20_000_000
 """Entries that SMO steps touch between two readings of the clock."""
 
-DEPENDENCE_TOLERANCE = 4.0 * EPS
+DEPENDENCE_TOLERANCE = 4.0 * FLOAT64_EPS
 """A relative pivot below this, times the size of the face, is roundoff of zero."""
 
 

@@ -29,7 +29,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS
+from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.canonical.qp import QP
 from qpsvm.clock import Expired, poll
 from qpsvm.domains import Domain, SimplexProduct
@@ -270,7 +270,7 @@ class MinNormPointState:
     def progresses(self, value: float, violation: float) -> bool:
         """Record the value and the largest violation; return False once both have stalled."""
         moved = (
-            value < self.least_value - 4.0 * EPS * abs(self.least_value)
+            value < self.least_value - 4.0 * FLOAT64_EPS * abs(self.least_value)
             or violation < 0.5 * self.least_violation
         )
         self.n_stalled = 0 if moved else self.n_stalled + 1

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS
+from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import SimplexProduct
 from qpsvm.numerics.jit import compiled
@@ -35,7 +35,7 @@ def price(
     value = 0.5 * float(weight @ (f + c))
     threshold = np.bincount(block.group[face], weights=weight * f, minlength=domain.n_groups)
     # label by label, so that each label has candidates
-    bar = np.full(2, 4.0 * EPS * abs(problem.scale))
+    bar = np.full(2, 4.0 * FLOAT64_EPS * abs(problem.scale))
     found = np.empty((2, 2 * wanted), np.int64)
     by = np.empty((2, 2 * wanted))
     n_found = np.zeros(2, np.int64)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from qpsvm.canonical.base import EPS
+from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.numerics.jit import compiled, njit
 from qpsvm.solvers.min_norm_point.face import (
     DEPENDENCE_TOLERANCE,
@@ -78,9 +78,12 @@ def descend(b: Block, budget: int, work: float, counts: Any) -> int:
     while True:
         # 2. The most violating member, and whether the last major made progress.
         value = gradient(b)
-        i = most_violating(b, 4.0 * EPS * size, futile)
+        i = most_violating(b, 4.0 * FLOAT64_EPS * size, futile)
         violation = b.threshold[b.group[i]] - b.f[i] if i >= 0 else 0.0
-        if value < least_value - 4.0 * EPS * abs(least_value) or violation < 0.5 * least_violation:
+        if (
+            value < least_value - 4.0 * FLOAT64_EPS * abs(least_value)
+            or violation < 0.5 * least_violation
+        ):
             stalled_majors = 0
             for k in range(n):
                 futile[k] = False

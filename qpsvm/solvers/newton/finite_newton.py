@@ -36,7 +36,7 @@ from qpsvm.numerics.csr_rows import moments
 from qpsvm.numerics.jit import summing
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.coordinate_descent.proximal_newton import SMALL_MATRIX, conjugate
-from qpsvm.solvers.interior_point.normal_equations import DENSE, NormalEquations
+from qpsvm.solvers.interior_point.normal_equations import MAX_DENSE_ORDER, NormalEquations
 
 Vector = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ class Augmented:
             v, reached = conjugate(
                 of.rows, d, S, diagonal, right, MAX_CG_PRODUCTS, CG_RESIDUAL_FRACTION
             )
-            if reached or min(len(S), of.n) > DENSE:
+            if reached or min(len(S), of.n) > MAX_DENSE_ORDER:
                 return v
         of.factor_some(S, d)
         return of.direction(right)

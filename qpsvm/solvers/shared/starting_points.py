@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
 from qpsvm.canonical.margin import MarginProblem
-from qpsvm.canonical.qp import HINGE, QP
+from qpsvm.canonical.qp import HINGE_DOMAINS, QP
 from qpsvm.domains import CappedSimplex, SimplexProduct
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.shared.subproblem import solve_subproblem
@@ -57,7 +57,7 @@ def feasible_start(problem: Form, x0: NDArray[np.float64] | None) -> NDArray[np.
     if isinstance(problem, MarginProblem):
         return problem.repair(np.zeros(problem.n + 1 + problem.m))
     assert isinstance(problem, QP)
-    if isinstance(problem.domain, HINGE):
+    if isinstance(problem.domain, HINGE_DOMAINS):
         return np.zeros(problem.m)
     return problem.domain.linear_min(problem.linear)
 

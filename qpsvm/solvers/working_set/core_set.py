@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, ApproximateProducts
+from qpsvm.canonical.base import FLOAT64_EPS, ApproximateProducts
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
@@ -97,7 +97,7 @@ class CoreSet(OnSamples, OnCore):
         barred[:, state.inside] = np.inf
         new = np.unique(np.argmin(barred, axis=1)[np.min(barred, axis=1) < high])
         enter(problem, state, new, hold=True)
-        noise = 4.0 * EPS * float(np.max(np.abs(pair.s)))
+        noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(pair.s)))
         moved = solve_core(problem, state, max(self.inner_tol * violation, noise))
         return Reply(1, Stop.BUDGET if moved else Stop.STALLED)
 

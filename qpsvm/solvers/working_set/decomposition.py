@@ -24,7 +24,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS
+from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.errors import check_number
@@ -166,7 +166,7 @@ class Decomposition(OnCore):
             enter(problem, state, _worst(pair, among, low + bar, high - bar, size))
         if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
             return Reply(0, Stop.STALLED)
-        noise = 4.0 * EPS * float(np.max(np.abs(pair.s[state.core])))
+        noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(pair.s[state.core])))
         spread, least, goal, shed = max(self.inner_tol * violation, noise), np.inf, 0.0, None
         if len(state.core) - before < SETTLED * len(state.core):
             least = max(SHARPEST * violation, noise)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, ApproximateProducts
+from qpsvm.canonical.base import FLOAT64_EPS, ApproximateProducts
 from qpsvm.canonical.qp import QP
 from qpsvm.gram.column_store import ColumnStore
 
@@ -74,5 +74,5 @@ class GradientError:
             error = np.minimum(error, weighed, out=weighed)
         rounding = (problem.m + 16) * problem.scale * self.moved + 8 * (self.n_passes + 1) * size
         error *= gram.scale
-        error += self.error + EPS * rounding
+        error += self.error + FLOAT64_EPS * rounding
         return ApproximateProducts(x.copy(), product, error)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import EPS, Bounds
+from qpsvm.canonical.base import FLOAT64_EPS, Bounds
 from qpsvm.canonical.qp import QP
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP, Draws
@@ -101,7 +101,7 @@ class SampledCore(CoreState):
         low, high = extremes(
             pair.s[core], pair.grow.take(core, axis=1), pair.shrink.take(core, axis=1)
         )
-        noise = 4.0 * EPS * float(np.max(np.abs(pair.s[core])))
+        noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(pair.s[core])))
         before = pair.x[core]
         spread = max(inner_tol * float(np.max(high - low)), noise)
         solve_weights(problem, self, spread)
@@ -123,7 +123,8 @@ class SampledCore(CoreState):
         """Return the gap over samples at which it is worth while to look at all points."""
         problem = self.pair.problem
         return max(
-            self.goal * abs(self._value()), problem.floor(EPS * problem.scale) if self.goal else 0.0
+            self.goal * abs(self._value()),
+            problem.floor(FLOAT64_EPS * problem.scale) if self.goal else 0.0,
         )
 
     def _drawn(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -29,7 +29,7 @@ def dual(X, y, a, lift):
 
 
 @pytest.mark.parametrize("lift", [0.0, 0.7])
-def test_affine_sweeps_are_extrapolated_to_the_minimiser(lift, rng):
+def test_affine_sweeps_are_extrapolated_to_the_minimizer(lift, rng):
     """Five points: the map has rank five, so six states determine where it leads."""
     y = np.array([1.0, -1.0, 1.0, 1.0, -1.0])
     X = y[:, None] * (np.eye(5, 8) + 0.1 + rng.uniform(0.0, 0.1, (5, 8)))

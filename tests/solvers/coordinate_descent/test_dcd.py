@@ -1,4 +1,4 @@
-"""What is special to dual coordinate descent and to Pegasos."""
+"""Dual coordinate descent and Pegasos."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_storage_does_not_matter(make, dtype):
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("n_features", [30, 250])  # Newton matrices in features, and in points
-def test_equal_entries_are_held_once_and_change_nothing(n_features, bias):
+def test_equal_values_are_stored_once(n_features, bias):
     rng = np.random.default_rng(35)
     points = 0.5 * (rng.random((200, n_features)) < 0.3)
     points[0] = 0.0  # a row without entries
@@ -71,7 +71,7 @@ def test_equal_entries_are_held_once_and_change_nothing(n_features, bias):
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("width", [np.int32, np.int64])
-def test_the_order_of_the_points_comes_back(bias, width):
+def test_the_order_of_the_points_is_restored(bias, width):
     """CSR rows are rearranged inside; start, margins and answer keep the order given."""
     points, y = sparse_clouds(203, 20, seed=37)
     points = sp.csr_matrix(points)
@@ -94,8 +94,8 @@ def test_a_rearranged_matrix_has_the_same_rows():
     )
 
 
-def test_sweeps_end_where_their_own_gap_says_so():
-    """A round ends at the tolerance: a tight one goes on within the round, a loose one does not."""
+def test_sweeps_end_at_their_own_gap():
+    """A round ends at the tolerance: a tight one continues within the round, a loose one does not."""
     points, y = sparse_clouds(400, 20, seed=39)
     problem = HingePrimal(points, y, 0.01, bias=False)
     loose, tight = (
@@ -152,10 +152,10 @@ def test_newton_directions_by_conjugate_gradients_are_those_of_the_factors(bias,
     rng = np.random.default_rng(38)
     s, g, free = rng.uniform(1.0, 9.0, 300), rng.standard_normal(900), np.arange(0, 300, 2)
     found = []
-    monkeypatch.setattr(proximal, "ACCURATE", 1e-12)
+    monkeypatch.setattr(proximal, "CG_RESIDUAL_FRACTION", 1e-12)
     for worth in (0.0, 1e9):
-        monkeypatch.setattr(proximal, "WORTH", worth)
-        iterated = proximal._iterated(state, s[free], free, g, 0.7 * bias, 1.0)
+        monkeypatch.setattr(proximal, "CG_COST_FRACTION", worth)
+        iterated = proximal._by_conjugate_gradients(state, s[free], free, g, 0.7 * bias, 1.0)
         assert (iterated is None) == (worth == 0.0)
         found.append(proximal._direction(state, s, free, g, 0.7 * bias))
     np.testing.assert_allclose(found[1][0], found[0][0], atol=1e-9)
@@ -168,7 +168,7 @@ def test_where_no_product_is_worth_while_the_factors_give_the_answer(monkeypatch
     problem = HingePrimal(points, y, 1e-3)
     found = solved(problem, tol=1e-9)
     assert np.count_nonzero((found.dual > 0.0) & (found.dual < 1e-3)) > 100
-    monkeypatch.setattr(proximal, "WORTH", 0.0)
+    monkeypatch.setattr(proximal, "CG_COST_FRACTION", 0.0)
     assert solved(problem, tol=1e-9).value == pytest.approx(found.value, rel=1e-9)
 
 
@@ -209,7 +209,7 @@ def test_auto_weighs_penalties_by_the_points(scale, make):
 
 
 def test_auto_weighs_matrices_by_the_points():
-    """Of 10 cubed columns an entry they are dear on CSR points; of 1 they cost next to nothing."""
+    """Of 10 cubed columns an entry they are expensive on CSR points; of 1 they are cheap."""
     points, y = two_clouds(1000, 120, seed=36)
     for make, columns, strong, weak in (
         (sp.csr_matrix, 120, "dcd", "dcd"),

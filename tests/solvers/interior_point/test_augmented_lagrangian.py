@@ -51,7 +51,7 @@ def test_rows_read_in_place_are_those_of_a_copy(monkeypatch, form):
         "csr": sp.csr_matrix(X),
     }[form]  # fmt: skip
     copied = solve(HingePrimal(X, y), sift=True)
-    monkeypatch.setattr(multipliers, "GATHERED", 0)
+    monkeypatch.setattr(multipliers, "MAX_COPIED_ENTRIES", 0)
     read = solve(HingePrimal(X, y), sift=True)
     assert copied.status is read.status is Status.OPTIMAL
     assert read.value == pytest.approx(copied.value, rel=2e-8)
@@ -72,8 +72,8 @@ def test_the_weighted_sum_of_points_is_followed():
     assert len(newton._y) < 500
 
 
-def test_points_left_alone_are_looked_at_again(monkeypatch):
-    monkeypatch.setattr(multipliers, "REACH", 1.1)
+def test_fixed_points_are_checked_again(monkeypatch):
+    monkeypatch.setattr(multipliers, "REACH_BAND_WIDTHS", 1.1)
     X, y = two_clouds(2000, 3, seed=8, distance=3.0)
     result = solve(HingePrimal(X, y), sift=True)
     assert result.status is Status.OPTIMAL
@@ -93,7 +93,7 @@ def test_a_newton_step_solves_for_the_gradient_of_the_augmented_lagrangian():
     assert len(newton._y) == 400
     g, inside = gradient()
     before = np.append(newton.w, newton.b)
-    newton._update = lambda: False  # look at the step alone
+    newton._update = lambda: False  # test the step alone
     newton.step()
     step = np.append(newton.w, newton.b) - before
     Z = np.column_stack([X, np.ones(400)])[inside]

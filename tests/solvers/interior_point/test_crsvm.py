@@ -21,7 +21,7 @@ from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 from qpsvm.solvers.methods import METHODS
 
 # Section 5.1 of Jung, O'Leary and Tits: two constraint choices, three ways to size the set.
-VARIANTS = {
+METHOD_VARIANTS = {
     f"{choice}, {name}": {"constraint_choice": choice, **sizing}
     for choice in ("omega", "one-sided")
     for name, sizing in {
@@ -30,8 +30,10 @@ VARIANTS = {
         "adaptive balanced": {},
     }.items()
 }
-SOFT = [instance for instance in select(family="hinge_primal", exclude=("hard-margin",))]
-QUICK = ("random-linear-C1e3", "random-weighted", "random-sparse", "one-against-all")
+SOFT_MARGIN_INSTANCES = [
+    instance for instance in select(family="hinge_primal", exclude=("hard-margin",))
+]
+QUICK_INSTANCES = ("random-linear-C1e3", "random-weighted", "random-sparse", "one-against-all")
 
 
 def fits_crsvm(instance):
@@ -47,24 +49,26 @@ def agrees(result, instance, tol=1e-7):
     return abs(result.value - known.value) <= tol * abs(known.value) + known.residual
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("variant", METHOD_VARIANTS, ids=str)
 @pytest.mark.parametrize(
     "instance",
     [
-        pytest.param(i, marks=() if i.name.endswith(QUICK) else pytest.mark.slow, id=i.name)
-        for i in SOFT
+        pytest.param(
+            i, marks=() if i.name.endswith(QUICK_INSTANCES) else pytest.mark.slow, id=i.name
+        )
+        for i in SOFT_MARGIN_INSTANCES
     ],
 )
 def test_every_variant_reaches_full_accuracy(instance, variant):
-    result = solve(instance.declare(), max_iter=60, **VARIANTS[variant])
+    result = solve(instance.declare(), max_iter=60, **METHOD_VARIANTS[variant])
     assert result.status is Status.OPTIMAL
     assert agrees(result, instance)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", QUICK_INSTANCES)
 def test_the_printed_form_gets_there_too(name):
     instance = INSTANCES[f"hinge_primal/{name}"]
-    for options in VARIANTS.values():
+    for options in METHOD_VARIANTS.values():
         result = solve(instance.declare(), reduction="paper", correctors=0, **options)
         assert result.status is Status.OPTIMAL
         assert agrees(result, instance)
@@ -87,19 +91,19 @@ def test_the_papers_start_and_plain_corrector():
     assert result.value == pytest.approx(solve(HingePrimal(X / 5, y), "smo").value, rel=1e-7)
 
 
-def newton(core, e, f):
+def newton(interior, e, f):
     """Return the residual of each Newton equation of section 5.1, relative to its terms."""
-    X = core.points.X
-    t, d, y = core.tau - core.alpha - core.u, core.delta, core.y
-    rows = y * (X @ core.w) - core.gamma * y + core.xi - 1 - core.s
+    X = interior.points.X
+    t, d, y = interior.tau - interior.alpha - interior.u, interior.delta, interior.y
+    rows = y * (X @ interior.w) - interior.gamma * y + interior.xi - 1 - interior.s
     signed = y * (X @ d.w) - d.gamma * y
     equations = (
-        (d.w - X.T @ (y * d.alpha), core.w - X.T @ (y * core.alpha)),
-        (y @ d.alpha, y @ core.alpha),
+        (d.w - X.T @ (y * d.alpha), interior.w - X.T @ (y * interior.alpha)),
+        (y @ d.alpha, y @ interior.alpha),
         (-d.alpha - d.u, t),
         (signed + d.xi - d.s, rows),
-        (core.s * d.alpha + core.alpha * d.s, core.s * core.alpha + e),
-        (core.u * d.xi + core.xi * d.u, core.xi * core.u + f),
+        (interior.s * d.alpha + interior.alpha * d.s, interior.s * interior.alpha + e),
+        (interior.u * d.xi + interior.xi * d.u, interior.xi * interior.u + f),
     )
     return [float(np.max(np.abs(a + b)) / (1 + np.max(np.abs(b)))) for a, b in equations]
 
@@ -108,18 +112,18 @@ def newton(core, e, f):
 def test_a_direction_solves_newtons_equations(rng, active):
     X, y = two_clouds(80, 4, seed=2)
     tau = rng.uniform(0.5, 2.0, 80)
-    core = cold(NormalEquations(X, np.sum(X**2, axis=1)), y, tau, 0.3 * tau, 0.6 * tau)
-    core.s *= rng.uniform(0.1, 3, 80)
-    core.compute_scores()
-    core.take_stock()
-    core.factor(active, exact=False)
-    core.solve(1e-12)
-    assert max(newton(core, 0.0, 0.0)) < 1e-9
-    e = core.delta.s * core.delta.alpha - 0.01
-    f = core.delta.xi * core.delta.u - 0.01
-    core.correct(0.01)
-    core.solve(1e-12)
-    assert max(newton(core, e, f)) < 1e-9
+    interior = cold(NormalEquations(X, np.sum(X**2, axis=1)), y, tau, 0.3 * tau, 0.6 * tau)
+    interior.s *= rng.uniform(0.1, 3, 80)
+    interior.compute_scores()
+    interior.prepare_iteration()
+    interior.factor(active, exact=False)
+    interior.solve(1e-12)
+    assert max(newton(interior, 0.0, 0.0)) < 1e-9
+    e = interior.delta.s * interior.delta.alpha - 0.01
+    f = interior.delta.xi * interior.delta.u - 0.01
+    interior.correct(0.01)
+    interior.solve(1e-12)
+    assert max(newton(interior, e, f)) < 1e-9
 
 
 def matrix(X, d, active):
@@ -152,32 +156,32 @@ def test_the_factor_is_that_of_the_rows_asked_for(rng, monkeypatch, kind, active
     elif kind != "dense" and kind != "wide":
         X = sp.csr_matrix(np.where(rng.random(X.shape) < 0.5, X, 0))
     if kind == "sparse":  # as it is for many columns
-        monkeypatch.setattr(normal_equations, "DENSE", 3)
+        monkeypatch.setattr(normal_equations, "MAX_DENSE_ORDER", 3)
     d = 10.0 ** rng.uniform(-6, 3, 60)
     points = factored(X, d, active, exact=kind == "sparse")
     M, b = matrix(X, d, active), rng.standard_normal(X.shape[1])
     assert np.linalg.eigvalsh(M)[0] >= 1 - 1e-7
-    dw, spread = points.solve(b)
+    dw, centered = points.solve(b)
     tight = 1e-6 if kind == "offset" else 1e-9
     np.testing.assert_allclose(dw, np.linalg.solve(M, b), atol=tight * np.max(np.abs(dw)))
     mean = d @ (X.toarray() if sp.issparse(X) else X) / np.sum(d)
-    np.testing.assert_allclose(spread, X @ dw - mean @ dw, atol=1e-9 * (1 + abs(mean @ dw)))
+    np.testing.assert_allclose(centered, X @ dw - mean @ dw, atol=1e-9 * (1 + abs(mean @ dw)))
 
 
 def test_conjugate_gradients_mend_a_reduced_factor(rng, monkeypatch):
     X = sp.random(400, 90, density=0.2, random_state=0, format="csr")
     d, b = 10.0 ** rng.uniform(-3, 3, 400), rng.standard_normal(90)
     exact = np.linalg.solve(matrix(X, d, None), b)
-    monkeypatch.setattr(normal_equations, "DENSE", 50)
-    monkeypatch.setattr(normal_equations, "HEAVY", 40)
+    monkeypatch.setattr(normal_equations, "MAX_DENSE_ORDER", 50)
+    monkeypatch.setattr(normal_equations, "N_HEAVY_ROWS", 40)
     for active in (None, np.arange(200)):
         points = factored(X, d, active)
-        assert not points.whole  # forty rows and a diagonal
+        assert not points.is_exact  # forty rows and a diagonal
         goal = 1e-20 * float(b @ exact)
-        dw, spread, n_cg, energy = points.refined(b, goal)
+        dw, centered, n_cg, energy = points.refined(b, goal)
         assert 0 < n_cg < 90 and energy > goal
         np.testing.assert_allclose(dw, exact, atol=1e-8 * np.max(np.abs(exact)))
-        np.testing.assert_allclose(spread, X @ dw - points.mean @ dw, atol=1e-9)
+        np.testing.assert_allclose(centered, X @ dw - points.mean @ dw, atol=1e-9)
 
 
 @pytest.mark.parametrize("form", ["csr", "float32", "wide", "fortran"])
@@ -200,7 +204,7 @@ def test_indicators_with_many_equal_points_reach_full_accuracy(rng):
     X = np.eye(4)[rng.integers(4, size=(1500, 5))].reshape(1500, 20)
     problem = HingePrimal(X, np.where(X @ rng.standard_normal(20) > 0, 1.0, -1.0))
     value = solve(problem, "pdipm").value
-    for options in VARIANTS.values():
+    for options in METHOD_VARIANTS.values():
         result = solve(problem, max_iter=60, **options)
         assert result.status is Status.OPTIMAL
         assert result.value == pytest.approx(value, rel=2e-8)
@@ -252,7 +256,7 @@ def test_the_crossover_copes_with_duplicates_and_gives_up_on_a_wrong_split():
     assert crossover(points, y, tau, rough, ~high, high, result.value) is None  # none is free
 
 
-def test_a_sample_stands_for_the_rows_left_out(rng):
+def test_a_sample_represents_the_omitted_rows(rng):
     X, d = rng.standard_normal((5000, 4)), 10.0 ** rng.uniform(-3, 2, 5000)
     some, weights = crsvm._sample(d, 1000, rng)
     assert len(np.unique(some)) == len(some) <= 1000
@@ -267,8 +271,8 @@ def test_large_weights_bring_no_rounding_into_the_balance(rng, form):
     X, d = 1e3 + rng.standard_normal((40_000, 4)), 10.0 ** rng.uniform(0, 12, 40_000)
     points = NormalEquations(form(X), np.sum(X**2, axis=1))
     points.factor(d, points.transposed(d), None, exact=True)
-    for spread in (points.solve(np.ones(4))[1], points.refined(np.ones(4), np.inf)[1]):
-        assert abs(d @ spread) <= 1e-14 * (d @ np.abs(spread))
+    for centered in (points.solve(np.ones(4))[1], points.refined(np.ones(4), np.inf)[1]):
+        assert abs(d @ centered) <= 1e-14 * (d @ np.abs(centered))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -278,19 +282,21 @@ def test_dense_rows_are_assembled_in_parts(rng, monkeypatch, dtype):
     Z = X[rows] - mean
     expected = np.tril(np.eye(6) + Z.T @ (d[:, None] * Z))
     for shared in (np.inf, 0.0):
-        monkeypatch.setattr(normal_matrix, "SHARED", shared)
+        monkeypatch.setattr(normal_matrix, "MIN_MULTIPLICATIONS_FOR_TWO_PARTS", shared)
         for origin in (mean, mean + 0.1):
-            M = normal_matrix.assemble(X, rows, d, origin, True, dtype, normal_matrix.Room())
+            M = normal_matrix.assemble(X, rows, d, origin, True, dtype, normal_matrix.Scratch())
             np.testing.assert_allclose(
                 np.tril(M), expected, rtol=1e2 * np.finfo(dtype).eps, atol=1e3 * np.finfo(dtype).eps
             )
 
 
-LINEAR = [i for i in select(family="hinge", exclude=("hard-margin",)) if fits_crsvm(i)]
+LINEAR_INSTANCES = [i for i in select(family="hinge", exclude=("hard-margin",)) if fits_crsvm(i)]
 
 
 @pytest.mark.parametrize("method", ["crsvm", "pdipm"])
-@pytest.mark.parametrize("instance", [*SOFT, *LINEAR], ids=lambda i: i.name)
+@pytest.mark.parametrize(
+    "instance", [*SOFT_MARGIN_INSTANCES, *LINEAR_INSTANCES], ids=lambda i: i.name
+)
 def test_residuals_and_gap_within_sixty_iterations(instance, method):
     problem = instance.declare()
     result = solve(problem, method, max_iter=60)
@@ -359,7 +365,7 @@ def test_memory_is_a_small_multiple_of_the_points(rng):
     assert peak < 3 * X.nbytes
 
 
-def test_what_does_not_fit_is_said():
+def test_problems_that_do_not_fit_are_refused():
     X, y = two_clouds(40, 3, seed=12)
     with pytest.raises(MethodMismatchError, match="cannot solve"):
         solve(HingePrimal(X, y, C=np.inf))

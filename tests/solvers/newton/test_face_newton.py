@@ -120,7 +120,7 @@ def test_decomposition_continues_where_it_does_not_end(monkeypatch):
     monkeypatch.setattr(FaceNewton, "default_max_iter", lambda self, problem: 1)
     result = solve(L2SVMDual(RBF(X, 2.0), y, C=1.5), tol=1e-8)
     assert result.method == "face-newton + decomposition"
-    assert "decomposition went on" in result.reason and result.status is Status.OPTIMAL
+    assert "warm start of decomposition" in result.reason and result.status is Status.OPTIMAL
 
 
 def test_points_at_zero_are_no_exception():

@@ -49,7 +49,7 @@ def test_conjugate_gradients_on_wide_rows(monkeypatch, products):
     X, y = noisy(3000, 1200, seed=3, share=0.01)
     monkeypatch.setattr(finite_newton, "MAX_CG_PRODUCTS", products)
     if products:  # steps descend after any number of products
-        monkeypatch.setattr(finite_newton, "DENSE", 0)
+        monkeypatch.setattr(finite_newton, "MAX_DENSE_ORDER", 0)
     result = solve(L2SVMDual(Linear(X), y, 5.0), "mfn", tol=1e-8)
     assert result.converged
     assert solve(L2SVMDual(Linear(X), y, 5.0), "mfn", x0=result, tol=1e-8).n_iter == 0
