@@ -32,7 +32,8 @@ from qpsvm.numerics.intrinsics import HAS_INTRINSICS
 
 log = logging.getLogger("qpsvm")
 
-PACKAGE_FOLDER = Path(__file__).parent
+PACKAGE_FOLDER = Path(__file__).parents[1]
+"""Folder of the package: all of its sources are part of the key."""
 
 KEPT_STATES = 4
 """Folders of other states of the sources, the most recently used, that stay when a new one is made."""

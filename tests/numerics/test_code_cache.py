@@ -159,7 +159,7 @@ def test_code_that_the_package_carries_is_used(installation, tmp_path):
 
 SELECT = """
 from llvmlite import binding
-from qpsvm import code_cache
+from qpsvm.numerics import code_cache
 has = code_cache.AVX512_FEATURES | {"avx512vnni"}
 binding.get_host_cpu_features = lambda: {name: True for name in has}
 target = code_cache.selected()
