@@ -1,9 +1,9 @@
-"""What numba's loops do not become, written in vectors: values in registers, turned squares, filled gaps.
+"""SIMD kernels that the auto-vectorizer misses: fused kernel rows, transpose, masked expand.
 
-The compiler turns an inner loop into vector code, but it keeps no block of sums in registers over the
-loop around it, and moves the numbers of a transpose, or those into the gaps of a row, one by one. Here
-these are written out in vectors of LANES numbers of 32 bits, or half as many of 64; where registers are
-shorter the compiler splits them.
+The compiler vectorizes an inner loop. It does not keep a block of sums in registers over the outer loop,
+and it moves the elements of a transpose or of a masked expand one by one. These kernels are emitted in
+vectors of VECTOR_LANES elements of 32 bits, or half as many of 64; where registers are shorter, LLVM
+splits the vectors.
 """
 
 from __future__ import annotations
@@ -14,39 +14,45 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from qpsvm.numerics import simd_plain as plain_lanes
+from qpsvm.numerics import simd_plain
 from qpsvm.numerics.exp2 import (
-    C32,
-    C64,
-    LEAST32,
-    LEAST64,
-    ROUND32,
-    ROUND64,
+    COEFFICIENTS_32,
+    COEFFICIENTS_64,
+    MIN_EXPONENT_32,
+    MIN_EXPONENT_64,
+    ROUNDING_SHIFT_32,
+    ROUNDING_SHIFT_64,
 )
 from qpsvm.numerics.intrinsics import cgutils, with_plain_twin
 from qpsvm.numerics.jit import njit
-from qpsvm.numerics.vector_shape import BYTES, GROUP, LANES, TILE, WIDE
+from qpsvm.numerics.vector_shape import (
+    GROUP_ROWS,
+    HAS_AVX512,
+    HAS_BYTE_DOT,
+    TILE_POINTS,
+    VECTOR_LANES,
+)
 
 
-def _lanes(kind: Any) -> int:
-    return LANES * 32 // int(kind.bitwidth)
+def _lanes_of(kind: Any) -> int:
+    return VECTOR_LANES * 32 // int(kind.bitwidth)
 
 
-def _place(builder: Any, array: Any, row: Any, column: Any, vector: Any) -> Any:
-    """Return the address of a vector in a C-ordered matrix, from an entry on."""
+def _matrix_pointer(builder: Any, array: Any, row: Any, column: Any, vector: Any) -> Any:
+    """Return the pointer to the vector of a C-ordered matrix that starts at an entry."""
     width = cgutils.unpack_tuple(builder, array.shape)[1]
     entry = builder.gep(array.data, [builder.add(builder.mul(row, width), column)])
     return builder.bitcast(entry, vector.as_pointer())
 
 
-def place_lanes(builder: Any, array: Any, start: Any, lanes: int) -> tuple[Any, Any]:
-    """Return the address of a vector of an array, from an entry on, and its type."""
+def vector_pointer(builder: Any, array: Any, start: Any, lanes: int) -> tuple[Any, Any]:
+    """Return the pointer to the vector of an array that starts at an entry, and its type."""
     entry = builder.gep(array.data, [start])
     vector = ir.VectorType(entry.type.pointee, lanes)
     return builder.bitcast(entry, vector.as_pointer()), vector
 
 
-def _values(context, few, i, tile, first, a, norm, factor, K):  # type: ignore[no-untyped-def]
+def _kernel_rows(context, few, i, tile, first, a, norm, factor, K):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         few, tile, a, norm, K = (
             context.make_array(signature.args[n])(context, builder, arguments[n])
@@ -54,46 +60,48 @@ def _values(context, few, i, tile, first, a, norm, factor, K):  # type: ignore[n
         )
         i, first, index = arguments[1], arguments[3], arguments[1].type
         result = ir.VectorType(arguments[6].type, lanes)
-        sums = _products(context, builder, few, i, tile, first, kind)
-        factor = spread_lanes(builder, arguments[6], lanes)
+        sums = _row_products(context, builder, few, i, tile, first, kind)
+        factor = splat(builder, arguments[6], lanes)
         terms = ir.VectorType(context.get_data_type(norm_type.dtype), lanes)
         at = builder.bitcast(builder.gep(norm.data, [first]), terms.as_pointer())
         others = builder.load(at, align=4)
         for u, total in enumerate(sums):
             own = builder.load(builder.gep(a.data, [builder.add(i, index(u))]))
-            own = spread_lanes(builder, own, lanes)
+            own = splat(builder, own, lanes)
             if kind == types.int32:
                 apart = builder.sub(builder.add(own, others), builder.add(total, total))
                 t = builder.fmul(factor, builder.sitofp(apart, result))
             else:
                 t = builder.fadd(own, others, flags=("contract",))
-                more = builder.fmul(factor, _number(builder, total, result), flags=("contract",))
+                more = builder.fmul(factor, _to_float(builder, total, result), flags=("contract",))
                 t = builder.fadd(t, more, flags=("contract",))
-            to = _place(builder, K, index(u), first, result)
+            to = _matrix_pointer(builder, K, index(u), first, result)
             builder.store(_exp2(builder, t, kind != types.int32), to, align=4)
         return context.get_dummy_value()
 
-    kind, lanes, norm_type = few.dtype, _lanes(few.dtype), norm
+    kind, lanes, norm_type = few.dtype, _lanes_of(few.dtype), norm
     return types.void(few, types.intp, tile, types.intp, a, norm, factor, K), emit
 
 
-def _products(
+def _row_products(
     context: Any, builder: Any, few: Any, i: Any, tile: Any, first: Any, kind: Any
 ) -> list[Any]:
-    """Return the products of GROUP rows with a vector of points, their sums in registers."""
-    number, lanes, index = context.get_data_type(kind), _lanes(kind), i.type
+    """Return the inner products of GROUP_ROWS rows with a vector of points, accumulated in registers."""
+    number, lanes, index = context.get_data_type(kind), _lanes_of(kind), i.type
     vector = ir.VectorType(number, lanes)
     d = cgutils.unpack_tuple(builder, few.shape)[1]
-    rows = [builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP)]
+    rows = [
+        builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP_ROWS)
+    ]
     nothing = ir.Constant(vector, [number(0)] * lanes)
-    sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(GROUP)]
+    sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(GROUP_ROWS)]
     with cgutils.for_range(builder, d, intp=index) as loop:
-        points = builder.load(_place(builder, tile, loop.index, first, vector), align=4)
+        points = builder.load(_matrix_pointer(builder, tile, loop.index, first, vector), align=4)
         for row, total in zip(rows, sums, strict=True):
-            own = spread_lanes(builder, builder.load(builder.gep(row, [loop.index])), lanes)
+            own = splat(builder, builder.load(builder.gep(row, [loop.index])), lanes)
             before = builder.load(total)
             if kind == types.uint32:
-                more = _call(builder, "llvm.ctpop", builder.and_(own, points))
+                more = _call_intrinsic(builder, "llvm.ctpop", builder.and_(own, points))
                 builder.store(builder.add(before, more), total)
             elif kind == types.int32:
                 builder.store(_dot_of_bytes(builder, before, points, own), total)
@@ -104,9 +112,9 @@ def _products(
 
 
 def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
-    """Add the products of four bytes without a sign by four with one, of each word."""
+    """Add the dot product of four unsigned by four signed bytes, for each word."""
     kind = before.type
-    if BYTES and kind.count == 16:
+    if HAS_BYTE_DOT and kind.count == 16:
         function = ir.FunctionType(kind, [kind] * 3)
         name = "llvm.x86.avx512.vpdpbusd.512"
         call = cgutils.get_or_insert_function(builder.module, function, name)
@@ -118,7 +126,7 @@ def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
     even = builder.and_(points, low), builder.ashr(builder.shl(own, eight), eight)
     odd = builder.lshr(points, eight), builder.ashr(own, eight)
     wide = ir.VectorType(ir.IntType(32), halves.count)
-    for a, b in (even, odd):  # which compilers know to be one instruction
+    for a, b in (even, odd):  # a pattern that LLVM recognizes as one instruction
         product = builder.mul(builder.sext(a, wide), builder.sext(b, wide))
         for start in (0, 1):
             some = ir.Constant(kind, list(range(start, halves.count, 2)))
@@ -126,65 +134,70 @@ def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
     return before
 
 
-def spread_lanes(builder: Any, number: Any, lanes: int) -> Any:
-    """Return a vector of one number."""
+def splat(builder: Any, number: Any, lanes: int) -> Any:
+    """Return a vector whose elements all equal a number."""
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
     none = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
     one = builder.insert_element(none, number, ir.IntType(32)(0))
     return builder.shuffle_vector(one, none, zeros)
 
 
-def _number(builder: Any, value: Any, kind: Any) -> Any:
-    """Return counts or numbers in the precision of `kind`, which is no less."""
+def _to_float(builder: Any, value: Any, kind: Any) -> Any:
+    """Convert counts or floats to `kind`, whose precision is no less."""
     if isinstance(value.type.element, ir.IntType):
         return builder.uitofp(value, kind)
     return value if value.type == kind else builder.fpext(value, kind)
 
 
-def _call(builder: Any, name: str, value: Any) -> Any:
-    """Return what LLVM's function of a vector gives, which is of the same type."""
+def _call_intrinsic(builder: Any, name: str, value: Any) -> Any:
+    """Call LLVM's unary intrinsic for a vector; the result has the same type."""
     function = ir.FunctionType(value.type, [value.type])
-    name = _name(name, value.type)
+    name = _intrinsic_name(name, value.type)
     return builder.call(cgutils.get_or_insert_function(builder.module, function, name), [value])
 
 
-def _name(name: str, vector: Any) -> str:
-    """Return the name of LLVM's function for a type of vectors."""
+def _intrinsic_name(name: str, vector: Any) -> str:
+    """Return the name of LLVM's intrinsic for a vector type."""
     element = vector.element
-    kind = f"i{element.width}" if isinstance(element, ir.IntType) else _FLOATS[str(element)]
+    kind = f"i{element.width}" if isinstance(element, ir.IntType) else _FLOAT_SUFFIXES[str(element)]
     return f"{name}.v{vector.count}{kind}"
 
 
-_FLOATS = {"float": "f32", "double": "f64"}
+_FLOAT_SUFFIXES = {"float": "f32", "double": "f64"}
 
 
 def _exp2(builder: Any, t: Any, bounded: bool) -> Any:
-    """Return 2^t of a vector as `exponential` does, but with instructions that round and scale.
+    """Return 2^t of a vector as `exp2` does, but with instructions that round and scale.
 
-    Where t is known to be finite and at most 0 these need no bounds: scaled too far, values become 0.
+    Where t is known to be finite and at most 0, these instructions need no clamping: they underflow to 0.
     """
     kind, lanes = t.type, t.type.count
     single = str(kind.element) == "float"
-    least, series = (LEAST32, C32) if single else (LEAST64, C64)
+    least, series = (
+        (MIN_EXPONENT_32, COEFFICIENTS_32) if single else (MIN_EXPONENT_64, COEFFICIENTS_64)
+    )
 
     def constant(c: Any) -> Any:
         return ir.Constant(kind, [kind.element(float(c))] * lanes)
 
-    if bounded or not WIDE:
+    if bounded or not HAS_AVX512:
         for bound, right in ((constant(0.0), "<"), (constant(least), ">")):
             t = builder.select(builder.fcmp_ordered(right, t, bound), t, bound)
-    if WIDE:
-        n = _call(builder, "llvm.rint", t)
-        return _scaled(builder, _series(builder, builder.fsub(t, n), series), n)
+    if HAS_AVX512:
+        n = _call_intrinsic(builder, "llvm.rint", t)
+        return _scale_by_power(builder, _polynomial(builder, builder.fsub(t, n), series), n)
     bits, up = (32, 23) if single else (64, 52)
-    whole, far = ir.VectorType(ir.IntType(bits), lanes), constant(ROUND32 if single else ROUND64)
-    n = builder.fadd(t, far)  # its lowest bits are the integer's
-    p = _series(builder, builder.fsub(t, builder.fsub(n, far)), series)
+    whole, far = (
+        ir.VectorType(ir.IntType(bits), lanes),
+        constant(ROUNDING_SHIFT_32 if single else ROUNDING_SHIFT_64),
+    )
+    n = builder.fadd(t, far)  # the integer is in its lowest bits
+    p = _polynomial(builder, builder.fsub(t, builder.fsub(n, far)), series)
     power = builder.shl(builder.bitcast(n, whole), ir.Constant(whole, [up] * lanes))
     return builder.bitcast(builder.add(builder.bitcast(p, whole), power), kind)
 
 
-def _series(builder: Any, f: Any, coefficients: Any) -> Any:
+def _polynomial(builder: Any, f: Any, coefficients: Any) -> Any:
     """Return 1 + c_0 f + c_1 f^2 + ..."""
     p: Any = None
     for c in (*coefficients[::-1], 1.0):
@@ -194,8 +207,8 @@ def _series(builder: Any, f: Any, coefficients: Any) -> Any:
     return p
 
 
-def _scaled(builder: Any, p: Any, n: Any) -> Any:
-    """Return p 2^n by the instruction for it, of vectors of 512 bits."""
+def _scale_by_power(builder: Any, p: Any, n: Any) -> Any:
+    """Return p 2^n by the AVX-512 scale instruction."""
     single = str(p.type.element) == "float"
     lanes, name = (16, "ps") if single else (8, "pd")
     kind, mask, way = ir.VectorType(p.type.element, lanes), ir.IntType(lanes), ir.IntType(32)
@@ -213,28 +226,28 @@ def _scaled(builder: Any, p: Any, n: Any) -> Any:
     return builder.shuffle_vector(*parts, both)
 
 
-def _turn_square(context, points, rows, k, tile, j):  # type: ignore[no-untyped-def]
+def _transpose_square(context, points, rows, k, tile, j):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         points, rows, tile = (
             context.make_array(signature.args[n])(context, builder, arguments[n]) for n in (0, 1, 3)
         )
-        k, j, index, lanes = arguments[2], arguments[4], arguments[2].type, _lanes(kind)
+        k, j, index, lanes = arguments[2], arguments[4], arguments[2].type, _lanes_of(kind)
         vector, places = (
             ir.VectorType(ir.IntType(bits), lanes) for bits in (int(kind.bitwidth), 32)
         )
         half, square = lanes // 2, []
         for u in range(lanes):
             row = builder.load(builder.gep(rows.data, [builder.add(j, index(u))]))
-            square.append(builder.load(_place(builder, points, row, k, vector), align=4))
+            square.append(builder.load(_matrix_pointer(builder, points, row, k, vector), align=4))
         mixed = [
             ir.Constant(places, [start + n // 2 + lanes * (n % 2) for n in range(lanes)])
             for start in (0, half)
         ]
-        for _ in range(half.bit_length()):  # the first half of the rows between those of the second
+        for _ in range(half.bit_length()):  # interleave the first half of the rows with the second
             pairs = zip(square[:half], square[half:], strict=True)
             square = [builder.shuffle_vector(*pair, by) for pair in pairs for by in mixed]
         for u, column in enumerate(square):
-            at = _place(builder, tile, builder.add(k, index(u)), j, vector)
+            at = _matrix_pointer(builder, tile, builder.add(k, index(u)), j, vector)
             builder.store(column, at, align=4)
         return context.get_dummy_value()
 
@@ -242,34 +255,37 @@ def _turn_square(context, points, rows, k, tile, j):  # type: ignore[no-untyped-
     return types.void(points, rows, types.intp, tile, types.intp), emit
 
 
-def _expand(context, row, gaps, j, spare, k, out):  # type: ignore[no-untyped-def]
+def _masked_expand(context, row, gaps, j, spare, k, out):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         row, gaps, spare, out = (
             context.make_array(signature.args[n])(context, builder, arguments[n])
             for n in (0, 1, 3, 5)
         )
         j, k, align = arguments[2], arguments[4], kind.bitwidth // 8
-        own, vector = place_lanes(builder, row, j, lanes)
-        marks, flags = place_lanes(builder, gaps, j, lanes)
+        own, vector = vector_pointer(builder, row, j, lanes)
+        marks, flags = vector_pointer(builder, gaps, j, lanes)
         own, marks = builder.load(own, align=align), builder.load(marks, align=1)
         marks = builder.icmp_unsigned("!=", marks, ir.Constant(flags, [0] * lanes))
         first = builder.gep(spare.data, [k])
         function = ir.FunctionType(vector, [first.type, marks.type, vector])
-        name = _name("llvm.masked.expandload", vector)
+        name = _intrinsic_name("llvm.masked.expandload", vector)
         load = cgutils.get_or_insert_function(builder.module, function, name)
         filled = builder.call(load, [first, marks, own])
-        builder.store(filled, place_lanes(builder, out, j, lanes)[0], align=align)
+        builder.store(filled, vector_pointer(builder, out, j, lanes)[0], align=align)
         taken = builder.ctpop(builder.bitcast(marks, ir.IntType(lanes)))
         return builder.add(k, builder.zext(taken, k.type))
 
-    kind, lanes = row.dtype, _lanes(row.dtype)
+    kind, lanes = row.dtype, _lanes_of(row.dtype)
     return types.intp(row, gaps, types.intp, spare, types.intp, out), emit
 
 
-def _fetch(context, block, i, j):  # type: ignore[no-untyped-def]
+def _prefetch(context, block, i, j):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         block = context.make_array(signature.args[0])(context, builder, arguments[0])
-        at, word = _place(builder, block, arguments[1], arguments[2], ir.IntType(8)), ir.IntType(32)
+        at, word = (
+            _matrix_pointer(builder, block, arguments[1], arguments[2], ir.IntType(8)),
+            ir.IntType(32),
+        )
         function = ir.FunctionType(ir.VoidType(), [at.type, word, word, word])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [at.type], function)
         to_read, second_level, of_data = word(0), word(2), word(1)
@@ -279,57 +295,62 @@ def _fetch(context, block, i, j):  # type: ignore[no-untyped-def]
     return types.void(block, types.intp, types.intp), emit
 
 
-values: Any = with_plain_twin(_values, plain_lanes.values)
-"""``values(few, i, tile, first, a, norm, factor, K)`` writes kernel values of GROUP rows of `few`, from i
-on, with a vector of points of the tile, from `first` on, to the same places of K, shape (GROUP,
-TILE): 2^((a_i + norm_j) + factor p) for the inner product p, whose d terms are added one after the
-other; of words without a sign p is how many bits they have in common. Words with a sign are four bytes
-each, those of `few` with a sign and the others without; values are 2^(factor (a_i + norm_j - 2 p))."""
+kernel_rows: Any = with_plain_twin(_kernel_rows, simd_plain.kernel_rows)
+"""``kernel_rows(few, i, tile, first, a, norm, factor, K)`` writes a block of kernel values to K.
 
-turn_square: Any = with_plain_twin(_turn_square, plain_lanes.turn_square)
-"""``turn_square(points, rows, k, tile, j)`` writes as many numbers of as many points as a vector has,
-from number k and the point rows_j on, to the tile from (k, j) on. They are read as one vector a row."""
+The rows are GROUP_ROWS rows of `few` from i on, the columns a vector of points of the tile from `first`
+on; K has shape (GROUP_ROWS, TILE_POINTS). A value is 2^((a_i + norm_j) + factor p), with the inner
+product p of d terms added one after the other. For unsigned words p counts the bits in common. Signed
+words hold four bytes each, signed in `few` and unsigned in the tile; values are then
+2^(factor (a_i + norm_j - 2 p))."""
 
-expand: Any = with_plain_twin(_expand, plain_lanes.expand)
-"""``expand(row, gaps, j, spare, k, out)`` copies a vector of numbers, from number j on, from `row` to
-`out`, with those of `spare` from k on in place of gaps; it returns the k that follows."""
+transpose_square: Any = with_plain_twin(_transpose_square, simd_plain.transpose_square)
+"""``transpose_square(points, rows, k, tile, j)`` transposes a square of one vector width.
 
-fetch: Any = with_plain_twin(_fetch, plain_lanes.fetch)
-"""``fetch(block, i, j)`` asks for the line of the cache with entry (i, j): processors foresee what is
-read along a row, but not the row after it."""
+It reads features k, k + 1, ... of the points rows_j, rows_(j + 1), ..., one vector per point, and writes
+them to the tile from (k, j) on."""
 
-LINE = 64
-"""Bytes of a line of the cache, that no vector should cross."""
+masked_expand: Any = with_plain_twin(_masked_expand, simd_plain.masked_expand)
+"""``masked_expand(row, gaps, j, spare, k, out)`` copies a vector from `row` to `out`, from entry j on.
+
+Gaps are filled by consecutive entries of `spare` from k on; the next k is returned."""
+
+prefetch: Any = with_plain_twin(_prefetch, simd_plain.prefetch)
+"""``prefetch(block, i, j)`` prefetches the cache line of entry (i, j): hardware prefetchers follow a row,
+but do not predict the next one."""
+
+CACHE_LINE_BYTES = 64
+"""Bytes of a cache line, which no vector should cross."""
 
 
 @njit(inline="always")  # compiled once, in the loop that calls it
 def aligned(n: int, like: Any) -> Any:
-    """Return an empty array of shape (n, TILE) of the type of another, its rows in lines of the cache."""
-    room = np.empty(n * TILE + LINE, like.dtype)
-    start = (-room.ctypes.data % LINE) // like.itemsize
-    return room[start : start + n * TILE].reshape(n, TILE)
+    """Return an empty array of shape (n, TILE_POINTS) whose rows are aligned to cache lines."""
+    memory = np.empty(n * TILE_POINTS + CACHE_LINE_BYTES, like.dtype)
+    start = (-memory.ctypes.data % CACHE_LINE_BYTES) // like.itemsize
+    return memory[start : start + n * TILE_POINTS].reshape(n, TILE_POINTS)
 
 
 @njit(inline="always")  # compiled once, in the loop that calls it
-def turn(points: Any, turned: bool, rows: Any, width: int, tile: Any) -> None:
-    """Write the first `width` of the points `rows`, of which there are TILE, to a tile.
+def transpose_tile(points: Any, by_features: bool, rows: Any, width: int, tile: Any) -> None:
+    """Write the first `width` of the TILE_POINTS points `rows` to a tile, transposed.
 
-    `turned` says that the points lie feature by feature. The tile has room for d rounded up to whole
-    vectors; beyond d there may be anything.
+    `by_features` says that the points are stored feature by feature. The tile has d rows, rounded up to
+    whole vectors; rows beyond d are undefined.
     """
-    if turned:
+    if by_features:
         for k in range(len(points)):
             for j in range(width):
                 tile[k, j] = points[k, rows[j]]
         return
     m, d = points.shape
-    lanes, last = LANES * 4 // points.itemsize, 0
-    for j in range(TILE):
+    lanes, last = VECTOR_LANES * 4 // points.itemsize, 0
+    for j in range(TILE_POINTS):
         last = max(last, rows[j])
     for k in range(0, d, lanes):
-        if last * d + k + lanes <= m * d:  # beyond its end a point is read on into the next
-            for j in range(0, TILE, lanes):
-                turn_square(points, rows, k, tile, j)
+        if last * d + k + lanes <= m * d:  # reading past the end of a point stays in the matrix
+            for j in range(0, TILE_POINTS, lanes):
+                transpose_square(points, rows, k, tile, j)
         else:
             for j in range(width):
                 for n in range(k, min(k + lanes, d)):

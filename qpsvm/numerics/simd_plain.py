@@ -1,4 +1,4 @@
-"""The vector code of `qpsvm.numerics.simd` as loops: for Python, and where numba has no intrinsics."""
+"""Plain loops for the SIMD kernels of `qpsvm.numerics.simd`: for Python, and numba without intrinsics."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from numba import types
 from numba.extending import overload
 
 from qpsvm.numerics.jit import count_bits
-from qpsvm.numerics.vector_shape import GROUP, LANES
+from qpsvm.numerics.vector_shape import GROUP_ROWS, VECTOR_LANES
 
 
-def values(few: Any, i: int, tile: Any, first: int, a: Any, norm: Any, factor: Any, K: Any) -> None:
+def kernel_rows(
+    few: Any, i: int, tile: Any, first: int, a: Any, norm: Any, factor: Any, K: Any
+) -> None:
     """Write kernel values of GROUP rows with a vector of points."""
-    for u in range(GROUP):
-        for j in range(first, first + LANES * 4 // few.itemsize):
+    for u in range(GROUP_ROWS):
+        for j in range(first, first + VECTOR_LANES * 4 // few.itemsize):
             K[u, j] = _value(few[i + u], tile, j, a[i + u], norm[j], factor)
 
 
 def _value(own: Any, tile: Any, j: int, a: Any, norm: Any, factor: Any) -> Any:
-    """Return one kernel value, as `values` does."""
+    """Return one kernel value, as `kernel_rows` does."""
     evaluate = {"f": _value_of_numbers, "u": _value_of_words, "i": _value_of_bytes}
     return evaluate[own.dtype.kind](own, tile, j, a, norm, factor)
 
@@ -50,27 +52,27 @@ def _value_of_bytes(own: Any, tile: Any, j: int, a: Any, norm: Any, factor: Any)
 
 @overload(_value, inline="always")
 def _value_for_type(own, tile, j, a, norm, factor):  # type: ignore[no-untyped-def]
-    """Choose by the type of the points, which branches inside of compiled code cannot do."""
+    """Choose by the type of the points, at compile time."""
     if isinstance(own.dtype, types.Float):
         return _value_of_numbers
     return _value_of_bytes if own.dtype.signed else _value_of_words
 
 
-def turn_square(points: Any, rows: Any, k: int, tile: Any, j: int) -> None:
-    """Write as many numbers of as many points as a vector has to a tile."""
-    lanes = LANES * 4 // points.itemsize
+def transpose_square(points: Any, rows: Any, k: int, tile: Any, j: int) -> None:
+    """Transpose a square of `lanes` features of `lanes` points into a tile."""
+    lanes = VECTOR_LANES * 4 // points.itemsize
     for n in range(j, j + lanes):
         for feature in range(k, min(k + lanes, points.shape[1])):
             tile[feature, n] = points[rows[n], feature]
 
 
-def expand(row: Any, gaps: Any, j: int, spare: Any, k: int, out: Any) -> int:
-    """Copy a vector of numbers from `row`, with those of `spare` in place of gaps."""
-    for n in range(j, j + LANES * 4 // row.itemsize):
+def masked_expand(row: Any, gaps: Any, j: int, spare: Any, k: int, out: Any) -> int:
+    """Copy a vector from `row`, with entries of `spare` in place of gaps."""
+    for n in range(j, j + VECTOR_LANES * 4 // row.itemsize):
         out[n] = spare[k] if gaps[n] else row[n]
         k += 1 if gaps[n] else 0
     return k
 
 
-def fetch(block: Any, i: int, j: int) -> None:
-    """Do nothing: no loop says what will be read."""
+def prefetch(block: Any, i: int, j: int) -> None:
+    """Do nothing: plain loops have no prefetch instruction."""

@@ -24,8 +24,12 @@ from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import read_only
-from qpsvm.numerics.simd import aligned, turn, values
-from qpsvm.numerics.vector_shape import GROUP, LANES, TILE
+from qpsvm.numerics.simd import aligned
+from qpsvm.numerics.simd import kernel_rows as values
+from qpsvm.numerics.simd import transpose_tile as turn
+from qpsvm.numerics.vector_shape import GROUP_ROWS as GROUP
+from qpsvm.numerics.vector_shape import TILE_POINTS as TILE
+from qpsvm.numerics.vector_shape import VECTOR_LANES as LANES
 
 SUM_ERROR = (GROUP + 4) * 2.0**-24
 """Of a sum in float32 relative to that of the weights' sizes: of a group, whose weights are rounded."""

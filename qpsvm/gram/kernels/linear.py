@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.points import Points, products, squared_norms
-from qpsvm.numerics.products import FUSED, is_compiled_pass, times, transposed_times
+from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS as FUSED
+from qpsvm.numerics.products import is_compiled_pass, times, transposed_times
 
 FAR = 4.0
 """Squared distance of the mean from zero, in variances, from which points are moved to it."""

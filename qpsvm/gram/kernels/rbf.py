@@ -18,7 +18,7 @@ from qpsvm.gram.kernels.base import PointGram, settle_gamma
 from qpsvm.gram.storage.byte_grid import ByteGrid, near_grid, suits
 from qpsvm.gram.storage.integer import PackedBits, Unit, norms_of, unit_of
 from qpsvm.gram.storage.points import DENSIFIED, Points, mean_point, moved, products, squared_norms
-from qpsvm.numerics.products import FUSED
+from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS as FUSED
 
 DENSE_ENTRIES = 1 << 26
 """Most coordinates that are held twice for it: 256 MB in float32."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from qpsvm.gram.base import slices
 from qpsvm.gram.storage.byte_grid import ByteGrid
 from qpsvm.gram.storage.integer import PackedBits
-from qpsvm.numerics.products import FUSED
+from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS as FUSED
 
 MANY, ABREAST = 1 << 17, 512
 """Coordinates from which points are summed side by side, and about how many then are a row."""

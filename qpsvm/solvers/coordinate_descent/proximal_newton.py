@@ -38,7 +38,7 @@ from qpsvm.numerics.csr_rows import (
     moments,
     products,
 )
-from qpsvm.numerics.jit import summing
+from qpsvm.numerics.jit import reassociating
 from qpsvm.solvers.coordinate_descent.state import FIRST, GROW, LARGEST, Stage, State
 
 Vector = NDArray[np.float64]
@@ -287,7 +287,7 @@ def _move(
     return total
 
 
-@summing
+@reassociating
 def _line(
     center: Any, s: Any, upper: Any, z: Any, u: Any, wd: float, dd: float, first: float
 ) -> float:
@@ -321,7 +321,7 @@ def _line(
     return t
 
 
-@summing
+@reassociating
 def _moving(
     center: Any, s: Any, upper: Any, z: Any, u: Any, low: float, high: float, some: Any
 ) -> Any:

@@ -39,7 +39,7 @@ from qpsvm.solvers.frank_wolfe.sampled_steps import (
     Work,
     sampled_steps,
 )
-from qpsvm.solvers.shared.column_reads import MISSING
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP, Draws
 
 MAX_ROWS = 4096
@@ -186,9 +186,9 @@ class SampledState:
             self.full = None
         if why == ENTERS:
             self.enter_best()
-        elif why == MISSING:
+        elif why == COLUMN_MISSING:
             self.serve()
-        return Reply(done, Stop.BUDGET if why in (ENTERS, MISSING) else Stop(why))
+        return Reply(done, Stop.BUDGET if why in (ENTERS, COLUMN_MISSING) else Stop(why))
 
     def start_from_product(self) -> None:
         """Correct the gradient by G x over all points; the worst of these join the core.

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from qpsvm.numerics.jit import njit
 from qpsvm.solvers.base import Stop
-from qpsvm.solvers.shared.column_reads import MISSING
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP
 
 ENTERS = 6
-"""Beside the values of Stop and MISSING: a drawn point has to join the core before the step is made."""
+"""Besides the values of Stop and COLUMN_MISSING: a drawn point must join the core before the step."""
 
 BUDGET_CODE, STALLED_CODE, NONCONVEX_CODE = (
     Stop.BUDGET.value,
@@ -106,12 +106,12 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
                     for g in range(n_groups):
                         least[g] = np.inf
                 if now[DRAWN] == len(drawn):
-                    return step, MISSING
+                    return step, COLUMN_MISSING
                 i = drawn[now[DRAWN]]
                 if place[i] < 0:
                     r = row[i]
                     if r < 0:
-                        return step, MISSING
+                        return step, COLUMN_MISSING
                     product = rows.dtype.type(0.0)
                     for a in range(n):
                         product += rows[r, a] * signed[a]
@@ -152,7 +152,7 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
                 vertex[g] = place[best[g]]
         for g in range(n_groups):
             if row[core[vertex[g]]] < 0:
-                return step, MISSING
+                return step, COLUMN_MISSING
 
         # exact line search
         vqv, vqx, xqx, longest = 0.0, 0.0, xf - xc, 1.0

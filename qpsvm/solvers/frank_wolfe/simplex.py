@@ -41,8 +41,8 @@ from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.column_store import Columns
-from qpsvm.numerics.jit import bare, compiled
-from qpsvm.numerics.work_sharing import TILE, WorkSharing, offer, together, wait
+from qpsvm.numerics.jit import compiled, without_refcounts
+from qpsvm.numerics.work_sharing import TILE_POINTS, WorkSharing, join, publish, run_shared
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.frank_wolfe import sampled
 from qpsvm.solvers.frank_wolfe.step_rules import (
@@ -64,8 +64,8 @@ from qpsvm.solvers.frank_wolfe.support import (
     slopes,
     weight_of,
 )
-from qpsvm.solvers.shared.column_reads import MISSING, entry, form, is_cached, own, touch
-from qpsvm.solvers.shared.gradient_pass import Move, Points, assist, follow, least
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING, entry, form, is_cached, own, touch
+from qpsvm.solvers.shared.gradient_pass import Move, Points, assist, min_of_group, update_gradient
 from qpsvm.solvers.shared.sampling import SAMPLED_PERIOD, Draws, OnSamples
 from qpsvm.solvers.shared.starting_points import random_ball, two_points
 
@@ -133,7 +133,7 @@ class FrankWolfe(OnSamples):
         cols = problem.columns()
         points, q, support, keys = state.points, state.gradient, state.support, state.keys
         made, who, rule, counts = state.made, state.team, RULES[self.rule], state.counts
-        done, why = together(
+        done, why = run_shared(
             who,
             lambda: _advance(
                 rule, cols, points, q, support, keys, made, n_steps, missing, counts, who
@@ -141,7 +141,7 @@ class FrankWolfe(OnSamples):
             lambda: assist(cols, points, made, q, keys, who),
         )
         state.stale = True
-        if why == MISSING:
+        if why == COLUMN_MISSING:
             state.prefetch.serve(problem.store, missing[missing >= 0], state.wanted)
             why = Stop.BUDGET.value
         return Reply(done, Stop(why))
@@ -169,8 +169,8 @@ def _advance(
     who: WorkSharing,
 ) -> Any:
     """Make steps in place; return the number done and why it came back."""
-    cols, points, q, support, keys, made = bare((cols, points, q, support, keys, made))
-    n_groups, room = keys.shape[0], np.empty(TILE)
+    cols, points, q, support, keys, made = without_refcounts((cols, points, q, support, keys, made))
+    n_groups, room = keys.shape[0], np.empty(TILE_POINTS)
     low = np.empty(n_groups, np.int64)  # least gradient of each group
     high = np.empty(n_groups, np.int64)  # greatest gradient on its support
     zero: Any = np.int64(0)  # a literal would have functions compiled twice
@@ -178,7 +178,7 @@ def _advance(
         xf, xqx = slopes(points, support, q)
         toward, away, pair, into, out = xf, -xf, -np.inf, zero, zero
         for g in range(n_groups):
-            f_low, low[g] = least(points, q, keys, g, room)
+            f_low, low[g] = min_of_group(points, q, keys, g, room)
             f_high, high[g] = extreme(support, g, zero - 1)
             toward -= f_low
             away += f_high
@@ -205,7 +205,7 @@ def _advance(
             missing[2 * n_groups + 1] = out
         for j in range(len(missing)):
             if missing[j] >= 0 and not is_cached(cols, missing[j]):
-                return step, MISSING
+                return step, COLUMN_MISSING
         for j in range(len(missing)):
             missing[j] = -1
 
@@ -280,9 +280,9 @@ def _advance(
         move_weights(points, support, keep, made, n)
         for j in range(n):
             touch(cols, made.at[j])
-        who.number[0], who.place[0] = keep, n
-        number = offer(who) if who.shared else zero
-        follow(cols, points, made, q, keys, room, who, number, zero)
+        who.float_arguments[0], who.int_arguments[0] = keep, n
+        number = publish(who) if who.shared else zero
+        update_gradient(cols, points, made, q, keys, room, who, number, zero)
         if who.shared:
-            wait(who, number)
+            join(who, number)
     return n_steps, 0

@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import Columns
-from qpsvm.numerics.argextremes import GREATEST, first_of, greatest32
-from qpsvm.numerics.jit import bare, bits64, from64, inlined, vectorized
+from qpsvm.numerics.argextremes import MAX_KEY, first_of, greatest32
+from qpsvm.numerics.jit import bits64, from64, inlined, vectorized, without_refcounts
 from qpsvm.numerics.work_sharing import (
-    TILE,
+    TILE_POINTS,
     WorkSharing,
-    done,
+    claim,
+    closed,
+    finish,
     join,
-    offer,
-    offered,
-    over,
-    take,
-    team,
-    wait,
+    publish,
+    published,
+    register,
+    work_sharing_for,
 )
-from qpsvm.solvers.shared.column_reads import MISSING, is_cached, touch
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING, is_cached, touch
 from qpsvm.solvers.shared.gradient_pass import add_least, add_least_signed
 
 
@@ -58,9 +58,9 @@ FEW = 8
 def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Reading:
     """Return what the steps read, for a new s."""
     n_groups, m = grow.shape
-    starts, up, down = np.arange(0, m, TILE), grow == 0.0, shrink == 0.0
+    starts, up, down = np.arange(0, m, TILE_POINTS), grow == 0.0, shrink == 0.0
     bits = s.view(np.int64)
-    keys = bits ^ ((bits >> 63) & GREATEST)
+    keys = bits ^ ((bits >> 63) & MAX_KEY)
     kind = up.astype(np.int32)
     kind[down] += SHRINKS
     if n_groups > 1:
@@ -75,12 +75,12 @@ def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Reading:
         side,
         own,
         mark,
-        np.minimum.reduceat(np.where(up, keys, GREATEST), starts, axis=1),
-        np.maximum.reduceat(np.where(down, keys, -GREATEST), starts, axis=1),
+        np.minimum.reduceat(np.where(up, keys, MAX_KEY), starts, axis=1),
+        np.maximum.reduceat(np.where(down, keys, -MAX_KEY), starts, axis=1),
         every,
         able,
         np.array([len(some)]),
-        np.empty(TILE, np.float32),
+        np.empty(TILE_POINTS, np.float32),
         np.array([own.max()]),
         bool(side.min() > 0),
     )
@@ -106,15 +106,15 @@ def _mark(made: Reading, k: int, mark: int) -> None:
 @vectorized
 def _extremes(s: Any, mark: Any, group: int) -> Any:
     """Return the keys of the least s of a tile that can grow and of the greatest that can shrink."""
-    low, high = GREATEST, -GREATEST
+    low, high = MAX_KEY, -MAX_KEY
     for k in range(len(s)):
         bits = bits64(s[k])
-        key = bits ^ ((bits >> 63) & GREATEST)
+        key = bits ^ ((bits >> 63) & MAX_KEY)
         out = -np.int64((mark[k] & ~SHRINKS) != GROWS + group)  # all bits, or none: no branch
-        below = (key & ~out) | (GREATEST & out)
+        below = (key & ~out) | (MAX_KEY & out)
         low = below if below < low else low
         out = -np.int64((mark[k] & ~GROWS) != SHRINKS + group)
-        above = (key & ~out) | (-GREATEST & out)
+        above = (key & ~out) | (-MAX_KEY & out)
         high = above if above > high else high
     return low, high
 
@@ -124,17 +124,17 @@ def _add(
     near: Any, far: Any, side: Any, a: float, b: float, rest: float, s: Any, mark: Any, group: int
 ) -> Any:
     """Add two columns to a tile, each entry with its sign; return its extremes as `_extremes` does."""
-    low, high = GREATEST, -GREATEST
+    low, high = MAX_KEY, -MAX_KEY
     for k in range(len(s)):
         value = s[k] + side[k] * (a * near[k] + b * far[k] + rest)
         s[k] = value
         bits = bits64(value)
-        key = bits ^ ((bits >> 63) & GREATEST)
+        key = bits ^ ((bits >> 63) & MAX_KEY)
         out = -np.int64((mark[k] & ~SHRINKS) != GROWS + group)
-        below = (key & ~out) | (GREATEST & out)
+        below = (key & ~out) | (MAX_KEY & out)
         low = below if below < low else low
         out = -np.int64((mark[k] & ~GROWS) != SHRINKS + group)
-        above = (key & ~out) | (-GREATEST & out)
+        above = (key & ~out) | (-MAX_KEY & out)
         high = above if above > high else high
     return low, high
 
@@ -195,7 +195,7 @@ def _partner(
     for tile in range(made.high.shape[1]):
         if made.high[g, tile] <= low_key:  # nothing to gain here
             continue
-        start = tile * TILE
+        start = tile * TILE_POINTS
         gains = made.room[: len(s) - start]
         stop = start + len(gains)
         _gains(
@@ -220,27 +220,27 @@ def _lift(s: Any, k: int, ridge: float, t: float, low: int, high: int) -> bool:
     if ridge == 0.0:
         return False
     bits = bits64(s[k])
-    before = bits ^ ((bits >> 63) & GREATEST)
+    before = bits ^ ((bits >> 63) & MAX_KEY)
     s[k] += ridge * t
     bits = bits64(s[k])
-    after = bits ^ ((bits >> 63) & GREATEST)
+    after = bits ^ ((bits >> 63) & MAX_KEY)
     return before <= low or after <= low or before >= high or after >= high
 
 
 @vectorized
 def _follow(cols: Columns, made: Reading, s: Any, who: WorkSharing, number: int, mine: int) -> None:
     """Let s follow the pair that `who` tells, by the pieces that nobody has taken; note extremes."""
-    i, j, t = who.place[0], who.place[1], who.number[0]
+    i, j, t = who.int_arguments[0], who.int_arguments[1], who.float_arguments[0]
     a, b = cols.scale * t * made.side[i], -cols.scale * t * made.side[j]
     rest = (a + b) * cols.shift
     row_i, row_j = cols.store[cols.slot[i]], cols.store[cols.slot[j]]
     n_groups, first, last = len(made.low), 0, who.n_tiles
-    for piece in range(len(who.taken) if who.shared else 1):
+    for piece in range(len(who.claimed) if who.shared else 1):
         if who.shared:
-            first, last = take(who, number, mine, piece)
+            first, last = claim(who, number, mine, piece)
         for tile in range(first, last):
-            start = tile * TILE
-            part = s[start : start + TILE]
+            start = tile * TILE_POINTS
+            part = s[start : start + TILE_POINTS]
             stop = start + len(part)
             near, far = row_i[start:stop], row_j[start:stop]
             side, mark = made.side[start:stop], made.mark[start:stop]
@@ -251,7 +251,7 @@ def _follow(cols: Columns, made: Reading, s: Any, who: WorkSharing, number: int,
                     for k in range(len(mark)):
                         n_grow += mark[k] & GROWS
                     made.every[tile] = n_grow == len(mark)
-            elif made.every[tile] and made.high[0, tile] == -GREATEST:
+            elif made.every[tile] and made.high[0, tile] == -MAX_KEY:
                 if made.plain:
                     made.low[0, tile] = add_least(near, far, 1.0, a, b, rest, part)
                 else:
@@ -264,15 +264,15 @@ def _follow(cols: Columns, made: Reading, s: Any, who: WorkSharing, number: int,
             for g in range(0 if again else 1, n_groups):
                 made.low[g, tile], made.high[g, tile] = _extremes(part, mark, BITS * g)
         if who.shared and first < last:
-            done(who)
+            finish(who)
 
 
 @vectorized
 def assist_pairs(cols: Columns, made: Reading, s: Any, who: WorkSharing) -> None:
     """Do pieces of whatever is offered until the steps are over."""
-    mine, last = join(who), 0
-    while not over(who):
-        number = offered(who)
+    mine, last = register(who), 0
+    while not closed(who):
+        number = published(who)
         if number > last:
             _follow(cols, made, s, who, number, mine)
             last = number
@@ -294,7 +294,7 @@ def pairs(
 
     It is stalled once no pair's gradients differ by more than `spread`.
     """
-    made, who = read(cols, z, s, grow, shrink), team(len(x), alone=True)
+    made, who = read(cols, z, s, grow, shrink), work_sharing_for(len(x), alone=True)
     return pair_steps(cols, made, z, upper, x, s, grow, shrink, n_steps, spread, missing, who)
 
 
@@ -314,8 +314,8 @@ def pair_steps(
     who: WorkSharing,
 ) -> Any:
     """Do what `pairs` does, given what it reads."""
-    cols, made, z, upper, x, s = bare((cols, made, z, upper, x, s))
-    grow, shrink = bare((grow, shrink))
+    cols, made, z, upper, x, s = without_refcounts((cols, made, z, upper, x, s))
+    grow, shrink = without_refcounts((grow, shrink))
     n_groups, n_tiles = made.low.shape
     side, own = made.side, made.own
     size = made.size[0]
@@ -324,35 +324,35 @@ def pair_steps(
     zero: Any = np.int64(0)  # a literal would have functions compiled twice
     for step in range(n_steps):
         g, i = zero, zero - 1
-        low, low_key, violation = 0.0, GREATEST, 0.0
+        low, low_key, violation = 0.0, MAX_KEY, 0.0
         for h in range(n_groups):
-            tile, least, most = 0, GREATEST, -GREATEST
+            tile, least, most = 0, MAX_KEY, -MAX_KEY
             for t in range(n_tiles):
                 if made.low[h, t] < least:
                     tile, least = t, made.low[h, t]
                 if made.high[h, t] > most:
                     most = made.high[h, t]
-            if least == GREATEST or most == -GREATEST:
+            if least == MAX_KEY or most == -MAX_KEY:
                 continue
-            start = tile * TILE
-            stop = start + TILE
+            start = tile * TILE_POINTS
+            stop = start + TILE_POINTS
             mark = made.mark[start:stop]
             k = start + first_of(s[start:stop], least, mark, GROWS + BITS * h, ~SHRINKS)
-            apart = from64(most ^ ((most >> 63) & GREATEST)) - s[k]
+            apart = from64(most ^ ((most >> 63) & MAX_KEY)) - s[k]
             if apart > violation:
                 g, i, low, low_key, violation = h, k, s[k], least, apart
         if i < 0 or violation <= spread:
             return step, 1
         if not is_cached(cols, i):
             missing[0], missing[1] = i, i
-            return step, MISSING
+            return step, COLUMN_MISSING
         row_i = cols.store[cols.slot[i]]
         j = _partner(row_i, made, s, g, i, low, low_key, violation, fixed)
         if j < 0 or j == i:
             return step, 1
         if not is_cached(cols, j):
             missing[0], missing[1] = i, j
-            return step, MISSING
+            return step, COLUMN_MISSING
         touch(cols, i)
         touch(cols, j)
         curvature = own[i] + own[j] - 2.0 * cols.scale * side[i] * side[j] * (row_i[j] + cols.shift)
@@ -376,9 +376,9 @@ def pair_steps(
             shrink[g, k] = np.inf if fixed_down else 0.0
             can = (0 if stuck else GROWS) + (0 if fixed_down else SHRINKS)
             _mark(made, k, can + BITS * g)
-        who.place[0], who.place[1], who.number[0] = i, j, t
-        number = offer(who) if who.shared else zero
+        who.int_arguments[0], who.int_arguments[1], who.float_arguments[0] = i, j, t
+        number = publish(who) if who.shared else zero
         _follow(cols, made, s, who, number, zero)
         if who.shared:
-            wait(who, number)
+            join(who, number)
     return n_steps, 0

@@ -25,11 +25,11 @@ from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, Simp
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.argextremes import greatest_key
 from qpsvm.numerics.jit import vectorized
-from qpsvm.numerics.work_sharing import TILE, WorkSharing, team, together
+from qpsvm.numerics.work_sharing import TILE_POINTS, WorkSharing, run_shared, work_sharing_for
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.shared.column_reads import MISSING, is_cached, touch
-from qpsvm.solvers.shared.prefetch import Prefetch, least_unheld
-from qpsvm.solvers.shared.starting_points import for_pairs
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING, is_cached, touch
+from qpsvm.solvers.shared.prefetch import Prefetch, least_uncached
+from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.pair_steps import (
     BITS,
     GROWS,
@@ -72,7 +72,7 @@ class SMO(Solver):
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> PairState:
         """Return the state at x0, or at two points of a simplex, or at a corner of a box."""
-        return PairState.at(problem, for_pairs(problem, x0))
+        return PairState.at(problem, pair_start(problem, x0))
 
     def advance(self, problem: QP, state: PairState, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing, then fill it."""
@@ -85,13 +85,13 @@ class SMO(Solver):
             if state.reading is None:
                 state.reading = read(cols, state.z, state.s, state.grow, state.shrink)
             made, who = state.reading, state.team
-            done, why = together(
+            done, why = run_shared(
                 who,
                 lambda: pair_steps(cols, made, *state.arrays(), n_steps, 0.0, missing, who),
                 lambda: assist_pairs(cols, made, state.s, who),
             )
         state.n_steps += done
-        if why == MISSING:
+        if why == COLUMN_MISSING:
             whole = problem.m <= min(WHOLE, problem.store.n_slots)
             if whole:
                 problem.store.ensure(np.arange(problem.m))
@@ -137,7 +137,9 @@ class PairState:
             z = domain.y if isinstance(domain, BoxHyperplane) else np.ones(m)
         shape = (int(group.max()) + 1, m)
         empty = np.empty(m), np.empty(shape), np.empty(shape)
-        state = cls(problem, group, z, upper, x, *empty, Prefetch(problem), team(m), np.empty(m))
+        state = cls(
+            problem, group, z, upper, x, *empty, Prefetch(problem), work_sharing_for(m), np.empty(m)
+        )
         state.set_product(problem.gram.product(x) if x.any() else np.zeros(m))
         return state
 
@@ -178,14 +180,14 @@ class PairState:
         """Return coordinates that violate most, in both directions, whose columns are not held."""
         if self.reading is None:  # on a box alone: those with the steepest way into it
             slope = np.maximum(-self.s - self.grow[0], self.s - self.shrink[0])
-            return least_unheld(slope, -1.0, self.group, 0, -1, slot, count)
+            return least_uncached(slope, -1.0, self.group, 0, -1, slot, count)
         mark, n_groups = self.reading.mark, len(self.grow)
         share, found = -(-count // n_groups), []
         for g in range(n_groups):
             down = SHRINKS + BITS * g
-            found.append(least_unheld(self.s, -1.0, mark, down, ~GROWS, slot, share // 2))
+            found.append(least_uncached(self.s, -1.0, mark, down, ~GROWS, slot, share // 2))
             left, up = share - len(found[-1]), GROWS + BITS * g
-            found.append(least_unheld(self.s, 1.0, mark, up, ~SHRINKS, slot, left))
+            found.append(least_uncached(self.s, 1.0, mark, up, ~SHRINKS, slot, left))
         return np.unique(np.concatenate(found))
 
     @property
@@ -213,13 +215,13 @@ def singles(
     own = cols.scale * (cols.diag + cols.shift) + cols.ridge
     tiny = 1e-12 * np.max(own)
     m, sign = len(s), cols.sign
-    n_tiles = (m + TILE - 1) // TILE
+    n_tiles = (m + TILE_POINTS - 1) // TILE_POINTS
     gain, keys = np.empty(m), np.empty(n_tiles, np.int64)
     row, change, i, rise = cols.store[0], 0.0, 0, 0.0  # the first pass only looks
     for step in range(n_steps + 1):
         for tile in range(n_tiles):
-            start = tile * TILE
-            stop = min(start + TILE, m)
+            start = tile * TILE_POINTS
+            stop = min(start + TILE_POINTS, m)
             if step > 0:
                 for k in range(start, stop):
                     s[k] += change * sign[k] * (row[k] + cols.shift)
@@ -233,12 +235,12 @@ def singles(
         tile = int(np.argmax(keys))
         if keys[tile] <= 0:  # the key of 0
             return step, 1
-        start = tile * TILE
-        part = gain[start : min(start + TILE, m)]
+        start = tile * TILE_POINTS
+        part = gain[start : min(start + TILE_POINTS, m)]
         i = start + int(np.argmax(part))
         if not is_cached(cols, i):
             missing[:] = i
-            return step, MISSING
+            return step, COLUMN_MISSING
         touch(cols, i)
         room = upper[i] - x[i] if s[i] < 0.0 else x[i]
         t = min(abs(s[i]) / max(own[i], tiny), room)

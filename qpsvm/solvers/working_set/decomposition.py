@@ -30,7 +30,7 @@ from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.gram.column_store import ColumnStore
 from qpsvm.solvers.base import Reply, Stop, shared
-from qpsvm.solvers.shared.starting_points import for_pairs
+from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set.gram_block import compact
 from qpsvm.solvers.working_set.working_set import CoreState, OnCore, enter, extremes, solve_core
@@ -140,7 +140,7 @@ class Decomposition(OnCore):
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> CoreState:
         """Return the state with the support of the starting point as its core."""
-        x = for_pairs(problem, x0)
+        x = pair_start(problem, x0)
         state = CoreState(PairState.at(problem, x), room=self.room or problem.m)
         state.extremes = extremes(state.pair.s, state.pair.grow, state.pair.shrink)
         state.looked = _apart(*state.extremes)

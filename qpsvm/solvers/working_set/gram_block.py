@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import parallel_for
-from qpsvm.numerics.simd import LINE, expand, fetch, turn_square
-from qpsvm.numerics.vector_shape import EXPANDS, LANES
+from qpsvm.numerics.simd import CACHE_LINE_BYTES, masked_expand, prefetch, transpose_square
+from qpsvm.numerics.vector_shape import HAS_MASKED_EXPAND, VECTOR_LANES
 
 CHUNK = 4096
 KEPT = 1 << 23, 1 << 26
@@ -126,9 +126,9 @@ def square(n: int, kind: Any) -> NDArray[Any]:
     Lines that are written as a whole cost half. Their number is odd: rows whose distance is a power of
     two would drive each other out of the cache.
     """
-    width = (-(-n * np.dtype(kind).itemsize // LINE) | 1) * LINE
-    memory = _room(n * width + LINE)
-    start = -memory.ctypes.data % LINE
+    width = (-(-n * np.dtype(kind).itemsize // CACHE_LINE_BYTES) | 1) * CACHE_LINE_BYTES
+    memory = _room(n * width + CACHE_LINE_BYTES)
+    start = -memory.ctypes.data % CACHE_LINE_BYTES
     return memory[start : start + n * width].view(kind).reshape(n, -1)
 
 
@@ -175,7 +175,9 @@ def extend(
             lambda at: _gather(block, store.store, slots, core, first, own, by, half, *at),
             _pieces(len(slots), len(core), 1),
         )
-    parallel_for(lambda at: _mirror(block, places, first, *at), _pieces(first, len(slots), LINE))
+    parallel_for(
+        lambda at: _mirror(block, places, first, *at), _pieces(first, len(slots), CACHE_LINE_BYTES)
+    )
 
 
 def compact(block: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -201,20 +203,20 @@ def _compact(
     Almost every line of the cache has a gap, so that the matrix is read and written as a whole, which
     takes the time: lines are asked for one row ahead, those that are written, too.
     """
-    n, lanes = len(order), LANES * 4 // block.itemsize
-    even = n // lanes * lanes if EXPANDS else 0
+    n, lanes = len(order), VECTOR_LANES * 4 // block.itemsize
+    even = n // lanes * lanes if HAS_MASKED_EXPAND else 0
     spare = np.empty(len(last), block.dtype)
     for i in range(start, stop):
         row, out, ahead = block[order[i]], block[i], order[min(i + 1, stop - 1)]
         for j in range(even, last[-1], lanes):
-            fetch(block, ahead, j)
+            prefetch(block, ahead, j)
         for k in range(len(last)):
             spare[k] = row[last[k]]
         filled = 0
         for j in range(0, even, lanes):
-            fetch(block, ahead, j)
-            fetch(block, i + 1, j)
-            filled = expand(row, gaps, j, spare, filled, out)
+            prefetch(block, ahead, j)
+            prefetch(block, i + 1, j)
+            filled = masked_expand(row, gaps, j, spare, filled, out)
         if order[i] != i:
             for j in range(even, n):  # a slice would compile the message of a wrong length, for 2 s
                 out[j] = row[j]
@@ -241,7 +243,7 @@ def _mirror(block: Any, places: Any, first: int, start: int, stop: int) -> None:
 
     Squares begin where lines of the cache do; those at the edges write some numbers once more.
     """
-    n, lanes = len(places), LANES * 4 // block.itemsize
+    n, lanes = len(places), VECTOR_LANES * 4 // block.itemsize
     if min(first, n - first) < lanes:
         for i in range(start, stop):
             for j in range(first, n):
@@ -250,10 +252,10 @@ def _mirror(block: Any, places: Any, first: int, start: int, stop: int) -> None:
     even = -(-first // lanes) * lanes
     for top in range(start, stop, lanes):
         top = min(top, first - lanes)
-        turn_square(block, places, top, block, first)
+        transpose_square(block, places, top, block, first)
         for j in range(even, n - lanes, lanes):
             for u in range(lanes):
-                fetch(block, j + u, top + lanes)
-                fetch(block, top + u, j + lanes)
-            turn_square(block, places, top, block, j)
-        turn_square(block, places, top, block, n - lanes)
+                prefetch(block, j + u, top + lanes)
+                prefetch(block, top + u, j + lanes)
+            transpose_square(block, places, top, block, j)
+        transpose_square(block, places, top, block, n - lanes)

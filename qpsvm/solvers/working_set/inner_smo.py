@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.numerics.jit import bare, vectorized
-from qpsvm.numerics.vector_shape import LANES
+from qpsvm.numerics.jit import vectorized, without_refcounts
+from qpsvm.numerics.vector_shape import VECTOR_LANES
 from qpsvm.solvers.working_set.inner_smo_simd import follow, note, partner
 
 SHARPER = 0.7
@@ -99,7 +99,7 @@ def solve_inner(
         Whether the steps ended for the unit's sake.
     """
     n_groups, n = grow.shape
-    width = max(n, LANES)
+    width = max(n, VECTOR_LANES)
     if width > n:
         wider = np.zeros((n, width), core.block.dtype)
         wider[:, :n] = core.block[:, :n]
@@ -251,7 +251,7 @@ def _steps(
     size: float,
 ) -> int:
     """Make steps until no group's e differ by more than `goal`; return how many."""
-    core, made, x, grow, shrink = bare((core, made, x, grow, shrink))
+    core, made, x, grow, shrink = without_refcounts((core, made, x, grow, shrink))
     e, block, side, own, z, upper = made.e, core.block, made.side, core.own, core.z, core.upper
     unit, shift = core.unit, core.shift / core.unit
     number = np.empty(4, side.dtype)  # scalars in the precision of curvatures

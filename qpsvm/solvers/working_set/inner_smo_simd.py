@@ -16,11 +16,11 @@ from llvmlite import ir
 from numba import types
 
 from qpsvm.numerics.intrinsics import cgutils, with_plain_twin
-from qpsvm.numerics.simd import place_lanes, spread_lanes
-from qpsvm.numerics.vector_shape import LANES, WIDE
+from qpsvm.numerics.simd import splat, vector_pointer
+from qpsvm.numerics.vector_shape import HAS_AVX512, VECTOR_LANES
 
 INT, SINGLE = ir.IntType(32), ir.FloatType()
-VALUES, PLACES = ir.VectorType(SINGLE, LANES), ir.VectorType(INT, LANES)
+VALUES, PLACES = ir.VectorType(SINGLE, VECTOR_LANES), ir.VectorType(INT, VECTOR_LANES)
 
 MAY = ("contract",)
 """Products and sums may become one instruction."""
@@ -30,27 +30,29 @@ class _Best:
     """The greatest value so far of each lane, and where its vector began."""
 
     def __init__(self, builder: Any, least: float) -> None:
-        self.builder, self.least = builder, ir.Constant(VALUES, [SINGLE(least)] * LANES)
+        self.builder, self.least = builder, ir.Constant(VALUES, [SINGLE(least)] * VECTOR_LANES)
         self.value = cgutils.alloca_once_value(builder, self.least)
-        self.start = cgutils.alloca_once_value(builder, ir.Constant(PLACES, [0] * LANES))
+        self.start = cgutils.alloca_once_value(builder, ir.Constant(PLACES, [0] * VECTOR_LANES))
 
     def look(self, value: Any, allowed: Any, start: Any) -> None:
         """Let a vector compete where it is allowed to."""
         builder, before = self.builder, self.builder.load(self.value)
         better = builder.and_(builder.fcmp_ordered(">", value, before), allowed)
-        start = spread_lanes(builder, builder.trunc(start, INT), LANES)
+        start = splat(builder, builder.trunc(start, INT), VECTOR_LANES)
         builder.store(builder.select(better, value, before), self.value)
         builder.store(builder.select(better, start, builder.load(self.start)), self.start)
 
     def where(self, index: Any) -> Any:
         """Return the place of the greatest, or -1 if nothing was greater than the least."""
-        builder, half = self.builder, LANES // 2
+        builder, half = self.builder, VECTOR_LANES // 2
         values = top = builder.load(self.value)
         while half:
-            turned = ir.Constant(PLACES, [(lane + half) % LANES for lane in range(LANES)])
+            turned = ir.Constant(
+                PLACES, [(lane + half) % VECTOR_LANES for lane in range(VECTOR_LANES)]
+            )
             other, half = builder.shuffle_vector(top, top, turned), half // 2
             top = builder.select(builder.fcmp_ordered(">", other, top), other, top)
-        hits = builder.bitcast(builder.fcmp_ordered("==", values, top), ir.IntType(LANES))
+        hits = builder.bitcast(builder.fcmp_ordered("==", values, top), ir.IntType(VECTOR_LANES))
         lane = builder.zext(builder.cttz(hits, ir.IntType(1)(1)), INT)
         place = builder.add(builder.extract_element(builder.load(self.start), lane), lane)
         one, least = (builder.extract_element(v, INT(0)) for v in (top, self.least))
@@ -60,21 +62,21 @@ class _Best:
 
 def _vectors(builder: Any, length: Any, body: Callable[[Any, Any], None]) -> None:
     """Emit `body(start, fresh)` for all vectors of a length: `fresh` tells lanes not looked at yet."""
-    size = length.type(LANES)
+    size = length.type(VECTOR_LANES)
     left = builder.urem(length, size)
-    every = ir.Constant(ir.VectorType(ir.IntType(1), LANES), [1] * LANES)
+    every = ir.Constant(ir.VectorType(ir.IntType(1), VECTOR_LANES), [1] * VECTOR_LANES)
     with cgutils.for_range_slice(builder, size.type(0), builder.sub(length, left), size) as (k, _):
         body(k, every)
     with builder.if_then(builder.icmp_signed("!=", left, left.type(0))):
-        lanes = ir.Constant(PLACES, list(range(LANES)))
-        old = spread_lanes(builder, builder.trunc(builder.sub(size, left), INT), LANES)
+        lanes = ir.Constant(PLACES, list(range(VECTOR_LANES)))
+        old = splat(builder, builder.trunc(builder.sub(size, left), INT), VECTOR_LANES)
         body(builder.sub(length, size), builder.icmp_signed(">=", lanes, old))
 
 
 def _load(builder: Any, array: Any, start: Any, kind: Any) -> Any:
     """Return a vector as numbers of a kind."""
-    at, vector = place_lanes(builder, array, start, LANES)
-    value, wanted = builder.load(at, align=1), ir.VectorType(kind, LANES)
+    at, vector = vector_pointer(builder, array, start, VECTOR_LANES)
+    value, wanted = builder.load(at, align=1), ir.VectorType(kind, VECTOR_LANES)
     if isinstance(vector.element, ir.IntType):  # 16 bits without a sign
         return builder.sitofp(builder.zext(value, PLACES), wanted)
     return _cast(builder, value, wanted)
@@ -90,15 +92,17 @@ def _cast(builder: Any, value: Any, wanted: Any) -> Any:
 
 def _free(builder: Any, array: Any, start: Any) -> Any:
     """Return where the bytes of a vector are 0."""
-    at, vector = place_lanes(builder, array, start, LANES)
-    return builder.icmp_signed("==", builder.load(at, align=1), ir.Constant(vector, [0] * LANES))
+    at, vector = vector_pointer(builder, array, start, VECTOR_LANES)
+    return builder.icmp_signed(
+        "==", builder.load(at, align=1), ir.Constant(vector, [0] * VECTOR_LANES)
+    )
 
 
 def _quotient(builder: Any, a: Any, b: Any) -> Any:
     """Return a / b, to 14 bits where there is an instruction that is faster."""
-    if not WIDE:
+    if not HAS_AVX512:
         return builder.fdiv(a, b)
-    mask = ir.IntType(LANES)
+    mask = ir.IntType(VECTOR_LANES)
     kind = ir.FunctionType(VALUES, [VALUES, VALUES, mask])
     name = "llvm.x86.avx512.rcp14.ps.512"
     function = cgutils.get_or_insert_function(builder.module, kind, name)
@@ -112,9 +116,9 @@ def _partner(context, row, side, own, rest, e, low, about):  # type: ignore[no-u
         )
         kind = context.get_data_type(side_type.dtype)
         numbers = cgutils.unpack_tuple(builder, arguments[6])
-        own_i, factor, shift, tiny = (spread_lanes(builder, x, LANES) for x in numbers)
-        low = spread_lanes(builder, arguments[5], LANES)
-        best, nothing = _Best(builder, 0.0), ir.Constant(VALUES, [SINGLE(0.0)] * LANES)
+        own_i, factor, shift, tiny = (splat(builder, x, VECTOR_LANES) for x in numbers)
+        low = splat(builder, arguments[5], VECTOR_LANES)
+        best, nothing = _Best(builder, 0.0), ir.Constant(VALUES, [SINGLE(0.0)] * VECTOR_LANES)
         tiny = _cast(builder, tiny, VALUES)
 
         def look(start: Any, fresh: Any) -> None:
@@ -174,7 +178,7 @@ def _follow(context, near, far, side, by, e, stay, rest):  # type: ignore[no-unt
         )
         kind = context.get_data_type(side_type.dtype)
         numbers = cgutils.unpack_tuple(builder, arguments[3])
-        weight, turn, shift = (spread_lanes(builder, x, LANES) for x in numbers)
+        weight, turn, shift = (splat(builder, x, VECTOR_LANES) for x in numbers)
 
         def follow(start: Any, fresh: Any) -> Any:
             more = builder.fmul(turn, _load(builder, far, start, kind), flags=MAY)
@@ -184,7 +188,7 @@ def _follow(context, near, far, side, by, e, stay, rest):  # type: ignore[no-unt
             before = _load(builder, e, start, SINGLE)
             value = builder.fadd(before, _cast(builder, more, VALUES), flags=MAY)
             value = builder.select(fresh, value, before)
-            builder.store(value, place_lanes(builder, e, start, LANES)[0], align=1)
+            builder.store(value, vector_pointer(builder, e, start, VECTOR_LANES)[0], align=1)
             return value
 
         return _noting(context, builder, (e, stay, rest), follow)

@@ -21,9 +21,9 @@ from qpsvm import (
 )
 from qpsvm.domains.simplex import water_level
 from qpsvm.numerics import argextremes as extremes
-from qpsvm.numerics.work_sharing import TILE
+from qpsvm.numerics.work_sharing import TILE_POINTS
 from qpsvm.solvers.methods import METHODS
-from qpsvm.solvers.shared.prefetch import FEWEST, Prefetch, least_unheld
+from qpsvm.solvers.shared.prefetch import MIN_PREFETCH_COLUMNS, Prefetch, least_uncached
 from qpsvm.solvers.smo.pair_steps import read
 from qpsvm.solvers.smo.smo import SMO
 
@@ -39,7 +39,7 @@ def test_extremes_by_their_keys(rng, size):
         low = extremes.extreme_key_of(values, mark, wanted, 0)
         high = extremes.extreme_key_of(values, mark, wanted, -1)
         if len(some) == 0:
-            assert low == extremes.GREATEST == ~high
+            assert low == extremes.MAX_KEY == ~high
             continue
         assert extremes.first_of(values, low, mark, wanted, -1) == some[np.argmin(values[some])]
         assert extremes.first_of(values, high, mark, wanted, -1) == some[np.argmax(values[some])]
@@ -59,7 +59,7 @@ def test_the_water_level_needs_no_sort(rng, spread):
 
 
 @pytest.mark.parametrize("method", ["mfw", "pfw", "bpfw", "swap", "npa", "smo"])
-@pytest.mark.parametrize("m", [TILE - 1, 2 * TILE + 5])
+@pytest.mark.parametrize("m", [TILE_POINTS - 1, 2 * TILE_POINTS + 5])
 def test_the_gradient_that_steps_maintain_is_that_of_the_point(method, m):
     X, y = two_clouds(m, 3, seed=5)
     declare = PolytopeDistanceDual if method in ("npa", "pfw") else L2SVMDual
@@ -76,7 +76,7 @@ def test_the_gradient_that_steps_maintain_is_that_of_the_point(method, m):
     np.testing.assert_allclose(state.product, qp.gram.product(state.x), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("m", [TILE - 1, 2 * TILE + 5])
+@pytest.mark.parametrize("m", [TILE_POINTS - 1, 2 * TILE_POINTS + 5])
 @pytest.mark.parametrize("declare", [HingeDual, L2SVMDual, MEBDual, PolytopeDistanceDual, SVDDDual])
 def test_what_steps_note_is_what_is_read_anew(declare, m):
     X, y = two_clouds(m, 3, seed=5)
@@ -97,14 +97,14 @@ def test_what_steps_note_is_what_is_read_anew(declare, m):
             assert set(made.able[:n_able]) == set(anew.able[:n_able])
 
 
-def test_least_unheld_are_the_least(rng):
+def test_least_uncached_are_the_least(rng):
     f, mark = rng.standard_normal(300), rng.integers(0, 2, 300).astype(np.int32)
     slot = np.where(rng.random(300) < 0.5, -1, 7)
     for way in (1.0, -1.0):
-        found = least_unheld(f, way, mark, 1, -1, slot, 20)
+        found = least_uncached(f, way, mark, 1, -1, slot, 20)
         some = np.flatnonzero((slot < 0) & (mark == 1))
         assert set(found) == set(some[np.argsort(way * f[some])[:20]])
-    assert len(least_unheld(f, 1.0, mark, 5, -1, slot, 20)) == 0
+    assert len(least_uncached(f, 1.0, mark, 5, -1, slot, 20)) == 0
 
 
 @pytest.mark.parametrize("useful", [True, False])
@@ -127,11 +127,11 @@ def test_columns_come_along_as_long_as_they_are_used(rng, useful):
             if useful:  # every column that came is read
                 store.clock[0] += 1
                 store.stamp[store.slot >= 0] = store.clock[0]
-    assert min(ahead) >= FEWEST
+    assert min(ahead) >= MIN_PREFETCH_COLUMNS
     if useful:
         assert store.n_computed == 3000 and len(ahead) < 100 and max(ahead) == 257
     else:
-        assert max(ahead) <= 2 * FEWEST and store.n_computed < 2 * 300
+        assert max(ahead) <= 2 * MIN_PREFETCH_COLUMNS and store.n_computed < 2 * 300
 
 
 @pytest.mark.parametrize("declare", [L2SVMDual, HingeDual])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, L2SVMDual, OneClassDual, PolytopeDistanceDual, SVDDDual, solve
-from qpsvm.solvers.shared.starting_points import for_pairs
+from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set import decomposition
 from qpsvm.solvers.working_set.decomposition import PERIOD, Decomposition, _worst
@@ -30,7 +30,7 @@ def points(rng):
 
 
 def started(problem, core):
-    state = CoreState(PairState.at(problem, for_pairs(problem, None)))
+    state = CoreState(PairState.at(problem, pair_start(problem, None)))
     enter(problem, state, core)
     return state
 
@@ -46,7 +46,7 @@ def test_a_core_is_solved_until_no_more_than_the_goal_is_left_to_gain(points, ki
     X, y = points
     form = KINDS[kind](RBF(X, 0.5), y).as_qp()
     with form.with_store(1 << 24) as problem:
-        support = np.flatnonzero(for_pairs(problem, None))
+        support = np.flatnonzero(pair_start(problem, None))
         state = started(problem, np.union1d(support, np.arange(0, problem.m, 2)))
         solve_core(problem, state, 1.0, 1e-10, goal)
         now, steps = value(problem, state.x), state.n_pairs
@@ -92,7 +92,7 @@ def test_those_enter_that_violate_most_about_half_of_them_for_each_direction(poi
     X, y = points
     form = KINDS[kind](RBF(X, 0.5), y).as_qp()
     with form.with_store(1 << 24) as problem:
-        state = started(problem, np.union1d(np.flatnonzero(for_pairs(problem, None)), [0, 1, 2]))
+        state = started(problem, np.union1d(np.flatnonzero(pair_start(problem, None)), [0, 1, 2]))
         solve_core(problem, state, 0.1)
         pair, outside = state.pair, ~state.inside
         low, high = extremes(pair.s, pair.grow, pair.shrink)

@@ -65,7 +65,8 @@ def test_a_core_is_compacted_in_place(kind, n, rng):
 
 
 @pytest.mark.parametrize(
-    "change", ["shape.EXPANDS = False", "shape.LANES = 8; shape.EXPANDS = False"]
+    "change",
+    ["shape.HAS_MASKED_EXPAND = False", "shape.VECTOR_LANES = 8; shape.HAS_MASKED_EXPAND = False"],
 )
 def test_compaction_on_lesser_processors(change, fresh_process, tmp_path):
     code = (

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from qpsvm.numerics.jit import vectorized
-from qpsvm.numerics.vector_shape import LANES
+from qpsvm.numerics.vector_shape import VECTOR_LANES
 from qpsvm.solvers.working_set import inner_smo_simd as pair_lanes
 from qpsvm.solvers.working_set.inner_smo_simd import follow, note, partner
 
-LENGTHS = (LANES, LANES + 1, 3 * LANES - 1, 200)
+LENGTHS = (VECTOR_LANES, VECTOR_LANES + 1, 3 * VECTOR_LANES - 1, 200)
 KINDS = ((np.uint16, np.float32), (np.float32, np.float32), (np.float64, np.float64))
 
 
@@ -104,7 +104,8 @@ CHECKS = (
 
 def test_on_processors_with_shorter_vectors(fresh_process, tmp_path):
     code = (
-        "import qpsvm.numerics.vector_shape as shape; shape.LANES, shape.WIDE = 8, False\n" + CHECKS
+        "import qpsvm.numerics.vector_shape as shape; shape.VECTOR_LANES, shape.HAS_AVX512 = 8, False\n"
+        + CHECKS
     )
     assert fresh_process(code, cache=tmp_path).strip() == "right"
 

@@ -9,7 +9,7 @@ import pytest
 
 from qpsvm import RBF, HingeDual, solve
 from qpsvm.gram.column_store import QUANTUM, ColumnStore
-from qpsvm.solvers.shared.starting_points import for_pairs
+from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set import working_set as core_of
 from qpsvm.solvers.working_set.gram_block import compact, extend, square
@@ -110,7 +110,7 @@ def test_steps_say_where_16_bits_blur_them(rng):
 
 
 def started(problem):
-    state = CoreState(PairState.at(problem, for_pairs(problem, None)))
+    state = CoreState(PairState.at(problem, pair_start(problem, None)))
     enter(problem, state, np.arange(problem.m))
     return state
 
