@@ -1,4 +1,4 @@
-"""Tasks side by side: every piece once, failures raised, helpers used again."""
+"""Parallel loops: every chunk once, failures raised, helpers reused."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from qpsvm.numerics import parallel
 
 
 @pytest.fixture
-def two(monkeypatch):
-    """As if BLAS might use two threads."""
+def two_threads(monkeypatch):
+    """Pretend that BLAS may use two threads."""
 
     class Pool:
         num_threads, filepath = 2, "numpy"
@@ -28,23 +28,23 @@ def two(monkeypatch):
     monkeypatch.setattr(parallel, "processors", lambda: 2)
 
 
-def test_every_piece_once(two):
+def test_every_chunk_once(two_threads):
     done, gate = [], threading.Barrier(2, timeout=30)
 
-    def task(piece):
-        if piece < 2:
-            gate.wait()  # passed by two threads only
-        done.append(piece)
+    def task(chunk):
+        if chunk < 2:
+            gate.wait()  # two threads must arrive
+        done.append(chunk)
 
     parallel.parallel_for(task, list(range(50)))
     assert sorted(done) == list(range(50))
 
 
-def test_helpers_are_used_again(two):
+def test_helpers_are_reused(two_threads):
     def names():
         found, gate = [], threading.Barrier(2, timeout=30)
 
-        def task(piece):
+        def task(chunk):
             found.append(threading.current_thread())
             gate.wait()
 
@@ -56,25 +56,25 @@ def test_helpers_are_used_again(two):
     assert names() == first
 
 
-def test_a_failure_of_a_helper_is_raised(two):
+def test_a_failure_of_a_helper_is_raised(two_threads):
     gate, caller = threading.Barrier(2, timeout=30), threading.current_thread()
 
-    def task(piece):
+    def task(chunk):
         gate.wait()
         if threading.current_thread() is not caller:
             raise ValueError("no")
 
-    for _ in range(2):  # the helper goes on
+    for _ in range(2):  # the helper survives
         with pytest.raises(ValueError, match="no"):
             parallel.parallel_for(task, [0, 1])
 
 
-def test_callers_side_by_side(two):
+def test_concurrent_callers(two_threads):
     sums = np.zeros((4, 100))
 
     def caller(k):
         for _ in range(20):
-            parallel.parallel_for(lambda piece: sums[k].__setitem__(piece, piece), list(range(100)))
+            parallel.parallel_for(lambda chunk: sums[k].__setitem__(chunk, chunk), list(range(100)))
 
     callers = [threading.Thread(target=caller, args=(k,)) for k in range(4)]
     for one in callers:
@@ -86,8 +86,8 @@ def test_callers_side_by_side(two):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_has_helpers_of_its_own(two):
-    parallel.parallel_for(lambda piece: None, [0, 1])
+def test_a_forked_child_has_helpers_of_its_own(two_threads):
+    parallel.parallel_for(lambda chunk: None, [0, 1])
     child = os.fork()
     if child == 0:
         done = []
@@ -97,7 +97,7 @@ def test_a_forked_child_has_helpers_of_its_own(two):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 9])
-def test_apart(n):
+def test_starts_alternate_between_halves(n):
     starts = parallel.alternating_starts(10 * n, 10)
     assert sorted(starts) == list(range(0, 10 * n, 10))
     half = 10 * (-(-n // 2))
@@ -128,7 +128,7 @@ def test_long_columns(d, monkeypatch, rng):
     assert out[0].tobytes() == again[0].tobytes()
 
 
-def test_float64_points_narrowed_lie_feature_by_feature(monkeypatch, rng):
+def test_low_precision_copies_are_stored_feature_by_feature(monkeypatch, rng):
     monkeypatch.setattr(rbf, "LONG", 1000)
     gram = RBF(1.0 + rng.standard_normal((2000, 6)), 0.2)
     narrow = gram.low_precision()

@@ -174,9 +174,8 @@ def _gains(
     """
     low, diagonal_i, factor, shift, inverse_violation, inverse_diagonal = terms
     for k in range(len(s_tile)):
-        difference = (
-            (s_tile[k] - low) * inverse_violation * np.float64((mark[k] & ~IN_UP) == wanted)
-        )
+        is_candidate = np.float64((mark[k] & ~IN_UP) == wanted)
+        difference = (s_tile[k] - low) * inverse_violation * is_candidate
         gap = np.float32(difference if difference > 0.0 else 0.0)
         curvature = np.float32(
             (diagonal_i + diagonal[k] - factor * side[k] * (row[k] + shift)) * inverse_diagonal

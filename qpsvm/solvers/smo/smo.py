@@ -57,9 +57,7 @@ class SMO(Solver):
         PenaltyBox,
     )
 
-    check_threshold: ClassVar[float] = (
-        0.9  # the gradient is updated by cached columns, with small errors
-    )
+    check_threshold: ClassVar[float] = 0.9  # cached columns update the gradient with small errors
     first_check: ClassVar[int] = 200  # a check costs as much as a hundred short steps
     least_period: ClassVar[int] = 100
 
