@@ -69,8 +69,8 @@ def _kernel_rows(context, few, i, tile, first, a, norm, factor, K):  # type: ign
             own = builder.load(builder.gep(a.data, [builder.add(i, index(u))]))
             own = splat(builder, own, lanes)
             if kind == types.int32:
-                apart = builder.sub(builder.add(own, others), builder.add(total, total))
-                t = builder.fmul(factor, builder.sitofp(apart, result))
+                distance = builder.sub(builder.add(own, others), builder.add(total, total))
+                t = builder.fmul(factor, builder.sitofp(distance, result))
             else:
                 t = builder.fadd(own, others, flags=("contract",))
                 more = builder.fmul(factor, _to_float(builder, total, result), flags=("contract",))
@@ -167,15 +167,14 @@ _FLOAT_SUFFIXES = {"float": "f32", "double": "f64"}
 
 
 def _exp2(builder: Any, t: Any, bounded: bool) -> Any:
-    """Return 2^t of a vector as `exp2` does, but with instructions that round and scale.
+    """Return 2^t of a vector as `exp2_32` and `exp2_64` do, but with instructions that round and scale.
 
     Where t is known to be finite and at most 0, these instructions need no clamping: they underflow to 0.
     """
     kind, lanes = t.type, t.type.count
     single = str(kind.element) == "float"
-    least, series = (
-        (MIN_EXPONENT_32, COEFFICIENTS_32) if single else (MIN_EXPONENT_64, COEFFICIENTS_64)
-    )
+    least = MIN_EXPONENT_32 if single else MIN_EXPONENT_64
+    series = COEFFICIENTS_32 if single else COEFFICIENTS_64
 
     def constant(c: Any) -> Any:
         return ir.Constant(kind, [kind.element(float(c))] * lanes)
@@ -187,10 +186,8 @@ def _exp2(builder: Any, t: Any, bounded: bool) -> Any:
         n = _call_intrinsic(builder, "llvm.rint", t)
         return _scale_by_power(builder, _polynomial(builder, builder.fsub(t, n), series), n)
     bits, up = (32, 23) if single else (64, 52)
-    whole, far = (
-        ir.VectorType(ir.IntType(bits), lanes),
-        constant(ROUNDING_SHIFT_32 if single else ROUNDING_SHIFT_64),
-    )
+    whole = ir.VectorType(ir.IntType(bits), lanes)
+    far = constant(ROUNDING_SHIFT_32 if single else ROUNDING_SHIFT_64)
     n = builder.fadd(t, far)  # the integer is in its lowest bits
     p = _polynomial(builder, builder.fsub(t, builder.fsub(n, far)), series)
     power = builder.shl(builder.bitcast(n, whole), ir.Constant(whole, [up] * lanes))
@@ -282,10 +279,8 @@ def _masked_expand(context, row, gaps, j, spare, k, out):  # type: ignore[no-unt
 def _prefetch(context, block, i, j):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         block = context.make_array(signature.args[0])(context, builder, arguments[0])
-        at, word = (
-            _matrix_pointer(builder, block, arguments[1], arguments[2], ir.IntType(8)),
-            ir.IntType(32),
-        )
+        word = ir.IntType(32)
+        at = _matrix_pointer(builder, block, arguments[1], arguments[2], ir.IntType(8))
         function = ir.FunctionType(ir.VoidType(), [at.type, word, word, word])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [at.type], function)
         to_read, second_level, of_data = word(0), word(2), word(1)
@@ -325,7 +320,7 @@ CACHE_LINE_BYTES = 64
 
 @njit(inline="always")  # compiled once, in the loop that calls it
 def aligned(n: int, like: Any) -> Any:
-    """Return an empty array of shape (n, TILE_POINTS) whose rows are aligned to cache lines."""
+    """Return an empty (n, TILE_POINTS) array typed like another, its rows aligned to cache lines."""
     memory = np.empty(n * TILE_POINTS + CACHE_LINE_BYTES, like.dtype)
     start = (-memory.ctypes.data % CACHE_LINE_BYTES) // like.itemsize
     return memory[start : start + n * TILE_POINTS].reshape(n, TILE_POINTS)

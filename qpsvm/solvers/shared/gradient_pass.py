@@ -122,10 +122,8 @@ def _add_least_of_two(
         q[k], bits = value, bits64(value)
         key = bits ^ ((bits >> 63) & MAX_KEY)
         excluded = -np.int64(group[k] != 0)  # all bits or none: faster than a branch
-        first, second = (
-            (key & ~excluded) | (MAX_KEY & excluded),
-            (key & excluded) | (MAX_KEY & ~excluded),
-        )
+        first = (key & ~excluded) | (MAX_KEY & excluded)
+        second = (key & excluded) | (MAX_KEY & ~excluded)
         low = first if first < low else low
         low_1 = second if second < low_1 else low_1
     return low, low_1

@@ -58,9 +58,8 @@ class Prefetch:
 
     def __init__(self, problem: QP) -> None:
         self._max_columns = min(MAX_PREFETCH_COLUMNS, MAX_PREFETCH_ENTRIES // problem.m)
-        self._column_cost = (
-            COLUMN_COST if problem.m < MIN_POINTS_OF_LONG_COLUMN else LONG_COLUMN_COST
-        )
+        is_long = problem.m >= MIN_POINTS_OF_LONG_COLUMN
+        self._column_cost = LONG_COLUMN_COST if is_long else COLUMN_COST
         self._pending = np.empty(0, np.int64)  # prefetched columns that were not read yet
         self._prefetch_times = np.empty(0, np.int64)  # clock of the store at their prefetch
         self.credit = 0.0
@@ -92,9 +91,8 @@ class Prefetch:
         store.ensure(np.concatenate([missing, others]))
         self.credit -= BLOCK_COST + self._column_cost * len(others)
         self._pending = np.concatenate([self._pending, others])
-        self._prefetch_times = np.concatenate(
-            [self._prefetch_times, np.full(len(others), store.clock[0])]
-        )
+        now = np.full(len(others), store.clock[0])
+        self._prefetch_times = np.concatenate([self._prefetch_times, now])
 
     def _update_credit(self, store: ColumnStore) -> None:
         """Earn credit for columns read since the last miss; drop evicted ones from the pending list."""
