@@ -24,7 +24,7 @@ from qpsvm.numerics import argextremes as extremes
 from qpsvm.numerics.work_sharing import TILE_POINTS
 from qpsvm.solvers.methods import METHODS
 from qpsvm.solvers.shared.prefetch import MIN_PREFETCH_COLUMNS, Prefetch, least_uncached
-from qpsvm.solvers.smo.pair_steps import pair_data
+from qpsvm.solvers.smo.pair_data import pair_data
 from qpsvm.solvers.smo.smo import SMO
 
 
