@@ -45,9 +45,9 @@ MIN_POINTS_FOR_FLOAT32 = 2000
 """Minimum number of points at which the steps use columns in float32."""
 
 COLUMN_ENTRY_LIMITS = (96, 1 / 3, 384)
-"""Limits on the coordinates added in an iteration where each costs a column: the number that is always
-allowed, beyond it the fraction of the number of positive weights, and the maximum. Early violators are
-alike, and most of them are dropped again."""
+"""Limits on the coordinates added in an iteration where each costs a column: a number that is always
+allowed, a multiple of the number of positive weights that is allowed if it is larger, and the maximum.
+Early violators are alike, and most of them are dropped again."""
 
 BLOCK_ENTRY_LIMITS = (384, 2.0, 1000)
 """The same where each coordinate costs only its entries over the working set."""
@@ -100,7 +100,7 @@ class Decomposition(OnWorkingSet):
     target : float, optional
         Target relative gap, by default the tolerance of the solve.
     room : int, optional
-        Maximum number of rows of the Gram matrix; `solve` sets it by its `memory_limit`.
+        Rows up to which the Gram matrix is allocated ahead of need; `solve` sets it by `memory_limit`.
     """
 
     entering: int = 1000
