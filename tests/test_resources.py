@@ -118,7 +118,7 @@ def test_no_more_threads_than_processors(system, monkeypatch):
     pool = SimpleNamespace(num_threads=16, filepath="numpy", set_num_threads=lambda n: None)
     monkeypatch.setattr(parallel, "_pools", lambda: [pool])
     begun = []
-    monkeypatch.setattr(parallel, "_Helper", SimpleNamespace(at_hand=lambda: helper))
+    monkeypatch.setattr(parallel, "_Helper", SimpleNamespace(acquire=lambda: helper))
     helper = SimpleNamespace(begin=lambda work: begun.append(work) or parallel.threading.Lock())
     system({
         "proc/self/mountinfo": V2_MOUNTS,

@@ -1,7 +1,7 @@
-"""Least and greatest values by their bits.
+"""Minima and maxima of floats by integer keys.
 
-The bits of a float, as an integer, are ordered as the float is, once those of negative numbers are
-turned around: its key. Extremes of integers become vector code; those of floats do not.
+The key of a float is its bits as an integer, with those of negative numbers inverted below the sign: keys
+are ordered as the floats. The compiler vectorizes minima and maxima of integers, but not of floats.
 """
 
 from __future__ import annotations
@@ -12,68 +12,75 @@ import numpy as np
 
 from qpsvm.numerics.jit import bits32, bits64, vectorized
 
-GREATEST = np.int64(np.iinfo(np.int64).max)
-GLANCE = 64  # values that are looked at before it is asked whether one of them was it
+MAX_KEY = np.int64(np.iinfo(np.int64).max)
+"""Greatest key, the neutral element of minima; -MAX_KEY is that of maxima."""
+
+SEARCH_CHUNK_VALUES = 64
+"""Number of values compared before the result is tested: their comparison is vector code."""
 
 
 @vectorized
 def greatest_key(values: Any) -> Any:
-    """Return the key of the greatest value."""
-    high = -GREATEST
+    """Return the key of the maximum."""
+    high = -MAX_KEY
     for k in range(len(values)):
         bits = bits64(values[k])
-        key = bits ^ ((bits >> 63) & GREATEST)
+        key = bits ^ ((bits >> 63) & MAX_KEY)
         high = key if key > high else high
     return high
 
 
 @vectorized
-def extreme_key_of(values: Any, mark: Any, wanted: int, turned: int) -> Any:
-    """Return the key of the least value that is marked as wanted, or with `turned` = -1 of the greatest.
+def extreme_key_of(values: Any, mark: Any, wanted: int, inverted: int) -> Any:
+    """Return the key of the minimum over the marked values, or with `inverted` = -1 of the maximum.
 
-    It is GREATEST ^ turned if none is. With the bits of a key turned around the greatest is the least.
+    Without a marked value the result is MAX_KEY ^ inverted. Inverting the bits of keys reverses their
+    order.
     """
-    low = GREATEST
+    low = MAX_KEY
     for k in range(len(values)):
         bits = bits64(values[k])
-        out = -np.int64(mark[k] != wanted)  # all bits, or none: a branch is slower
-        key = bits ^ ((bits >> 63) & GREATEST) ^ turned
-        key = (key & ~out) | (GREATEST & out)
+        excluded = -np.int64(mark[k] != wanted)  # all bits or none: faster than a branch
+        key = bits ^ ((bits >> 63) & MAX_KEY) ^ inverted
+        key = (key & ~excluded) | (MAX_KEY & excluded)
         low = key if key < low else low
-    return low ^ turned
+    return low ^ inverted
 
 
 @vectorized
-def first_of(values: Any, key: int, mark: Any, wanted: int, bits_of: int) -> Any:
-    """Return the first position of a key, among the values that are marked as wanted; else -1."""
-    for start in range(0, len(values), GLANCE):
-        part, kinds = values[start : start + GLANCE], mark[start : start + GLANCE]
+def first_of(values: Any, key: int, mark: Any, wanted: int, flag_mask: int) -> Any:
+    """Return the first index of a key among the marked values, or -1."""
+    for start in range(0, len(values), SEARCH_CHUNK_VALUES):
+        chunk, kinds = (
+            values[start : start + SEARCH_CHUNK_VALUES],
+            mark[start : start + SEARCH_CHUNK_VALUES],
+        )
         found = np.int64(0)
-        for k in range(len(part)):  # all of them: vector code
-            bits = bits64(part[k])
-            away = (bits ^ ((bits >> 63) & GREATEST)) ^ key
-            found += np.int64((away | np.int64((kinds[k] & bits_of) ^ wanted)) == 0)
+        for k in range(len(chunk)):  # without early exit: vector code
+            bits = bits64(chunk[k])
+            difference = (bits ^ ((bits >> 63) & MAX_KEY)) ^ key
+            found += np.int64((difference | np.int64((kinds[k] & flag_mask) ^ wanted)) == 0)
         if found:
-            for k in range(len(part)):
-                bits = bits64(part[k])
-                if (bits ^ ((bits >> 63) & GREATEST)) == key and (kinds[k] & bits_of) == wanted:
+            for k in range(len(chunk)):
+                bits = bits64(chunk[k])
+                if (bits ^ ((bits >> 63) & MAX_KEY)) == key and (kinds[k] & flag_mask) == wanted:
                     return start + k
     return -1
 
 
 @vectorized
 def greatest32(values: Any) -> Any:
-    """Return the bits of the greatest of nonnegative values in float32, and its first position."""
+    """Return the bits of the maximum of nonnegative float32 values, and its first index."""
     high = np.int32(0)
     for k in range(len(values)):
         bits = bits32(values[k])
         high = bits if bits > high else high
-    for start in range(0, len(values), GLANCE):
-        part, found = values[start : start + GLANCE], np.int32(0)
-        for k in range(len(part)):
-            found += np.int32(bits32(part[k]) == high)
+    for start in range(0, len(values), SEARCH_CHUNK_VALUES):
+        chunk, found = values[start : start + SEARCH_CHUNK_VALUES], np.int32(0)
+        for k in range(len(chunk)):
+            found += np.int32(bits32(chunk[k]) == high)
         if found:
-            for k in range(len(part)):
-                if bits32(part[k]) == high:
+            for k in range(len(chunk)):
+                if bits32(chunk[k]) == high:
                     return high, start + k
     return high, -1

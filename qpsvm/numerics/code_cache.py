@@ -1,12 +1,12 @@
-"""Cache of machine code: what the package carries, and what a user's folder keeps.
+"""Cache of machine code, in the installed package and in a user's folder.
 
-numba's own cache looks at the file of each function alone: after an edit or an upgrade elsewhere it runs
-old code. Here the key contains all sources of the package, the versions of what compiles them, and the
-processor. A file holds one function for one signature, and appears under its name when it is complete.
+numba's own cache depends on the file of each function alone: after an edit or an upgrade elsewhere it
+runs stale code. Here the key contains all sources of the package, the versions of the compiler, and the
+processor. A file holds one function for one signature, and gets its name when it is complete.
 
-Three places are looked up, in this order: the user's folder, code for this very processor inside the
-package, and code for a level of instruction sets (x86-64-v3, say) that a wheel carries. Vector code is
-written for a level: one process uses code of one level, which `selected` returns.
+Three places are searched, in this order: the user's folder, code for this processor in the package, and
+code for a level of instruction sets (x86-64-v3, say) that a wheel carries. SIMD code targets a level: a
+process uses code of one level, which `selected` returns.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from qpsvm.numerics.intrinsics import HAS_INTRINSICS
 log = logging.getLogger("qpsvm")
 
 PACKAGE_FOLDER = Path(__file__).parents[1]
+"""Folder of the package: all of its sources are part of the key."""
 
 KEPT_STATES = 4
-"""Folders of other states of the sources, the most recently used, that stay when a new one is made."""
+"""Number of folders of other states of the sources, the most recently used, that are kept."""
 
 AVX2_FEATURES = frozenset("avx2 bmi bmi2 f16c fma lzcnt movbe popcnt sse4.2 cx16".split())
 AVX512_FEATURES = AVX2_FEATURES | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
@@ -46,20 +47,20 @@ FEATURES_OF_LEVEL = {
     "x86-64-v3": AVX2_FEATURES,
     "x86-64-v2": frozenset("cx16 popcnt sse3 ssse3 sse4.1 sse4.2".split()),
 }
-"""Processors that a wheel carries code for, the best first, and the features that they need."""
+"""Processors that a wheel carries code for, best first, and the features that they require."""
 
 
 class Target(NamedTuple):
-    """What vector code is written for."""
+    """Target of SIMD code."""
 
     name: str
     features: frozenset[str]
     folders: tuple[str, ...]
-    """Folders of code that this process can run; what it compiles goes into the first."""
+    """Folders of code that this process can run; new code is saved to the first."""
 
 
 def processor_features() -> frozenset[str]:
-    """Return the features of the processor that numba compiles for, of this machine or as it is told."""
+    """Return the features of the processor that numba compiles for, of this machine or as configured."""
     if config.CPU_FEATURES is not None:  # type: ignore[attr-defined]
         named = config.CPU_FEATURES.split(",")  # type: ignore[attr-defined]
         return frozenset(name[1:] for name in named if name.startswith("+"))
@@ -72,7 +73,7 @@ def processor_features() -> frozenset[str]:
 def selected() -> Target:
     """Return the target of this process: its own processor, or the best level that is carried.
 
-    A level serves where there is no code for the processor itself, which `qpsvm compile` makes.
+    A level is used where there is no code for the processor itself, which `qpsvm compile` generates.
     """
     features = processor_features()
     name = config.CPU_NAME or binding.get_host_cpu_name()  # type: ignore[attr-defined]
@@ -89,9 +90,9 @@ def selected() -> Target:
 
 
 def carried_folder() -> Path:
-    """Return the folder of the code that is installed with the package, whether it exists or not.
+    """Return the folder of the code installed with the package, whether it exists or not.
 
-    ``QPSVM_MACHINE_CODE`` names another one.
+    ``QPSVM_MACHINE_CODE`` overrides it.
     """
     root = os.environ.get("QPSVM_MACHINE_CODE")
     return (Path(root) if root else PACKAGE_FOLDER / "machine_code") / source_key()
@@ -99,9 +100,9 @@ def carried_folder() -> Path:
 
 @cache
 def user_folder() -> Path | None:
-    """Return the folder for what this user compiles, or None where nothing can be written.
+    """Return the folder for code that this user compiles, or None where nothing can be written.
 
-    It lies under ``NUMBA_CACHE_DIR`` where that is set, else where the system keeps caches.
+    It lies under ``NUMBA_CACHE_DIR`` where that is set, else in the system's folder of caches.
     """
     root = config.CACHE_DIR  # type: ignore[attr-defined]
     if not root:
@@ -110,9 +111,9 @@ def user_folder() -> Path | None:
         root = user_cache_dir("qpsvm", appauthor=False)
     folder = Path(root) / f"qpsvm-{source_key()}"
     try:
-        fresh = not folder.is_dir()
+        is_new = not folder.is_dir()
         folder.mkdir(parents=True, exist_ok=True)
-        if fresh:
+        if is_new:
             _remove_old_states(folder)
         with tempfile.TemporaryFile(dir=folder):
             os.utime(folder)
@@ -132,7 +133,7 @@ def _remove_old_states(folder: Path) -> None:
 
 @cache
 def source_key() -> str:
-    """Return hexadecimal digits that change with the sources, the compiler and the platform."""
+    """Return a hexadecimal digest of the sources, the compiler and the platform."""
     digest = hashlib.sha256()
     versions = numba.__version__, llvmlite.__version__, np.__version__.split(".")[0]
     platform = sys.implementation.cache_tag, sys.platform, binding.get_process_triple()
@@ -146,7 +147,7 @@ def source_key() -> str:
 
 
 class CodeCache:
-    """Machine code of one function, in the form that numba's dispatcher asks for.
+    """Machine code of one function, with the interface that numba's dispatcher expects.
 
     Reading and writing never fail a solve: a file that is damaged is compiled again, and on a full
     disk the code stays in memory.
@@ -182,12 +183,12 @@ class CodeCache:
                 try:
                     content = pickle.loads(path.read_bytes())
                     return CompileResult._rebuild(target_context, *content)
-                except Exception as problem:  # whatever a damaged file holds
+                except Exception as problem:  # a damaged file may raise anything
                     log.info("compiled code in %s cannot be read: %r", path, problem)
         return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep a compiled function for other processes, where there is a folder for it."""
+        """Save a compiled function for other processes, where there is a folder for it."""
         from numba.core.serialize import dumps
 
         root = user_folder()
@@ -197,7 +198,7 @@ class CodeCache:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that others see all of it or nothing; leave it out where the disk refuses."""
+    """Write a file atomically; skip it where the disk refuses."""
     name = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

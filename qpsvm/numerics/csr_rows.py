@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.numerics.jit import njit, summing
+from qpsvm.numerics.jit import njit, reassociating
 from qpsvm.numerics.products import times
 from qpsvm.numerics.row_products import read_only
 
@@ -20,8 +20,8 @@ class Rows(NamedTuple):
 
     `columns` holds the columns of the entries; it is empty for dense rows. Where all CSR entries are
     equal, as in binary data, `data` holds that value once. Integers are unsigned, so that compiled code
-    need not ask for their sign. Steps unpack the tuple before their loop, since each look into it
-    counts references.
+    does not test for negative indices. Steps unpack the tuple before their loop, since each access to a
+    field counts references.
     """
 
     data: Any
@@ -44,24 +44,24 @@ def rows_of(X: Any, order: Any = None) -> Rows:
         flat = np.ascontiguousarray(X).reshape(-1)
         return Rows(*map(read_only, (flat, np.empty(0, np.uint32), ends)))
     equal = bool(np.all(X.data[:1000] == X.data[:1])) and bool(np.all(X.data == X.data[:1]))
-    # Random rows are read at the speed of the cache: what is smaller is faster.
-    narrow = np.empty(X.nnz, np.uint16 if X.shape[1] <= 1 << 16 else np.uint32)
+    # Random rows are read at the speed of the cache: smaller integers are faster.
+    columns = np.empty(X.nnz, np.uint16 if X.shape[1] <= 1 << 16 else np.uint32)
     if order is None:
-        narrow[:], data, ends = X.indices, X.data, X.indptr.astype(np.uint64)
+        columns[:], data, ends = X.indices, X.data, X.indptr.astype(np.uint64)
     else:
         data, ends = np.empty(0 if equal else X.nnz, X.dtype), np.empty(len(order) + 1, np.uint64)
         parts = read_only(X.data), read_only(X.indices), read_only(X.indptr)
-        _rearrange(*parts, read_only(order), data, narrow, ends)
-    return Rows(*map(read_only, (X.data[:1] if equal else data, narrow, ends)))
+        _rearrange(*parts, read_only(order), data, columns, ends)
+    return Rows(*map(read_only, (X.data[:1] if equal else data, columns, ends)))
 
 
-# CSR rows are short: vectors of entries would lose more at the ends of a row than they gain. A call
-# for each row would count references, which costs as much as the row.
+# CSR rows are short: vectorization would lose more at the ends of a row than it gains, and sums stay in
+# order. `dot` and `add` are inlined: a call per row would count references, at the cost of the row.
 in_order = njit(cache=True, nogil=True, error_model="numpy")
-inlined = njit(inline="always")
+inlined_in_order = njit(inline="always")
 
 
-@inlined
+@inlined_in_order
 def dot(data, columns, start, stop, w):  # type: ignore[no-untyped-def]
     """Return x_i'w for the row between start and stop."""
     total = 0.0
@@ -72,10 +72,10 @@ def dot(data, columns, start, stop, w):  # type: ignore[no-untyped-def]
             total += w[columns[p]]
         total *= data[0]
     else:
-        four, other, third, fourth = np.uint64(4), 0.0, 0.0, 0.0
+        stride, other, third, fourth = np.uint64(4), 0.0, 0.0, 0.0
         one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
-        end = start + (stop - start) // four * four
-        for p in range(start, end, four):
+        end = start + (stop - start) // stride * stride
+        for p in range(start, end, stride):
             total += data[p] * w[columns[p]]
             other += data[p + one] * w[columns[p + one]]
             third += data[p + two] * w[columns[p + two]]
@@ -86,7 +86,7 @@ def dot(data, columns, start, stop, w):  # type: ignore[no-untyped-def]
     return total
 
 
-@inlined
+@inlined_in_order
 def add(data, columns, start, stop, t, w):  # type: ignore[no-untyped-def]
     """Add t x_i to w."""
     if len(columns) == 0:
@@ -100,7 +100,7 @@ def add(data, columns, start, stop, t, w):  # type: ignore[no-untyped-def]
             w[columns[p]] += t * data[p]
 
 
-@summing
+@reassociating
 def _dense_dot(data: Any, start: Any, stop: Any, w: Any) -> float:
     total = 0.0
     for k in range(stop - start):
@@ -108,7 +108,7 @@ def _dense_dot(data: Any, start: Any, stop: Any, w: Any) -> float:
     return total
 
 
-@summing
+@reassociating
 def _dense_add(data: Any, start: Any, stop: Any, t: float, w: Any) -> None:
     for k in range(stop - start):
         w[k] += t * data[start + k]
@@ -118,7 +118,7 @@ def _dense_add(data: Any, start: Any, stop: Any, t: float, w: Any) -> None:
 def _rearrange(
     data: Any, indices: Any, indptr: Any, order: Any, new_data: Any, columns: Any, ends: Any
 ) -> None:
-    """Write the rows in the order given; the data only where there is room for them."""
+    """Write the rows in the order given; the data only where `new_data` is not empty."""
     at, one = np.uint64(0), np.uint64(1)
     for k in range(len(order)):
         i = np.uint64(order[k])
@@ -160,7 +160,7 @@ def _products(rows: Rows, sign: Any, w: Any, out: Any) -> None:
         out[i] = sign[i] * dot(data, columns, ends[i], ends[i + 1], w)
 
 
-@summing
+@reassociating
 def gather(rows: Rows, some: Any, scales: Any, out: Any) -> None:
     """Fill the dense rows scales_k x_i, i = some[k]."""
     data, columns, ends = rows
@@ -175,7 +175,7 @@ def gather(rows: Rows, some: Any, scales: Any, out: Any) -> None:
                 out[k, columns[p]] = scales[k] * (data[p] if len(data) > 1 else data[0])
 
 
-@summing
+@reassociating
 def add_outer_products(rows: Rows, some: Any, weights: Any, M: Any) -> None:
     """Add weights_i x_i x_i' to the entries M[j, k], j <= k, for the CSR rows i in `some`."""
     data, columns, ends = rows

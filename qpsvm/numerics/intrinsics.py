@@ -1,4 +1,4 @@
-"""Functions written in LLVM's language where numba can build them, and plain loops elsewhere.
+"""Functions emitted as LLVM instructions where numba can build them, and plain loops elsewhere.
 
 `numba.extending.intrinsic` is public, the helpers that build instructions (`numba.core.cgutils`) are
 not: a version of numba without one of them compiles the plain loops, which are slower.
@@ -30,7 +30,7 @@ CGUTILS_HELPERS = (
     "get_or_insert_function",
     "unpack_tuple",
 )
-"""Private names of numba that the functions written in LLVM's language use."""
+"""Private names of numba that the functions emitted as LLVM instructions use."""
 
 IS_COMPILED = not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 """Whether numba compiles at all: not under ``NUMBA_DISABLE_JIT=1``."""
@@ -40,14 +40,14 @@ HAS_INTRINSICS = (
     and all(hasattr(cgutils, name) for name in CGUTILS_HELPERS)
     and hasattr(ir.IRBuilder, "load_atomic")
 )
-"""Whether functions written in LLVM's language are used."""
+"""Whether functions emitted as LLVM instructions are used."""
 
 if IS_COMPILED and not HAS_INTRINSICS:
     log.warning("numba %s lacks private names: plain loops serve, slower", numba.__version__)
 
 
 def with_plain_twin(emitting: Callable[..., Any], plain: Callable[..., Any]) -> Any:
-    """Return an intrinsic, or the loops that do the same where there are none.
+    """Return an intrinsic, or the equivalent loops where intrinsics are not available.
 
     Parameters
     ----------

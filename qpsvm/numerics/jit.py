@@ -1,8 +1,15 @@
-"""numba's decorator with a cache of our own, compilation that can be stopped, and bits of numbers.
+"""Decorators for compiled code with a cache of our own, interruptible compilation, bits of floats.
 
-numba makes some 300,000 objects while it is loaded and, for each function, many more while it compiles.
-The garbage collector would search them again and again, for a fifth of the time to the first solve: it
-is off meanwhile.
+=================  ======================================================================================
+`compiled`         contraction (fused multiply-add), numpy's division rules
+`inlined`          the same, inlined at the call
+`vectorized`       also assumes that no NaN occurs, and ignores the sign of zero
+`reassociating`    contraction, reordered sums, and ignores the sign of zero; NaNs are respected
+=================  ======================================================================================
+
+numba creates some 300,000 objects while it is loaded and many more for each function that it compiles.
+The garbage collector would scan them repeatedly, for a fifth of the time to the first solve: it is off
+during both.
 """
 
 from __future__ import annotations
@@ -74,26 +81,29 @@ def njit(*, cache: bool = False, **flags: Any) -> Callable[[Any], Any]:
 
 
 def compiled(function: Any) -> Any:
-    """Compile for the disk cache, free of the interpreter lock, with numpy's division rules."""
+    """Compile for the disk cache, without the interpreter lock, with numpy's division rules."""
     return njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function)
 
 
 def inlined(function: Any) -> Any:
-    """Put a few lines where they are called: compiled alone they would take a tenth of a second each."""
+    """Inline a short function at its calls: compiled alone it would take a tenth of a second."""
     return njit(nogil=True, error_model="numpy", fastmath={"contract"}, inline="always")(function)
 
 
 def vectorized(function: Any) -> Any:
-    """Compile for the disk cache, free of the interpreter lock; no NaN may decide anything."""
+    """Compile for the disk cache, without the interpreter lock; results must not depend on NaNs."""
     flags = {"contract", "nnan", "nsz"}
     return njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
 
 
-summing = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+def reassociating(function: Any) -> Any:
+    """Compile for the disk cache, without the interpreter lock; sums may be reordered."""
+    flags = {"contract", "reassoc", "nsz"}
+    return njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
 
 
 class _Poll(Listener):
-    """Asks the clock of a call, between the passes of numba's compiler, whether to stop."""
+    """Polls the clock of a call between the passes of numba's compiler."""
 
     def on_start(self, event: Any) -> None:
         poll_compilation()
@@ -103,7 +113,7 @@ class _Poll(Listener):
 
 
 class _Collection(Listener):
-    """Keeps the garbage collector off while functions are compiled."""
+    """Keeps the garbage collector off during compilation."""
 
     def __init__(self) -> None:
         self.depth, self.collects = 0, False
@@ -127,30 +137,30 @@ if event is not None:
 
 @numba.njit
 def bits32(x: Any) -> Any:
-    """Return the bits of a number in float32, as an integer."""
+    """Return the bits of a float32 as an integer."""
     return np.float32(x).view(np.int32)
 
 
 @numba.njit
 def from32(bits: Any) -> Any:
-    """Return the number in float32 that has these bits."""
+    """Return the float32 with these bits."""
     return np.int32(bits).view(np.float32)
 
 
 @numba.njit
 def bits64(x: Any) -> Any:
-    """Return the bits of a number in float64, as an integer."""
+    """Return the bits of a float64 as an integer."""
     return np.float64(x).view(np.int64)
 
 
 @numba.njit
 def from64(bits: Any) -> Any:
-    """Return the number in float64 that has these bits."""
+    """Return the float64 with these bits."""
     return np.int64(bits).view(np.float64)
 
 
 def _ctpop(context, word):  # type: ignore[no-untyped-def]
-    """Count the bits of a word of 32 bits: an instruction of the processor, or a few of them."""
+    """Count the bits of a 32-bit word: one instruction, or a few of them."""
 
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.ctpop(arguments[0])
@@ -167,10 +177,10 @@ def _plain_count(word: Any) -> Any:
 
 
 count_bits: Any = with_plain_twin(_ctpop, _plain_count)
-"""``count_bits(word)`` returns how many bits of a word of 32 bits are set."""
+"""``count_bits(word)`` returns the number of set bits of a 32-bit word."""
 
 
-def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+def _drop_meminfo(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.Array):
         array = context.make_array(kind)(context, builder, value)
         array.meminfo = array.meminfo.type(None)
@@ -179,24 +189,24 @@ def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         kinds = kind.types  # type: ignore[attr-defined]
         parts = zip(kinds, cgutils.unpack_tuple(builder, value), strict=True)
         return context.make_tuple(
-            builder, kind, [_uncounted(context, builder, *part) for part in parts]
+            builder, kind, [_drop_meminfo(context, builder, *part) for part in parts]
         )
     return value
 
 
-def _bare(context, arrays):  # type: ignore[no-untyped-def]
+def _without_refcounts(context, arrays):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return _uncounted(context, builder, arrays, arguments[0])
+        return _drop_meminfo(context, builder, arrays, arguments[0])
 
     return arrays(arrays), emit
 
 
-def _plain_bare(arrays: Any) -> Any:
+def _plain_identity(arrays: Any) -> Any:
     return arrays
 
 
-bare: Any = with_plain_twin(_bare, _plain_bare)
-"""``bare(arrays)`` returns an array, or a tuple of arrays and other things, whose slices are not counted.
+without_refcounts: Any = with_plain_twin(_without_refcounts, _plain_identity)
+"""``without_refcounts(arrays)`` returns an array, or a tuple with arrays, without reference counting.
 
-Compiled code counts references to an array, two locked instructions for each slice, which is a sixth
-of a step over a thousand coordinates. The arrays must be arguments: the caller holds them meanwhile."""
+Compiled code counts references to an array: two locked instructions for each slice, a sixth of the time
+of a step over a thousand coordinates. The arrays must be arguments: the caller keeps them alive."""

@@ -1,4 +1,4 @@
-"""Tasks side by side, memory for each thread, and how many threads BLAS may use meanwhile."""
+"""Parallel loops over chunks, scratch memory per thread, and limits on the threads of BLAS."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ from qpsvm.clock import poll
 from qpsvm.resources import processors
 
 
-def parallel_for(task: Callable[[Any], None], pieces: list[Any]) -> None:
-    """Call ``task(piece)`` for every piece, on as many threads as BLAS and the process may use.
+def parallel_for(task: Callable[[Any], None], chunks: list[Any]) -> None:
+    """Call ``task(chunk)`` for every chunk, on as many threads as BLAS and the process may use.
 
-    Meanwhile each BLAS product keeps to the thread that calls it. Threads of BLAS and of compiled
-    code that take turns wait for each other in busy loops, which costs more than the work itself
-    where blocks are small enough for the cache. Tasks must write to places of their own.
+    During the loop each BLAS product is single-threaded. Threads of BLAS and of compiled code that
+    alternate would wait for each other in busy loops, which costs more than the work itself where
+    blocks fit the cache. Tasks must write to disjoint memory.
 
     Parameters
     ----------
     task : callable
-        Must spend its time in BLAS or in compiled code free of the interpreter lock.
-    pieces : list
-        The order in which they are begun; it does not depend on the number of threads.
+        Must spend its time in BLAS or in compiled code without the interpreter lock.
+    chunks : list
+        In the order in which they are started, which does not depend on the number of threads.
 
     Raises
     ------
     Expired
-        If a limit is met between two pieces and the work may be abandoned: see `qpsvm.clock`.
+        If a limit is met between two chunks and the work may be abandoned: see `qpsvm.clock`.
     """
     with single_threaded_blas() as n:
-        if n == 1 or len(pieces) <= 1:
-            for piece in pieces:
+        if n == 1 or len(chunks) <= 1:
+            for chunk in chunks:
                 poll()
-                task(piece)
+                task(chunk)
             return
-        queue = iter(pieces)
+        queue = iter(chunks)
         failures: list[BaseException] = []
 
         def work() -> None:
             try:
-                for piece in queue:
+                for chunk in queue:
                     if failures:
                         return
                     poll()
-                    task(piece)
+                    task(chunk)
             except BaseException as failure:  # raised again by the caller
                 failures.append(failure)
 
-        n_threads = min(n, processors(), len(pieces))
+        n_threads = min(n, processors(), len(chunks))
         others = [
-            _Helper.at_hand().begin(partial(copy_context().run, work)) for _ in range(n_threads - 1)
+            _Helper.acquire().begin(partial(copy_context().run, work)) for _ in range(n_threads - 1)
         ]
         work()
         for finished in others:
@@ -69,13 +69,13 @@ def parallel_for(task: Callable[[Any], None], pieces: list[Any]) -> None:
 
 
 class _Helper(threading.Thread):
-    """A thread that waits for work between two calls of `parallel_for`: to start one takes 0.1 ms."""
+    """A thread that is reused between calls of `parallel_for`: starting one takes 0.1 ms."""
 
     idle: ClassVar[deque[_Helper]] = deque()
 
     @classmethod
-    def at_hand(cls) -> _Helper:
-        """Return a helper that has nothing to do."""
+    def acquire(cls) -> _Helper:
+        """Return an idle helper, started if there is none."""
         try:
             return cls.idle.pop()
         except IndexError:
@@ -88,7 +88,7 @@ class _Helper(threading.Thread):
         self._work: SimpleQueue[tuple[Callable[[], None], threading.Lock]] = SimpleQueue()
 
     def begin(self, work: Callable[[], None]) -> threading.Lock:
-        """Begin work, which must not raise; return a lock that is free once it is finished."""
+        """Begin work, which must not raise; return a lock that is released when it is finished."""
         finished = threading.Lock()
         finished.acquire()
         self._work.put((work, finished))
@@ -99,19 +99,19 @@ class _Helper(threading.Thread):
         while True:
             work, finished = self._work.get()
             work()
-            del work  # it holds the arrays of a solve
+            del work  # it references the arrays of a solve
             self.idle.append(self)
             finished.release()
 
 
-if hasattr(os, "register_at_fork"):  # a child has none of the threads
+if hasattr(os, "register_at_fork"):  # a child process has none of the threads
     os.register_at_fork(after_in_child=_Helper.idle.clear)
 
 
 def alternating_starts(length: int, size: int) -> list[int]:
-    """Return where pieces of a long range begin, by turns from its first and its second half.
+    """Return the starts of the chunks of a long range, alternating between its two halves.
 
-    Threads that work side by side then do not wait for each other where memory is touched first.
+    Threads then do not wait for each other at the first touch of memory.
     """
     starts = list(range(0, length, size))
     half = -(-len(starts) // 2)
@@ -121,13 +121,13 @@ def alternating_starts(length: int, size: int) -> list[int]:
 
 @contextmanager
 def scratch(entries: int, dtype: Any) -> Iterator[NDArray[Any]]:
-    """Lend an array to one thread; its memory is used again, since fresh pages cost time.
+    """Yield an array for one thread; its memory is reused, since new pages cost time.
 
-    At most four pieces of 4 MB are kept.
+    At most four buffers of 4 MB are kept.
     """
     n_bytes = entries * np.dtype(dtype).itemsize
     try:
-        memory = _spare.pop()
+        memory = _spare_buffers.pop()
     except IndexError:
         memory = np.empty(0, np.uint8)
     if len(memory) < n_bytes:
@@ -135,58 +135,60 @@ def scratch(entries: int, dtype: Any) -> Iterator[NDArray[Any]]:
     try:
         yield memory[:n_bytes].view(dtype)
     finally:
-        if len(memory) <= 1 << 22 and len(_spare) < 4:
-            _spare.append(memory)
+        if len(memory) <= 1 << 22 and len(_spare_buffers) < 4:
+            _spare_buffers.append(memory)
 
 
-_spare: list[NDArray[np.uint8]] = []
+_spare_buffers: list[NDArray[np.uint8]] = []
 
 
 @contextmanager
 def single_threaded_blas(lapack: bool = True, products: bool = True) -> Iterator[int]:
-    """Keep scipy's OpenBLAS, numpy's, or both to one thread until the last caller leaves.
+    """Restrict scipy's OpenBLAS, numpy's, or both to one thread until the last caller exits.
 
-    Where matrices are small, two threads wait for each other longer than they work, and most of all
-    where other processes want the processors. Yields the largest number of threads there was before.
+    For small matrices two threads wait for each other longer than they work, above all where other
+    processes use the processors. Yields the largest number of threads before the restriction.
     """
     pools = [
         pool
         for pool in (_pools() if lapack or products else ())
         if (products if "numpy" in pool.filepath else lapack)
     ]
-    before = max([_take(pool) for pool in pools], default=1)
+    before = max([_restrict(pool) for pool in pools], default=1)
     try:
         yield before
     finally:
         for pool in pools:
-            _give_back(pool)
+            _restore(pool)
 
 
-_held: dict[str, tuple[int, int]] = {}  # callers that keep a pool to one thread; its number before
-_gate = threading.Lock()
+_callers_by_pool: dict[
+    str, tuple[int, int]
+] = {}  # callers that restrict a pool; its threads before
+_pool_lock = threading.Lock()
 
 
-def _take(pool: Any) -> int:
-    with _gate:
-        n, before = _held.get(pool.filepath) or (0, pool.num_threads)
-        _held[pool.filepath] = n + 1, before
+def _restrict(pool: Any) -> int:
+    with _pool_lock:
+        n, before = _callers_by_pool.get(pool.filepath) or (0, pool.num_threads)
+        _callers_by_pool[pool.filepath] = n + 1, before
         if n == 0 and before > 1:
             pool.set_num_threads(1)
     return int(before)
 
 
-def _give_back(pool: Any) -> None:
-    with _gate:
-        n, before = _held.pop(pool.filepath)
+def _restore(pool: Any) -> None:
+    with _pool_lock:
+        n, before = _callers_by_pool.pop(pool.filepath)
         if n > 1:
-            _held[pool.filepath] = n - 1, before
+            _callers_by_pool[pool.filepath] = n - 1, before
         elif before > 1:
             pool.set_num_threads(before)
 
 
 @cache
 def _pools() -> list[Any]:
-    """Return what controls the BLAS libraries at hand; to find them takes milliseconds."""
+    """Return the controllers of the loaded BLAS libraries; finding them takes milliseconds."""
     import scipy.linalg  # noqa: F401
     from threadpoolctl import ThreadpoolController
 

@@ -8,17 +8,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-SHORT_ROW = 512
-"""Features below which BLAS reads dense float64 rows more slowly than a compiled loop."""
+MAX_FEATURES_OF_SHORT_ROW = 512
+"""Number of features below which a compiled loop reads dense float64 rows faster than BLAS."""
 
-FUSED = 1 << 17
-"""Entries from which a block is swept by compiled code; below, numpy needs no compilation."""
+MIN_ENTRIES_FOR_COMPILED_PASS = 1 << 17
+"""Minimum number of entries for a compiled pass; below it numpy serves, which needs no compilation."""
 
 
 def is_compiled_pass(X: NDArray[np.floating]) -> bool:
     """Return whether a pass over X is faster by a compiled loop than by BLAS."""
-    short = X.dtype == np.float32 or X.shape[1] < SHORT_ROW
-    return short and X.size >= FUSED and X.flags.c_contiguous
+    short = X.dtype == np.float32 or X.shape[1] < MAX_FEATURES_OF_SHORT_ROW
+    return short and X.size >= MIN_ENTRIES_FOR_COMPILED_PASS and X.flags.c_contiguous
 
 
 def times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -30,19 +30,19 @@ def times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
     if X.dtype == np.float64:
         return np.asarray(X @ v)
     size = max(1, (1 << 22) // X.shape[1])
-    parts = [X[i : i + size].astype(np.float64) @ v for i in range(0, X.shape[0], size)]
-    return np.concatenate(parts) if parts else np.zeros(0)
+    blocks = [X[i : i + size].astype(np.float64) @ v for i in range(0, X.shape[0], size)]
+    return np.concatenate(blocks) if blocks else np.zeros(0)
 
 
 def transposed_times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X'v with float64 sums whatever the precision of X; rows of weight 0 are not read."""
-    if sp.issparse(X) and X.nnz >= FUSED:
+    if sp.issparse(X) and X.nnz >= MIN_ENTRIES_FOR_COMPILED_PASS:
         from qpsvm.numerics.row_products import csr_combination
 
         return csr_combination(X, v)
-    some = np.flatnonzero(v != 0)  # several times faster than of the floats themselves
-    if 4 * len(some) < len(v):
-        X, v = X[some], v[some]
+    nonzero = np.flatnonzero(v != 0)  # several times faster than flatnonzero(v)
+    if 4 * len(nonzero) < len(v):
+        X, v = X[nonzero], v[nonzero]
     if X.dtype == np.float64:
         return np.asarray(X.T @ v)
     size = max(1, (1 << 22) // X.shape[1])

@@ -1,7 +1,7 @@
 """One pass over dense points with float64 sums, whatever their precision, without a copy.
 
-BLAS reads float64 points at the memory's speed where the rows are long; these loops do so where the
-rows are short or in float32.
+BLAS reaches the memory bandwidth for long float64 rows; these loops reach it for short rows and for
+float32.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.numerics.jit import summing
+from qpsvm.numerics.jit import reassociating
 
 
-# Sums may be reordered: the same machine code still gives the same bits.
+# Sums may be reassociated: the same machine code still gives the same bits.
 def row_products(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X v for C-ordered X of shape (m, d)."""
     out = np.empty(len(X))
@@ -39,8 +39,8 @@ def csr_row_squares(X: Any) -> NDArray[np.float64]:
 def csr_combination(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X'v for a CSR matrix; rows of weight 0 are not read."""
     out = np.zeros(X.shape[1])
-    parts = read_only(X.data), read_only(X.indices), read_only(X.indptr)
-    _csr_combination(*parts, read_only(v), out)
+    arrays = read_only(X.data), read_only(X.indices), read_only(X.indptr)
+    _csr_combination(*arrays, read_only(v), out)
     return out
 
 
@@ -63,13 +63,13 @@ def row_combination(
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """One signature serves writeable and read-only arrays."""
+    """Return a read-only view, so that one signature serves writeable and read-only arrays."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-@summing
+@reassociating
 def _products(X: Any, v: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         row = X[i]
@@ -79,7 +79,7 @@ def _products(X: Any, v: Any, out: Any) -> None:
         out[i] = total
 
 
-@summing
+@reassociating
 def _squares(X: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         row = X[i]
@@ -89,7 +89,7 @@ def _squares(X: Any, out: Any) -> None:
         out[i] = total
 
 
-@summing
+@reassociating
 def _csr_squares(data: Any, indptr: Any, out: Any) -> None:
     for i in range(len(out)):
         total = 0.0
@@ -98,7 +98,7 @@ def _csr_squares(data: Any, indptr: Any, out: Any) -> None:
         out[i] = total
 
 
-@summing
+@reassociating
 def _csr_combination(data: Any, indices: Any, indptr: Any, v: Any, out: Any) -> None:
     for i in range(len(v)):
         t = v[i]
@@ -107,7 +107,7 @@ def _csr_combination(data: Any, indices: Any, indptr: Any, v: Any, out: Any) -> 
                 out[np.uint32(indices[p])] += t * data[p]
 
 
-@summing
+@reassociating
 def _products_at(X: Any, rows: Any, v: Any, out: Any) -> None:
     for i in range(rows.shape[0]):
         row = X[rows[i]]
@@ -117,7 +117,7 @@ def _products_at(X: Any, rows: Any, v: Any, out: Any) -> None:
         out[i] = total
 
 
-@summing
+@reassociating
 def _combination(X: Any, rows: Any, v: Any, out: Any) -> None:
     for i in range(rows.shape[0]):
         row = X[rows[i]]

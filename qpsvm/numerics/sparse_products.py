@@ -1,12 +1,12 @@
 """Products of a few dense rows with all rows of a CSR matrix, compiled and parallel.
 
-The few rows are laid out feature by feature, so that each stored entry of the matrix adds a short
-contiguous row to a tile of sums: vector lanes over the few, one read of the matrix for each tile.
-The pieces of the matrix are fixed, so the bits do not depend on the threads.
+The dense rows are stored feature by feature, so that each stored entry of the matrix adds a short
+contiguous row to a tile of sums: vector lanes run over the dense rows, and the matrix is read once per
+tile. The chunks of the matrix are fixed, so the bits do not depend on the number of threads.
 
-Measured on two cores for 512 rows, in milliseconds, beside gemm on the matrix made dense block by
-block: a9a (d = 123, one entry in 9) 19 against 48, w8a (d = 300, 1 in 26) 29 against 172; level at
-one entry in 4, and 33 against 18 at one in 2. A single row is left to scipy: its loop needs no
+Measured on two cores for 512 rows, in milliseconds, against gemm on the matrix made dense block by
+block: a9a (d = 123, one entry in 9) 19 against 48, w8a (d = 300, 1 in 26) 29 against 172; equal at
+one entry in 4, and 33 against 18 at one in 2. A single row is left to scipy, whose loop needs no
 second layout.
 """
 
@@ -23,10 +23,16 @@ from numpy.typing import NDArray
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.row_products import read_only
 
-TILE = 64  # dense rows summed at a time, and rows of the matrix
-PIECE = 8  # tiles of the matrix that a thread takes at once
-DENSE = 0.25  # share of stored entries above which many rows are faster by gemm
-_lock = threading.Lock()  # numba's fallback threading layer must not be entered twice
+TILE_ROWS = 64
+"""Dense rows per tile, and rows of the CSR matrix per tile."""
+
+CHUNK_TILES = 8
+"""Tiles of the CSR matrix per chunk of a thread."""
+
+MIN_DENSITY_FOR_GEMM = 0.25
+"""Fraction of stored entries above which many rows are faster by gemm."""
+
+_prange_lock = threading.Lock()  # numba's fallback threading layer is not reentrant
 
 
 def sparse_products(
@@ -39,13 +45,13 @@ def sparse_products(
     if n == 1:
         out[0] = B @ A[0]
         return out
-    if n >= TILE and B.nnz > DENSE * m * B.shape[1]:
+    if n >= TILE_ROWS and B.nnz > MIN_DENSITY_FOR_GEMM * m * B.shape[1]:
         return _by_gemm(A, B, out)
     matrix = (read_only(B.data), read_only(B.indices), read_only(B.indptr))
-    with _lock:
-        for start in range(0, n, TILE):
-            some = np.ascontiguousarray(A[start : start + TILE].T)
-            _tile(some, *matrix, out[start : start + TILE])
+    with _prange_lock:
+        for start in range(0, n, TILE_ROWS):
+            rows_by_feature = np.ascontiguousarray(A[start : start + TILE_ROWS].T)
+            _tile(rows_by_feature, *matrix, out[start : start + TILE_ROWS])
     return out
 
 
@@ -62,11 +68,11 @@ def _by_gemm(
 @njit(cache=True, nogil=True, parallel=True, fastmath={"contract"})
 def _tile(A: Any, data: Any, indices: Any, indptr: Any, out: Any) -> None:
     m = len(indptr) - 1
-    size = PIECE * TILE
-    for piece in numba.prange((m + size - 1) // size):
-        sums = np.empty((TILE, A.shape[1]), A.dtype)
-        for start in range(piece * size, min(piece * size + size, m), TILE):
-            stop = min(start + TILE, m)
+    size = CHUNK_TILES * TILE_ROWS
+    for chunk in numba.prange((m + size - 1) // size):
+        sums = np.empty((TILE_ROWS, A.shape[1]), A.dtype)
+        for start in range(chunk * size, min(chunk * size + size, m), TILE_ROWS):
+            stop = min(start + TILE_ROWS, m)
             for i in range(start, stop):
                 _row(A, data, indices, indptr[i], indptr[i + 1], sums[i - start])
             for j in range(A.shape[1]):

@@ -1,26 +1,26 @@
-"""Shapes of vectors and tiles, and the instruction sets that vector code is written for."""
+"""Shapes of vectors and tiles, and the instruction sets that the SIMD code targets."""
 
 from __future__ import annotations
 
 from qpsvm.numerics.code_cache import selected
 
 TARGET_FEATURES = selected().features
-"""Instruction sets that the vectors are written for."""
+"""Instruction sets of the target processor."""
 
-WIDE = "avx512f" in TARGET_FEATURES
-"""Whether vectors have 512 bits, and there is an instruction that scales them by powers of two."""
+HAS_AVX512 = "avx512f" in TARGET_FEATURES
+"""Whether vectors have 512 bits, with an instruction that scales by powers of two."""
 
-BYTES = WIDE and "avx512vnni" in TARGET_FEATURES
-"""Whether there is an instruction for products of bytes."""
+HAS_BYTE_DOT = HAS_AVX512 and "avx512vnni" in TARGET_FEATURES
+"""Whether there is an instruction for dot products of bytes."""
 
-EXPANDS = WIDE and "avx512vbmi2" in TARGET_FEATURES
-"""Whether there is an instruction that puts numbers, even of 16 bits, to marked places of a vector."""
+HAS_MASKED_EXPAND = HAS_AVX512 and "avx512vbmi2" in TARGET_FEATURES
+"""Whether there are masked expand loads, down to elements of 16 bits."""
 
-LANES = 16 if WIDE else 8
-"""Numbers of 32 bits in a vector."""
+VECTOR_LANES = 16 if HAS_AVX512 else 8
+"""Number of 32-bit elements of a vector."""
 
-TILE = 64
-"""Points of a tile, whose shape is (d, TILE)."""
+TILE_POINTS = 64
+"""Number of points of a tile, whose shape is (d, TILE_POINTS)."""
 
-GROUP = 8
-"""Rows that are multiplied at a time."""
+GROUP_ROWS = 8
+"""Number of rows that one kernel multiplies with a vector of points."""

@@ -1,4 +1,4 @@
-"""Machine code on disk: its key, its places, and what happens where it cannot be read or written."""
+"""Machine code on disk: its key, its folders, and failures of reading and writing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Installation:
         return {**inherited, **own, **changes}
 
     def run(self, code: str = RUN, **changes: str) -> tuple[str, str]:
-        """Return what a fresh process prints, and what it logs."""
+        """Return the output and the log of a new process."""
         done = subprocess.run(
             [sys.executable, "-c", code],
             env=self.environment(**changes),
@@ -194,7 +194,7 @@ def test_compilation_stops_when_it_is_asked_to_and_can_be_done_again(installatio
 
 
 def test_what_qpsvm_compile_makes_ready_is_not_compiled_again(installation):
-    """One of its groups stands for all, which take a minute."""
+    """One group is tested for all, which take a minute."""
     installation.run("""
 from qpsvm.precompile import compile_groups
 ready = []
@@ -216,7 +216,7 @@ print(compile_groups(["no such group"], lambda name: None, 1))
 
 
 def test_an_installation_carries_the_code_of_the_automatic_choice(installation):
-    """What the build hook runs fills the folder in the package; a solve then compiles nothing."""
+    """The build hook fills the folder in the package; a solve then compiles nothing."""
     installation.run("""
 from qpsvm import precompile
 assert precompile.compile_into_package(["native"], ["smoothing"], lambda name: None, 1) == []

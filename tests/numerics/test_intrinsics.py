@@ -1,4 +1,4 @@
-"""Where numba lacks the private names that vector code needs, plain loops give the same answers."""
+"""Plain loops give the same results where numba lacks the private names that SIMD code needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ for name, module in hidden.items():  # numba itself needs them
 
 
 def answers():
-    """Return status and bounds of problems whose solves run vector code, dense, packed and in bytes."""
+    """Return status and bounds of problems whose solves run SIMD code: dense, packed and byte points."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -46,7 +46,7 @@ def answers():
 
 @pytest.fixture(scope="module")
 def plain(fresh_process, tmp_path_factory):
-    """What a process without the private names finds, and whether it used plain loops."""
+    """Results of a process without the private names, and whether it used intrinsics."""
     code = WITHOUT_PRIVATE_NAMES + (
         "import json; from tests.numerics.test_intrinsics import answers\n"
         "from qpsvm.numerics import intrinsics\n"

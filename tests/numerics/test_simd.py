@@ -1,4 +1,4 @@
-"""Vectors written out for the processor that numba is told to compile for."""
+"""SIMD code for the processor that numba is configured for."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ print("solved")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("features", ["", "+avx,+avx2,+fma"])
-def test_a_processor_that_has_less_than_this_one(features, fresh_process, tmp_path):
+def test_a_processor_with_fewer_features(features, fresh_process, tmp_path):
     numba = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
     assert fresh_process(SOLVE, cache=tmp_path, **numba).strip() == "solved"

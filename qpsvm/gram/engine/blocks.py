@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.gram.engine.formula import Exponential, Formula, Power, Tangent
-from qpsvm.numerics.products import FUSED
+from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS
 
 
 def values_of_products(
     K: NDArray[np.floating], formula: Formula, a: NDArray[np.float64], b: NDArray[np.float64]
 ) -> NDArray[np.floating]:
     """Turn inner products into kernel values in place, given the terms of rows and columns."""
-    if K.size >= FUSED:
+    if K.size >= MIN_ENTRIES_FOR_COMPILED_PASS:
         from qpsvm.gram.engine.sweep import map_products
 
         map_products(K, formula.factor, formula.map, a, b)

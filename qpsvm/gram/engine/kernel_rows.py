@@ -17,7 +17,7 @@ from qpsvm.gram.engine.formula import Exponential, L1Exponential
 from qpsvm.numerics import simd
 from qpsvm.numerics.intrinsics import cgutils, with_plain_twin
 from qpsvm.numerics.jit import count_bits
-from qpsvm.numerics.vector_shape import BYTES, GROUP, LANES
+from qpsvm.numerics.vector_shape import GROUP_ROWS, HAS_BYTE_DOT, VECTOR_LANES
 
 
 def _kernel_rows(context, few, i, tile, first, a, norm, factor, kernel_map, K):  # type: ignore[no-untyped-def]
@@ -29,24 +29,24 @@ def _kernel_rows(context, few, i, tile, first, a, norm, factor, kernel_map, K): 
         i, first, index = arguments[1], arguments[3], arguments[1].type
         result = ir.VectorType(arguments[6].type, lanes)
         sums = _products(context, builder, few, i, tile, first, kind, of_distances)
-        factor = simd.spread_lanes(builder, arguments[6], lanes)
+        factor = simd.splat(builder, arguments[6], lanes)
         terms = ir.VectorType(context.get_data_type(norm_type.dtype), lanes)
         at = builder.bitcast(builder.gep(norm.data, [first]), terms.as_pointer())
         others = builder.load(at, align=4)
         for u, total in enumerate(sums):
             own = builder.load(builder.gep(a.data, [builder.add(i, index(u))]))
-            own = simd.spread_lanes(builder, own, lanes)
+            own = simd.splat(builder, own, lanes)
             if kind == types.int32:
                 gap = builder.sub(builder.add(own, others), builder.add(total, total))
                 t = builder.fmul(factor, builder.sitofp(gap, result))
             else:
                 t = builder.fadd(own, others, flags=("contract",))
-                more = simd.number(builder, total, result)
+                more = simd.to_float(builder, total, result)
                 more = builder.fmul(factor, more, flags=("contract",))
                 t = builder.fadd(t, more, flags=("contract",))
             if is_exponential:
                 t = simd.exp2(builder, t, kind != types.int32)
-            builder.store(t, simd.place(builder, K, index(u), first, result), align=4)
+            builder.store(t, simd.matrix_pointer(builder, K, index(u), first, result), align=4)
         return context.get_dummy_value()
 
     kind, lanes, norm_type = few.dtype, simd.lanes_of(few.dtype), norm
@@ -63,22 +63,26 @@ def _products(
     number, lanes, index = context.get_data_type(kind), simd.lanes_of(kind), i.type
     vector = ir.VectorType(number, lanes)
     d = cgutils.unpack_tuple(builder, few.shape)[1]
-    rows = [builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP)]
+    rows = [
+        builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP_ROWS)
+    ]
     nothing = ir.Constant(vector, [number(0)] * lanes)
-    sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(GROUP)]
+    sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(GROUP_ROWS)]
     with cgutils.for_range(builder, d, intp=index) as loop:
-        points = builder.load(simd.place(builder, tile, loop.index, first, vector), align=4)
+        points = builder.load(
+            simd.matrix_pointer(builder, tile, loop.index, first, vector), align=4
+        )
         for row, total in zip(rows, sums, strict=True):
             own = builder.load(builder.gep(row, [loop.index]))
-            own = simd.spread_lanes(builder, own, lanes)
+            own = simd.splat(builder, own, lanes)
             before = builder.load(total)
             if kind == types.uint32:
-                more = simd.call(builder, "llvm.ctpop", builder.and_(own, points))
+                more = simd.call_intrinsic(builder, "llvm.ctpop", builder.and_(own, points))
                 builder.store(builder.add(before, more), total)
             elif kind == types.int32:
                 builder.store(_dot_of_bytes(builder, before, points, own), total)
             elif l1:
-                more = simd.call(builder, "llvm.fabs", builder.fsub(own, points))
+                more = simd.call_intrinsic(builder, "llvm.fabs", builder.fsub(own, points))
                 builder.store(builder.fadd(before, more), total)
             else:
                 more = builder.fmul(own, points, flags=("contract",))
@@ -89,7 +93,7 @@ def _products(
 def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
     """Add the products of four bytes without a sign by four with one, of each word."""
     kind = before.type
-    if BYTES and kind.count == 16:
+    if HAS_BYTE_DOT and kind.count == 16:
         function = ir.FunctionType(kind, [kind] * 3)
         name = "llvm.x86.avx512.vpdpbusd.512"
         call = cgutils.get_or_insert_function(builder.module, function, name)
@@ -112,8 +116,8 @@ def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
 def _plain_kernel_rows(
     few: Any, i: int, tile: Any, first: int, a: Any, norm: Any, factor: Any, kernel_map: Any, K: Any
 ) -> None:
-    for u in range(GROUP):
-        for j in range(first, first + LANES * 4 // few.itemsize):
+    for u in range(GROUP_ROWS):
+        for j in range(first, first + VECTOR_LANES * 4 // few.itemsize):
             K[u, j] = _value(few[i + u], tile, j, a[i + u], norm[j], factor, kernel_map)
 
 

@@ -26,10 +26,10 @@ from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import read_only
-from qpsvm.numerics.simd import aligned, turn
-from qpsvm.numerics.vector_shape import GROUP, LANES, TILE
+from qpsvm.numerics.simd import aligned, transpose_tile
+from qpsvm.numerics.vector_shape import GROUP_ROWS, TILE_POINTS, VECTOR_LANES
 
-SUM_ERROR = (GROUP + 4) * 2.0**-24
+SUM_ERROR = (GROUP_ROWS + 4) * 2.0**-24
 """Of a sum in float32 relative to that of the weights' sizes: of a group, whose weights are rounded."""
 
 ENTRIES, ROWS = 1 << 18, 1 << 14
@@ -149,7 +149,7 @@ def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], factor: float)
 
 def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
     """Return whole groups of rows, the last one filled up with copies."""
-    missing = -len(rows) % GROUP
+    missing = -len(rows) % GROUP_ROWS
     if missing:
         rows = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
     return np.ascontiguousarray(rows)
@@ -157,10 +157,10 @@ def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
 
 def _width(n: int, m: int) -> int:
     """Return how many points a thread takes: pieces are alike, so that threads end together."""
-    widest = min(ROWS, max(4 * TILE, ENTRIES // max(1, n)))
+    widest = min(ROWS, max(4 * TILE_POINTS, ENTRIES // max(1, n)))
     two = 2 if n * m >= ALONE else 1
     width = -(-m // (two * -(-m // (two * widest))))
-    return max(TILE, -(-width // TILE) * TILE)
+    return max(TILE_POINTS, -(-width // TILE_POINTS) * TILE_POINTS)
 
 
 @mapping
@@ -175,22 +175,22 @@ def _sweep(
     multiples of `QUANTUM`, of `packed`, sums by the weights x to `out` and `size`, and by the
     weights z to `back`, each unless it is empty.
     """
-    tile, K = aligned(few.shape[1] + LANES, points), aligned(GROUP, x)
+    tile, K = aligned(few.shape[1] + VECTOR_LANES, points), aligned(GROUP_ROWS, x)
     norm, total = aligned(1, a)[0], aligned(2, out)
-    chosen = np.empty(TILE, np.int64)
-    for start in range(first, last, TILE):
-        width = min(TILE, last - start)
-        for j in range(TILE):
+    chosen = np.empty(TILE_POINTS, np.int64)
+    for start in range(first, last, TILE_POINTS):
+        width = min(TILE_POINTS, last - start)
+        for j in range(TILE_POINTS):
             at = start + min(j, width - 1)
             chosen[j] = rows[at] if len(rows) else at
             norm[j] = b[chosen[j]]
-        turn(points, turned, chosen, width, tile)
+        transpose_tile(points, turned, chosen, width, tile)
         total[:] = 0.0
-        for i in range(0, len(few), GROUP):
-            for j in range(0, TILE, LANES * 4 // few.itemsize):
+        for i in range(0, len(few), GROUP_ROWS):
+            for j in range(0, TILE_POINTS, VECTOR_LANES * 4 // few.itemsize):
                 kernel_rows(few, i, tile, j, a, norm, factor, kernel_map, K)
             finish_map(kernel_map, K)
-            for u in range(min(GROUP, len(slots) - i)):
+            for u in range(min(GROUP_ROWS, len(slots) - i)):
                 if len(packed):
                     _pack(K[u, :width], packed[slots[i + u], start : start + width])
                 else:
@@ -198,10 +198,10 @@ def _sweep(
                     for j in range(width):
                         to[j] = row[j]
             if len(out):
-                _sum(K, x[0, i : i + GROUP], total[0])
+                _sum(K, x[0, i : i + GROUP_ROWS], total[0])
             if len(size):
-                _sum(K, x[1, i : i + GROUP], total[1])
-            for u in range(GROUP if len(back) else 0):
+                _sum(K, x[1, i : i + GROUP_ROWS], total[1])
+            for u in range(GROUP_ROWS if len(back) else 0):
                 back[i + u] += _dot(K[u], z[start : start + width])
         for j in range(width if len(out) else 0):
             out[start + j] += top[0] * total[0, j]
@@ -220,7 +220,7 @@ def _pack(row: Any, to: Any) -> None:
 def _sum(K: Any, x: Any, total: Any) -> None:
     """Add the sum of a group's kernel values by weight to that of a tile."""
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
-    for j in range(TILE):
+    for j in range(TILE_POINTS):
         one = (x0 * K[0, j] + x1 * K[1, j]) + (x2 * K[2, j] + x3 * K[3, j])
         two = (x4 * K[4, j] + x5 * K[5, j]) + (x6 * K[6, j] + x7 * K[7, j])
         total[j] += one + two

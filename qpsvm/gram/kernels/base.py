@@ -25,7 +25,7 @@ from qpsvm.gram.kernels.limits import LARGEST_VALUE, check_lengths
 from qpsvm.gram.storage.byte_grid import ByteGrid
 from qpsvm.gram.storage.integer import PackedBits, pack, packs
 from qpsvm.gram.storage.points import DENSIFIED, Points, products
-from qpsvm.numerics.products import FUSED, squared_norms
+from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS, squared_norms
 
 PARAMETERS = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
 """What a kernel's parameters are where it does not have them."""
@@ -164,7 +164,9 @@ class PointGram(Gram):
 
     def _fuses(self, n_entries: int) -> bool:
         """Return whether so many entries are for compiled code; packed points have no other."""
-        return n_entries >= FUSED or isinstance(self._points, (PackedBits, ByteGrid))
+        return n_entries >= MIN_ENTRIES_FOR_COMPILED_PASS or isinstance(
+            self._points, (PackedBits, ByteGrid)
+        )
 
     def _by_tiles(self, n_entries: int) -> bool:
         """Return whether columns are for compiled code, which many points in float32 have at hand."""
@@ -245,7 +247,7 @@ class PointGram(Gram):
         n_entries = np.count_nonzero(x) * (self.m if rows is None else len(rows))
         if (
             formula is None
-            or n_entries < FUSED
+            or n_entries < MIN_ENTRIES_FOR_COMPILED_PASS
             or (wide and isinstance(formula.map, L1Exponential))
         ):
             return super().dot(x, rows)
@@ -367,7 +369,7 @@ class PointGram(Gram):
     ) -> NDArray[np.float64]:
         """Return what `combine` does, for points that have been checked."""
         formula, wide = self._formula_of_points, sp.issparse(new) and new.shape[1] > DENSIFIED
-        small = new.shape[0] * len(columns) < FUSED
+        small = new.shape[0] * len(columns) < MIN_ENTRIES_FOR_COMPILED_PASS
         if formula is None or small or (wide and isinstance(formula.map, L1Exponential)):
             return Gram.combine(self, new, columns, coef)
         from qpsvm.gram.engine.prediction import kernel_combination  # which is compiled

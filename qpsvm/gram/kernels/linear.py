@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from qpsvm.gram.engine.formula import Formula, linear
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.points import Points, products
-from qpsvm.numerics.products import FUSED, is_compiled_pass, squared_norms, times, transposed_times
+from qpsvm.numerics.products import (
+    MIN_ENTRIES_FOR_COMPILED_PASS,
+    is_compiled_pass,
+    squared_norms,
+    times,
+    transposed_times,
+)
 
 FAR = 4.0
 """Squared distance of the mean from zero, in variances, from which points are moved to it."""
@@ -44,7 +50,7 @@ class Linear(PointGram):
             from qpsvm.numerics.row_products import row_squares
 
             norms = row_squares(X)
-        elif sp.issparse(X) and X.nnz >= FUSED:
+        elif sp.issparse(X) and X.nnz >= MIN_ENTRIES_FOR_COMPILED_PASS:
             from qpsvm.numerics.row_products import csr_row_squares
 
             norms = csr_row_squares(X)
@@ -94,7 +100,7 @@ class Linear(PointGram):
         variance = float(np.mean(squared_norms(some - mean)))
         mean += first
         far = float(mean @ mean) > FAR * variance
-        return mean if far or self.X.size < FUSED else None
+        return mean if far or self.X.size < MIN_ENTRIES_FOR_COMPILED_PASS else None
 
     def centered(self) -> Linear:
         """Return the Gram of X minus `origin`, in float64: the differences are exact there."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.base import slices
 from qpsvm.gram.storage.integer import PackedBits
-from qpsvm.numerics.products import FUSED
+from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS as MIN_ENTRIES_FOR_COMPILED_PASS
 
 MANY, ABREAST = 1 << 17, 512
 """Coordinates from which points are summed side by side, and about how many then are a row."""
@@ -42,7 +42,7 @@ def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> N
         return np.matmul(A, B.T, out=out)
     if sp.issparse(A):
         K = (A @ B.T).toarray() if sp.issparse(B) else A @ B.T
-    elif A.shape[0] * B.shape[0] >= FUSED and A.dtype == B.dtype:
+    elif A.shape[0] * B.shape[0] >= MIN_ENTRIES_FOR_COMPILED_PASS and A.dtype == B.dtype:
         from qpsvm.numerics.sparse_products import sparse_products
 
         return sparse_products(A, B, out)

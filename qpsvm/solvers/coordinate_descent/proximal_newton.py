@@ -38,7 +38,7 @@ from qpsvm.numerics.csr_rows import (
     moments,
     products,
 )
-from qpsvm.numerics.jit import summing
+from qpsvm.numerics.jit import reassociating
 from qpsvm.solvers.coordinate_descent.state import (
     FIRST_PROXIMAL_FACTOR,
     MAX_PROXIMAL_FACTOR,
@@ -300,7 +300,7 @@ def _move(
     return total
 
 
-@summing
+@reassociating
 def _line(
     center: Any, s: Any, upper: Any, z: Any, u: Any, wd: float, dd: float, first: float
 ) -> float:
@@ -334,7 +334,7 @@ def _line(
     return t
 
 
-@summing
+@reassociating
 def _moving(
     center: Any, s: Any, upper: Any, z: Any, u: Any, low: float, high: float, some: Any
 ) -> Any:

@@ -39,7 +39,7 @@ from qpsvm.solvers.frank_wolfe.sampled_steps import (
     Work,
     sampled_steps,
 )
-from qpsvm.solvers.shared.column_reads import MISSING
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP, Draws
 
 MAX_ROWS = 4096
@@ -186,9 +186,11 @@ class SampledState:
             self.full = None
         if code == CORE_POINT_MISSING:
             self.add_best_to_core()
-        elif code == MISSING:
+        elif code == COLUMN_MISSING:
             self.evaluate_rows()
-        return Reply(done, Stop.BUDGET if code in (CORE_POINT_MISSING, MISSING) else Stop(code))
+        return Reply(
+            done, Stop.BUDGET if code in (CORE_POINT_MISSING, COLUMN_MISSING) else Stop(code)
+        )
 
     def start_from_product(self) -> None:
         """Replace the gradient by that of G x over all points, and add the worst points to the core.

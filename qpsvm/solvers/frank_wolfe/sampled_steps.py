@@ -15,7 +15,7 @@ from qpsvm.solvers.base import (
     NUMERICAL_CODE,
     STALLED_CODE,
 )
-from qpsvm.solvers.shared.column_reads import MISSING
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP
 
 CORE_POINT_MISSING = 6
@@ -109,12 +109,12 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
                     for g in range(n_groups):
                         least[g] = np.inf
                 if progress[DRAWS_USED] == len(drawn):
-                    return step, MISSING
+                    return step, COLUMN_MISSING
                 i = drawn[progress[DRAWS_USED]]
                 if place[i] < 0:
                     r = row[i]
                     if r < 0:
-                        return step, MISSING
+                        return step, COLUMN_MISSING
                     product = rows.dtype.type(0.0)
                     for a in range(n):
                         product += rows[r, a] * signed[a]
@@ -155,7 +155,7 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
                 vertex[g] = place[best[g]]
         for g in range(n_groups):
             if row[core[vertex[g]]] < 0:
-                return step, MISSING
+                return step, COLUMN_MISSING
 
         # 4. Exact line search.
         vqv, vqx, xqx, longest = 0.0, 0.0, xf - xc, 1.0

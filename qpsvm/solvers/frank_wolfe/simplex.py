@@ -42,13 +42,13 @@ from numpy.typing import NDArray
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
-from qpsvm.numerics.work_sharing import together
+from qpsvm.numerics.work_sharing import run_shared
 from qpsvm.solvers.base import BUDGET_CODE, Reply, Stop
 from qpsvm.solvers.frank_wolfe import sampled
 from qpsvm.solvers.frank_wolfe.simplex_steps import simplex_steps
 from qpsvm.solvers.frank_wolfe.step_rules import STEP_RULES
 from qpsvm.solvers.frank_wolfe.support import FrankWolfeState
-from qpsvm.solvers.shared.column_reads import MISSING
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.gradient_pass import assist
 from qpsvm.solvers.shared.sampling import SAMPLED_PERIOD, Draws, OnSamples
 from qpsvm.solvers.shared.starting_points import random_ball, two_points
@@ -119,7 +119,7 @@ class FrankWolfe(OnSamples):
         points, q, support, keys = state.points, state.gradient, state.support, state.keys
         made, sharing = state.made, state.sharing
         rule, counts = STEP_RULES[self.rule], state.counts
-        done, code = together(
+        done, code = run_shared(
             sharing,
             lambda: simplex_steps(
                 rule, cols, points, q, support, keys, made, n_steps, scratch, counts, sharing
@@ -127,7 +127,7 @@ class FrankWolfe(OnSamples):
             lambda: assist(cols, points, made, q, keys, sharing),
         )
         state.is_stale = True
-        if code == MISSING:
+        if code == COLUMN_MISSING:
             state.prefetch.serve(problem.store, scratch.missing[scratch.missing >= 0], state.wanted)
             code = BUDGET_CODE
         return Reply(done, Stop(code))

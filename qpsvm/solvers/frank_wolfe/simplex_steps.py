@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from qpsvm.gram.column_store import Columns
-from qpsvm.numerics.jit import bare, compiled, inlined
-from qpsvm.numerics.work_sharing import WorkSharing, offer, wait
+from qpsvm.numerics.jit import compiled, inlined, without_refcounts
+from qpsvm.numerics.work_sharing import WorkSharing, join, publish
 from qpsvm.solvers.base import BUDGET_CODE, NONCONVEX_CODE, NUMERICAL_CODE, STALLED_CODE
 from qpsvm.solvers.frank_wolfe.step_rules import (
     AWAY_STEP,
@@ -34,8 +34,8 @@ from qpsvm.solvers.frank_wolfe.support import (
     slopes,
     weight_of,
 )
-from qpsvm.solvers.shared.column_reads import MISSING, entry, form, is_cached, own, touch
-from qpsvm.solvers.shared.gradient_pass import Move, Points, follow, least
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING, entry, form, is_cached, own, touch
+from qpsvm.solvers.shared.gradient_pass import Move, Points, min_of_group, update_gradient
 
 
 @compiled
@@ -56,8 +56,8 @@ def simplex_steps(
 
     q = (G + D)x. Where columns are missing, the scratch lists them and nothing else has changed.
     """
-    cols, points, q, support, keys, made = bare((cols, points, q, support, keys, made))
-    low, high, missing, tile = bare(scratch)
+    cols, points, q, support, keys, made = without_refcounts((cols, points, q, support, keys, made))
+    low, high, missing, tile = without_refcounts(scratch)
     n_groups = keys.shape[0]
     zero: Any = np.int64(0)  # a literal would have functions compiled twice
     for step in range(n_steps):
@@ -77,7 +77,7 @@ def simplex_steps(
         _list_columns(kind, tries_pair, low, high, into, out, missing)
         for j in range(len(missing)):
             if missing[j] >= 0 and not is_cached(cols, missing[j]):
-                return step, MISSING
+                return step, COLUMN_MISSING
         for j in range(len(missing)):
             missing[j] = -1
 
@@ -139,11 +139,11 @@ def simplex_steps(
         move_weights(points, support, keep, made, n)
         for j in range(n):
             touch(cols, made.at[j])
-        sharing.number[0], sharing.place[0] = keep, n
-        number = offer(sharing) if sharing.shared else zero
-        follow(cols, points, made, q, keys, tile, sharing, number, zero)
+        sharing.float_arguments[0], sharing.int_arguments[0] = keep, n
+        number = publish(sharing) if sharing.shared else zero
+        update_gradient(cols, points, made, q, keys, tile, sharing, number, zero)
         if sharing.shared:
-            wait(sharing, number)
+            join(sharing, number)
     return n_steps, BUDGET_CODE
 
 
@@ -163,7 +163,7 @@ def _candidates(
     """Set `low` and `high`; return the slopes toward, away and of the steepest pair, and the pair."""
     toward, away, pair, into, out = xf, -xf, -np.inf, zero, zero
     for g in range(len(low)):
-        f_low, low[g] = least(points, q, keys, g, tile)
+        f_low, low[g] = min_of_group(points, q, keys, g, tile)
         f_high, high[g] = extreme(support, g, zero - 1)
         toward -= f_low
         away += f_high

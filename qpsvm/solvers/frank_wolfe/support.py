@@ -15,10 +15,10 @@ from qpsvm.canonical.qp import QP
 from qpsvm.domains import SimplexProduct
 from qpsvm.numerics.argextremes import extreme_key_of, first_of
 from qpsvm.numerics.jit import compiled, njit, vectorized
-from qpsvm.numerics.work_sharing import TILE, WorkSharing, team
+from qpsvm.numerics.work_sharing import TILE_POINTS, WorkSharing, work_sharing_for
 from qpsvm.solvers.frank_wolfe.step_rules import STEP_KINDS
-from qpsvm.solvers.shared.gradient_pass import Move, Points, move, search
-from qpsvm.solvers.shared.prefetch import Prefetch, least_unheld
+from qpsvm.solvers.shared.gradient_pass import Move, Points, find_tile_minima, move
+from qpsvm.solvers.shared.prefetch import Prefetch, least_uncached
 
 
 class Support(NamedTuple):
@@ -47,7 +47,7 @@ def step_scratch(n_groups: int) -> StepScratch:
         low=np.empty(n_groups, np.int64),
         high=np.empty(n_groups, np.int64),
         missing=np.full(2 * n_groups + 2, -1, np.int64),
-        tile=np.empty(TILE),
+        tile=np.empty(TILE_POINTS),
     )
 
 
@@ -92,7 +92,7 @@ class FrankWolfeState:
             place=np.full(m, -1, np.int32),
             size=np.zeros(1, np.int64),
         )
-        keys = np.empty((domain.n_groups, -(-m // TILE)), np.int64)
+        keys = np.empty((domain.n_groups, -(-m // TILE_POINTS)), np.int64)
         counts = np.zeros(len(STEP_KINDS), np.int64)
         ridge, made = problem.gram.ridge, move(2 * domain.n_groups + 2)
         state = cls(
@@ -105,7 +105,7 @@ class FrankWolfeState:
             ridge=ridge,
             prefetch=Prefetch(problem),
             made=made,
-            sharing=team(m),
+            sharing=work_sharing_for(m),
             scratch=step_scratch(domain.n_groups),
             written=support.at[:0],
         )
@@ -122,7 +122,7 @@ class FrankWolfeState:
         support.mark[:n], support.place[positive] = self.points.group[positive], np.arange(n)
         self.gradient[:] = product
         self.gradient[positive] += self.ridge[positive] * x[positive]
-        search(self.points, self.gradient, self.keys)
+        find_tile_minima(self.points, self.gradient, self.keys)
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -151,7 +151,7 @@ class FrankWolfeState:
         f = self.gradient if self.points.flat else self.gradient + self.points.linear
         n_groups, group = len(self.keys), self.points.group
         share = -(-count // n_groups)
-        found = [least_unheld(f, 1.0, group, g, -1, slot, share) for g in range(n_groups)]
+        found = [least_uncached(f, 1.0, group, g, -1, slot, share) for g in range(n_groups)]
         return np.concatenate(found)
 
     @property

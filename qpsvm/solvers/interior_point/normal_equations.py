@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.numerics.csr_rows import Rows, add, dot, in_order, rows_of
-from qpsvm.numerics.jit import summing
+from qpsvm.numerics.jit import reassociating
 from qpsvm.numerics.parallel import parallel_for
 from qpsvm.numerics.products import times
 from qpsvm.numerics.row_products import read_only, row_combination, row_products_at
@@ -324,7 +324,7 @@ def _compressed(X: Any) -> sp.csr_matrix:
     return X
 
 
-@summing
+@reassociating
 def _image_dense(
     X: Any, v: Any, shift: float, d: Any, first: int, last: int, centered: Any, out: Any
 ) -> float:
@@ -360,7 +360,7 @@ def _image_sparse(
     return total
 
 
-@summing
+@reassociating
 def _add_dense(X: Any, V: Any, first: int, last: int, out: Any) -> None:
     """Add V X to `out`."""
     for i in range(first, last):

@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
 from scipy.sparse.linalg import splu
 
 from qpsvm.numerics.csr_rows import Rows, add, add_outer_products, in_order
-from qpsvm.numerics.jit import summing
+from qpsvm.numerics.jit import reassociating
 from qpsvm.numerics.parallel import parallel_for
 from qpsvm.numerics.row_products import read_only
 
@@ -216,7 +216,7 @@ def _assemble_dense(
     return M.T, moment
 
 
-@summing
+@reassociating
 def _gather(X: Any, rows: Any, roots: Any, mean: Any, out: Any, moment: Any) -> None:
     """Fill roots_k (x_i - mean), i = rows[k]; add their sum with weights roots_k^2 to `moment`."""
     for k in range(len(rows)):

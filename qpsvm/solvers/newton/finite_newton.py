@@ -33,7 +33,7 @@ from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.gram import SignedGram
 from qpsvm.numerics.csr_rows import moments
-from qpsvm.numerics.jit import summing
+from qpsvm.numerics.jit import reassociating
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.coordinate_descent.proximal_newton import SMALL_MATRIX, conjugate
 from qpsvm.solvers.interior_point.normal_equations import MAX_DENSE_ORDER, NormalEquations
@@ -265,7 +265,7 @@ class State:
         return {"newton": self.n_newton}
 
 
-@summing
+@reassociating
 def _loss_derivatives(margins: Any, change: Any, D: Any, t: float) -> Any:
     """Return the sums of max(0, 1 - g - t u) u / D and, where it is positive, of u^2 / D."""
     first = second = 0.0

@@ -1,1 +1,1 @@
-"""What two families of methods or more use."""
+"""Code that two or more families of methods use."""

@@ -1,4 +1,4 @@
-"""Compiled reads of held columns, shared by the solvers that work on them."""
+"""Compiled reads of cached columns, shared by the solvers that work on columns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.jit import compiled, inlined
 
-MISSING = 4
-"""Beside the values of Stop: columns have to be filled before the step can be made."""
+COLUMN_MISSING = 4
+"""Stop code besides the values of `Stop`: a column must be filled before the step can be made."""
 
 
 @inlined
@@ -19,7 +19,7 @@ def is_cached(cols: Columns, i: int) -> bool:
 
 @inlined
 def touch(cols: Columns, i: int) -> None:
-    """Note that column i was used."""
+    """Record a use of column i, for the least-recently-used order."""
     cols.clock[0] += 1
     cols.stamp[cols.slot[i]] = cols.clock[0]
 
@@ -32,14 +32,14 @@ def own(cols: Columns, i: int) -> float:
 
 @compiled
 def entry(cols: Columns, i: int, j: int) -> float:
-    """Return g_ij, without the ridge, from held column i; the diagonal comes from `diag`."""
+    """Return g_ij without the ridge, from cached column i; the diagonal comes from `diag`."""
     k = cols.diag[i] if i == j else float(cols.store[cols.slot[i], j])
     return cols.scale * cols.sign[i] * cols.sign[j] * (k + cols.shift)
 
 
 @compiled
 def form(cols: Columns, a: Any, b: Any) -> float:
-    """Return a'(G + D)b for two vertices given by their coordinates; reads the columns of a."""
+    """Return a'(G + D)b for two vertices given by their coordinates; reads the columns of `a`."""
     total = 0.0
     for g in range(a.shape[0]):
         for h in range(b.shape[0]):

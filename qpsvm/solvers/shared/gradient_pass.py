@@ -1,7 +1,7 @@
-"""The pass over all points that follows a step of few coordinates, and notes where the gradient is least.
+"""Gradient update over all points after a step of few coordinates, fused with the search for its minimum.
 
-Columns of the step are added two at a time, and the last of them with the search for the least: a tile
-of points is read once. Where the vectors do not lie in cache, threads share the pass.
+The columns of the step are added two at a time; the last addition also finds the minimum of each tile,
+so that a tile is read once. Where the vectors exceed the cache, threads share the pass.
 """
 
 from __future__ import annotations
@@ -12,25 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import Columns
-from qpsvm.numerics.argextremes import GREATEST, extreme_key_of, first_of
+from qpsvm.numerics.argextremes import MAX_KEY, extreme_key_of, first_of
 from qpsvm.numerics.jit import bits64, vectorized
-from qpsvm.numerics.work_sharing import TILE, WorkSharing, done, join, offered, over, take
+from qpsvm.numerics.work_sharing import (
+    TILE_POINTS,
+    WorkSharing,
+    claim,
+    closed,
+    finish,
+    published,
+    register,
+)
 
 
 class Points(NamedTuple):
-    """What a pass over all points reads beside their columns, in few bytes a point."""
+    """What a pass over all points reads besides columns, in few bytes per point."""
 
     side: NDArray[np.int8]  # (m,), the sign
     group: NDArray[np.integer]  # (m,), the simplex that a coordinate belongs to
     linear: NDArray[np.float64]  # (m,), c
-    plain: bool  # whether every sign is +1
-    flat: bool  # whether c is one number
+    plain: bool  # whether all signs are +1
+    flat: bool  # whether c is constant
 
 
 class Move(NamedTuple):
-    """A step: x = keep x + sum_j gain_j e_j; for each j the coordinate and its gain.
+    """A step x = keep x + sum_j gain_j e_j: for each j the coordinate and its gain.
 
-    A weight that is no more than `least` afterwards becomes zero; `rise` is the gain less what was left.
+    A weight of at most `least` after the step becomes zero; `rise` is the gain less the weight removed.
     """
 
     at: NDArray[np.int64]
@@ -40,163 +48,197 @@ class Move(NamedTuple):
 
 
 def move(size: int) -> Move:
-    """Return room for a move of so many coordinates."""
+    """Allocate a move of `size` coordinates."""
     return Move(np.empty(size, np.int64), np.empty(size), np.empty(size), np.empty(size))
 
 
 @vectorized
 def add_signed(
-    near: Any, far: Any, side: Any, keep: float, t: float, u: float, rest: float, q: Any
+    column_i: Any,
+    column_j: Any,
+    side: Any,
+    keep: float,
+    t: float,
+    u: float,
+    shift_term: float,
+    q: Any,
 ) -> None:
-    """Add two columns to a tile, each entry with its sign: q = keep q + side (t near + u far + rest)."""
+    """Add two signed columns to a tile: q = keep q + side (t K_i + u K_j + shift_term)."""
     for k in range(len(q)):
-        q[k] = keep * q[k] + side[k] * (t * near[k] + u * far[k] + rest)
+        q[k] = keep * q[k] + side[k] * (t * column_i[k] + u * column_j[k] + shift_term)
 
 
 @vectorized
-def add_least(near: Any, far: Any, keep: float, t: float, u: float, rest: float, q: Any) -> Any:
-    """Add two columns to a tile where every sign is +1; return the key of its least entry."""
-    low = GREATEST
+def add_least(
+    column_i: Any, column_j: Any, keep: float, t: float, u: float, shift_term: float, q: Any
+) -> Any:
+    """Add two columns to a tile whose signs are all +1; return the key of its minimum."""
+    low = MAX_KEY
     for k in range(len(q)):
-        value = keep * q[k] + (t * near[k] + u * far[k] + rest)
+        value = keep * q[k] + (t * column_i[k] + u * column_j[k] + shift_term)
         q[k], bits = value, bits64(value)
-        key = bits ^ ((bits >> 63) & GREATEST)
+        key = bits ^ ((bits >> 63) & MAX_KEY)
         low = key if key < low else low
     return low
 
 
 @vectorized
 def add_least_signed(
-    near: Any, far: Any, side: Any, keep: float, t: float, u: float, rest: float, q: Any
+    column_i: Any,
+    column_j: Any,
+    side: Any,
+    keep: float,
+    t: float,
+    u: float,
+    shift_term: float,
+    q: Any,
 ) -> Any:
-    """Do so, each entry with its sign."""
-    low = GREATEST
+    """Add two signed columns to a tile; return the key of its minimum."""
+    low = MAX_KEY
     for k in range(len(q)):
-        value = keep * q[k] + side[k] * (t * near[k] + u * far[k] + rest)
+        value = keep * q[k] + side[k] * (t * column_i[k] + u * column_j[k] + shift_term)
         q[k], bits = value, bits64(value)
-        key = bits ^ ((bits >> 63) & GREATEST)
+        key = bits ^ ((bits >> 63) & MAX_KEY)
         low = key if key < low else low
     return low
 
 
 @vectorized
 def _add_least_of_two(
-    near: Any, far: Any, side: Any, group: Any, keep: float, t: float, u: float, rest: float, q: Any
+    column_i: Any,
+    column_j: Any,
+    side: Any,
+    group: Any,
+    keep: float,
+    t: float,
+    u: float,
+    shift_term: float,
+    q: Any,
 ) -> Any:
-    """Do so for the least entries of group 0 and of group 1."""
-    low, other = GREATEST, GREATEST
+    """Add two signed columns to a tile; return the keys of the minima of groups 0 and 1."""
+    low, low_1 = MAX_KEY, MAX_KEY
     for k in range(len(q)):
-        value = keep * q[k] + side[k] * (t * near[k] + u * far[k] + rest)
+        value = keep * q[k] + side[k] * (t * column_i[k] + u * column_j[k] + shift_term)
         q[k], bits = value, bits64(value)
-        key = bits ^ ((bits >> 63) & GREATEST)
-        out = -np.int64(group[k] != 0)  # all bits, or none: a branch is slower
-        first, second = (key & ~out) | (GREATEST & out), (key & out) | (GREATEST & ~out)
+        key = bits ^ ((bits >> 63) & MAX_KEY)
+        excluded = -np.int64(group[k] != 0)  # all bits or none: faster than a branch
+        first = (key & ~excluded) | (MAX_KEY & excluded)
+        second = (key & excluded) | (MAX_KEY & ~excluded)
         low = first if first < low else low
-        other = second if second < other else other
-    return low, other
+        low_1 = second if second < low_1 else low_1
+    return low, low_1
 
 
 @vectorized
-def _gradient(points: Points, q: Any, start: int, stop: int, room: Any) -> Any:
-    """Return what is ordered as q + c over a tile: q itself where c is one number."""
-    part = q[start:stop]
+def _gradient(points: Points, q: Any, start: int, stop: int, scratch: Any) -> Any:
+    """Return values ordered as q + c over a tile: q itself where c is constant."""
+    q_tile = q[start:stop]
     if points.flat:
-        return part
-    f, c = room[: stop - start], points.linear[start:stop]
+        return q_tile
+    f, c = scratch[: stop - start], points.linear[start:stop]
     for k in range(len(f)):
-        f[k] = part[k] + c[k]
+        f[k] = q_tile[k] + c[k]
     return f
 
 
-def search(points: Points, q: NDArray[np.float64], keys: NDArray[np.int64]) -> None:
-    """Note the least q + c of each tile, for each group: `keys`, shape (n_groups, number of tiles)."""
+def find_tile_minima(points: Points, q: NDArray[np.float64], keys: NDArray[np.int64]) -> None:
+    """Write the keys of the minima of q + c to `keys`, shape (n_groups, n_tiles)."""
     bits = (q if points.flat else q + points.linear).view(np.int64)
-    every = bits ^ ((bits >> 63) & GREATEST)
+    all_keys = bits ^ ((bits >> 63) & MAX_KEY)
     for g in range(len(keys)):
-        some = np.where(points.group == g, every, GREATEST)
-        keys[g] = np.minimum.reduceat(some, np.arange(0, len(q), TILE))
+        some = np.where(points.group == g, all_keys, MAX_KEY)
+        keys[g] = np.minimum.reduceat(some, np.arange(0, len(q), TILE_POINTS))
 
 
 @vectorized
-def follow(
+def update_gradient(
     cols: Columns,
     points: Points,
-    made: Move,
+    step: Move,
     q: Any,
     keys: Any,
-    room: Any,
-    who: WorkSharing,
-    number: int,
-    mine: int,
+    scratch: Any,
+    sharing: WorkSharing,
+    pass_number: int,
+    worker: int,
 ) -> None:
-    """Let q = (G + D)x follow x = keep x + the first n of a move, by the pieces that nobody has taken.
+    """Update q = (G + D)x for x = keep x + the first n coordinates of a move, in the chunks claimed.
 
-    `who` tells keep and n. Notes the least q + c of each tile: then `keys` is ready for `least`.
+    The arguments of the pass are keep and n. `keys` receives the minima of q + c of each tile, as
+    `min_of_group` reads them.
     """
-    keep, n = who.number[0], who.place[0]
-    n_groups, first, last = len(keys), 0, who.n_tiles
+    keep, n = sharing.float_arguments[0], sharing.int_arguments[0]
+    n_groups, first, last = len(keys), 0, sharing.n_tiles
     fused = points.flat and n_groups <= 2
-    zero: Any = np.int64(0)  # a literal would have a function compiled twice
-    for piece in range(len(who.taken) if who.shared else 1):
-        if who.shared:
-            first, last = take(who, number, mine, piece)
+    zero: Any = np.int64(0)  # a literal would compile the function twice
+    for chunk in range(len(sharing.claimed) if sharing.shared else 1):
+        if sharing.shared:
+            first, last = claim(sharing, pass_number, worker, chunk)
         for tile in range(first, last):
-            start = tile * TILE
-            part = q[start : start + TILE]
-            stop = start + len(part)
+            start = tile * TILE_POINTS
+            q_tile = q[start : start + TILE_POINTS]
+            stop = start + len(q_tile)
             side, group = points.side[start:stop], points.group[start:stop]
+            # 1. Add the columns, two at a time; the last addition finds the minima.
             for j in range(0, n, 2):
-                i = made.at[j]
-                near = cols.store[cols.slot[i]][start:stop]
-                far, t, u = near, made.gain[j] * cols.scale * cols.sign[i], 0.0
+                i = step.at[j]
+                column_i = cols.store[cols.slot[i]][start:stop]
+                column_j, t, u = column_i, step.gain[j] * cols.scale * cols.sign[i], 0.0
                 if j + 1 < n:
-                    i = made.at[j + 1]
-                    far = cols.store[cols.slot[i]][start:stop]
-                    u = made.gain[j + 1] * cols.scale * cols.sign[i]
-                old, rest = keep if j == 0 else 1.0, (t + u) * cols.shift
+                    i = step.at[j + 1]
+                    column_j = cols.store[cols.slot[i]][start:stop]
+                    u = step.gain[j + 1] * cols.scale * cols.sign[i]
+                old, shift_term = keep if j == 0 else 1.0, (t + u) * cols.shift
                 if not fused or j + 2 < n:
-                    add_signed(near, far, side, old, t, u, rest, part)
+                    add_signed(column_i, column_j, side, old, t, u, shift_term, q_tile)
                 elif n_groups == 2:
-                    low, other = _add_least_of_two(near, far, side, group, old, t, u, rest, part)
-                    keys[0, tile], keys[1, tile] = low, other
+                    low, low_1 = _add_least_of_two(
+                        column_i, column_j, side, group, old, t, u, shift_term, q_tile
+                    )
+                    keys[0, tile], keys[1, tile] = low, low_1
                 elif points.plain:
-                    keys[0, tile] = add_least(near, far, old, t, u, rest, part)
+                    keys[0, tile] = add_least(column_i, column_j, old, t, u, shift_term, q_tile)
                 else:
-                    keys[0, tile] = add_least_signed(near, far, side, old, t, u, rest, part)
-            again = not fused
+                    keys[0, tile] = add_least_signed(
+                        column_i, column_j, side, old, t, u, shift_term, q_tile
+                    )
+            # 2. Add the ridge at the coordinates that moved; then the minima are searched again.
+            rescan = not fused
             for j in range(n):
-                i = made.at[j]
+                i = step.at[j]
                 if start <= i < stop and cols.ridge[i] != 0.0:
-                    q[i] += cols.ridge[i] * made.rise[j]
-                    again = True
-            if again:
-                f = _gradient(points, q, start, stop, room)
+                    q[i] += cols.ridge[i] * step.rise[j]
+                    rescan = True
+            if rescan:
+                f = _gradient(points, q, start, stop, scratch)
                 for g in range(n_groups):
                     keys[g, tile] = extreme_key_of(f, group, g, zero)
-        if who.shared and first < last:
-            done(who)
+        if sharing.shared and first < last:
+            finish(sharing)
 
 
 @vectorized
-def assist(cols: Columns, points: Points, made: Move, q: Any, keys: Any, who: WorkSharing) -> None:
-    """Do pieces of whatever is offered until the steps are over."""
-    room, mine, last = np.empty(TILE), join(who), 0
-    while not over(who):
-        number = offered(who)
-        if number > last:
-            follow(cols, points, made, q, keys, room, who, number, mine)
-            last = number
+def assist(
+    cols: Columns, points: Points, step: Move, q: Any, keys: Any, sharing: WorkSharing
+) -> None:
+    """Claim chunks of published passes until the steps are closed."""
+    scratch, worker, last = np.empty(TILE_POINTS), register(sharing), 0
+    while not closed(sharing):
+        pass_number = published(sharing)
+        if pass_number > last:
+            update_gradient(cols, points, step, q, keys, scratch, sharing, pass_number, worker)
+            last = pass_number
 
 
 @vectorized
-def least(points: Points, q: Any, keys: Any, g: int, room: Any) -> Any:
-    """Return the least q + c of a group and its first index, after a sweep."""
-    tile, key = 0, GREATEST
+def min_of_group(points: Points, q: Any, keys: Any, g: int, scratch: Any) -> Any:
+    """Return the minimum of q + c over a group and its first index, after `update_gradient`."""
+    tile, key = 0, MAX_KEY
     for t in range(keys.shape[1]):
         if keys[g, t] < key:
             tile, key = t, keys[g, t]
-    start = tile * TILE
-    stop = min(start + TILE, len(q))
-    f = _gradient(points, q, start, stop, room)
+    start = tile * TILE_POINTS
+    stop = min(start + TILE_POINTS, len(q))
+    f = _gradient(points, q, start, stop, scratch)
     k = start + max(0, first_of(f, key, points.group[start:stop], g, -1))
     return q[k] + points.linear[k], k

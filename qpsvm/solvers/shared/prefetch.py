@@ -1,9 +1,9 @@
-"""Columns that come along with missing ones, as many as turned out to be of use.
+"""Prefetching of columns: a miss evaluates further columns, as many as proved useful before.
 
-A block of columns costs far less than its columns one by one: the points are read once for all of
-them. But a column that no step asks for is wasted. So a miss brings the columns of those points
-along that violate optimality most, and what earlier ones have saved, by being read, may be spent on
-further ones; a little is spent on trial.
+A block of columns costs far less than its columns one by one, since the points are read once. A column
+that no step reads is wasted. A miss therefore prefetches the columns of the points that violate
+optimality most. Columns that were prefetched and read earn credit, which pays for further ones; a
+small credit per miss pays for trials.
 """
 
 from __future__ import annotations
@@ -18,41 +18,50 @@ from qpsvm.canonical.qp import QP
 from qpsvm.gram.column_store import ColumnStore
 from qpsvm.numerics.jit import compiled
 
-FEWEST, MOST = 16, 256
-"""Columns that come along, if any do: BLAS takes as long for two as for sixteen of them."""
+MIN_PREFETCH_COLUMNS = 16
+"""Minimum number of columns of a prefetch: BLAS takes as long for two columns as for sixteen."""
 
-ENTRIES = 1 << 25
-"""Entries of what comes along, at most: 128 MB in float32."""
+MAX_PREFETCH_COLUMNS = 256
+"""Maximum number of columns of a prefetch."""
 
-FIXED, EACH, EACH_LONG = 2.0, 0.125, 0.35
-"""What a block costs beyond the missing column, in columns evaluated alone, and each one in it; a long
-one lies in memory that was never touched, and to touch it first costs more than its numbers."""
+MAX_PREFETCH_ENTRIES = 1 << 25
+"""Maximum number of entries of a prefetch: 128 MB in float32."""
 
-LONG = 1 << 18
-"""Points from which a column is long: 1 MB in float32."""
+BLOCK_COST = 2.0
+"""Fixed cost of a block besides the missing column, in columns evaluated alone."""
 
-SLACK = 0.125
-"""What may be spent on trial at each miss, in columns evaluated alone."""
+COLUMN_COST = 0.125
+"""Cost of each prefetched column of a block, in columns evaluated alone."""
 
-FADE = 63.0 / 64.0
-"""How much of what was earned and spent counts on at the next miss."""
+LONG_COLUMN_COST = 0.35
+"""The same for a long column, whose memory is new: its first touch costs more than its entries."""
+
+MIN_POINTS_OF_LONG_COLUMN = 1 << 18
+"""Minimum number of points of a long column: 1 MB in float32."""
+
+TRIAL_CREDIT = 0.125
+"""Credit that each miss adds for trials, in columns evaluated alone."""
+
+CREDIT_DECAY = 63.0 / 64.0
+"""Factor of the credit from one miss to the next."""
 
 
 class Prefetch:
-    """How many columns come along with missing ones; one for each solve.
+    """Number of columns to prefetch at a miss; one object per solve.
 
     Attributes
     ----------
     credit : float
-        Columns that came along and were read, each of which saved a column evaluated alone, less the
-        cost of all that came along, plus what may be tried.
+        Prefetched columns that were read, each of which saved a column evaluated alone, less the cost
+        of all prefetched columns, plus the credit for trials.
     """
 
     def __init__(self, problem: QP) -> None:
-        self._most = min(MOST, ENTRIES // problem.m)
-        self._each = EACH if problem.m < LONG else EACH_LONG
-        self._waiting = np.empty(0, np.int64)  # columns that came along and were not read yet
-        self._since = np.empty(0, np.int64)  # when they came
+        self._max_columns = min(MAX_PREFETCH_COLUMNS, MAX_PREFETCH_ENTRIES // problem.m)
+        is_long = problem.m >= MIN_POINTS_OF_LONG_COLUMN
+        self._column_cost = LONG_COLUMN_COST if is_long else COLUMN_COST
+        self._pending = np.empty(0, np.int64)  # prefetched columns that were not read yet
+        self._prefetch_times = np.empty(0, np.int64)  # clock of the store at their prefetch
         self.credit = 0.0
 
     def serve(
@@ -61,65 +70,73 @@ class Prefetch:
         missing: NDArray[np.int64],
         candidates: Callable[[NDArray[np.int64], int], NDArray[np.int64]],
     ) -> None:
-        """Make the missing columns held, and others that a step may ask for next.
+        """Cache the missing columns, and others that a step may read next.
 
         Parameters
         ----------
         store : ColumnStore
         missing : ndarray of int
-            What the step reads, held or not.
+            Columns that the step reads, cached or not.
         candidates : callable
-            ``candidates(slot, count)`` returns about so many coordinates whose columns are not held,
+            ``candidates(slot, count)`` returns about `count` coordinates whose columns are not cached,
             those that violate optimality most.
         """
-        self._look(store)
-        most = min(self._most, store.n_slots // 4 - len(missing))
-        count = min(most, int((self.credit - FIXED) / self._each))
-        if count < FEWEST:
+        self._update_credit(store)
+        most = min(self._max_columns, store.n_slots // 4 - len(missing))
+        count = min(most, int((self.credit - BLOCK_COST) / self._column_cost))
+        if count < MIN_PREFETCH_COLUMNS:
             store.ensure(missing)
             return
         others = np.setdiff1d(candidates(store.slot, count + len(missing)), missing)
         store.ensure(np.concatenate([missing, others]))
-        self.credit -= FIXED + self._each * len(others)
-        self._waiting = np.concatenate([self._waiting, others])
-        self._since = np.concatenate([self._since, np.full(len(others), store.clock[0])])
+        self.credit -= BLOCK_COST + self._column_cost * len(others)
+        self._pending = np.concatenate([self._pending, others])
+        now = np.full(len(others), store.clock[0])
+        self._prefetch_times = np.concatenate([self._prefetch_times, now])
 
-    def _look(self, store: ColumnStore) -> None:
-        """Count which columns were read since the last miss, forget those that were evicted."""
-        slots = store.slot[self._waiting]
-        read = (slots >= 0) & (store.stamp[slots] > self._since)
-        self.credit = FADE * self.credit + SLACK + np.count_nonzero(read)
-        wait = (slots >= 0) & ~read
-        self._waiting, self._since = self._waiting[wait], self._since[wait]
+    def _update_credit(self, store: ColumnStore) -> None:
+        """Earn credit for columns read since the last miss; drop evicted ones from the pending list."""
+        slots = store.slot[self._pending]
+        read = (slots >= 0) & (store.stamp[slots] > self._prefetch_times)
+        self.credit = CREDIT_DECAY * self.credit + TRIAL_CREDIT + np.count_nonzero(read)
+        pending = (slots >= 0) & ~read
+        self._pending, self._prefetch_times = self._pending[pending], self._prefetch_times[pending]
 
 
-def least_unheld(
+def least_uncached(
     f: NDArray[np.float64],
-    way: float,
+    direction: float,
     mark: NDArray[np.integer],
-    wanted: int,
-    bits: int,
+    wanted_flags: int,
+    flag_mask: int,
     slot: NDArray[np.int64],
     count: int,
 ) -> NDArray[np.int64]:
-    """Return at most `count` coordinates whose columns are not held, those with the least way * f.
+    """Return at most `count` coordinates with uncached columns, those with the least direction * f.
 
-    Only those with ``mark & bits == wanted`` count.
+    Only coordinates with ``mark & flag_mask == wanted_flags`` are considered.
     """
     found, value = np.full(count, -1), np.full(count, np.inf)
     if count:
-        _collect(f, way, mark, wanted, bits, slot, found, value)
+        _collect(f, direction, mark, wanted_flags, flag_mask, slot, found, value)
     return found[found >= 0]
 
 
 @compiled
 def _collect(
-    f: Any, way: float, mark: Any, wanted: int, bits: int, slot: Any, found: Any, value: Any
+    f: Any,
+    direction: float,
+    mark: Any,
+    wanted_flags: int,
+    flag_mask: int,
+    slot: Any,
+    found: Any,
+    value: Any,
 ) -> None:
-    """Collect them in a heap, the greatest of them first."""
+    """Collect them in a heap whose root is the greatest."""
     for k in range(len(f)):
-        v = way * f[k]
-        if not (v < value[0] and slot[k] < 0 and (mark[k] & bits) == wanted):
+        v = direction * f[k]
+        if not (v < value[0] and slot[k] < 0 and (mark[k] & flag_mask) == wanted_flags):
             continue
         at = 0
         while 2 * at + 1 < len(value):

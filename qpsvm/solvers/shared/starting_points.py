@@ -14,11 +14,11 @@ from qpsvm.solvers.shared.subproblem import solve_subproblem
 
 
 def two_points(problem: QP) -> NDArray[np.float64]:
-    """Return the start of the papers: two far points of a simplex, a near pair of two simplices.
+    """Return the start of the papers: two far points of a simplex, or a near pair of two simplices.
 
     On one simplex: index 0 and the point farthest from it in the metric of Q, half the weight each
     (Frandi et al., section 3). On a product: the vertex whose coordinates are chosen one after
-    the other to make the value least, the first of them once more at the end (Kumar and Yildirim,
+    the other to minimize the value, the first once more at the end (Kumar and Yildirim,
     Algorithm 1, lines 2-5).
     """
     domain, gram = problem.domain, problem.gram
@@ -43,7 +43,7 @@ def two_points(problem: QP) -> NDArray[np.float64]:
     return x
 
 
-def for_pairs(problem: QP, x0: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def pair_start(problem: QP, x0: NDArray[np.float64] | None) -> NDArray[np.float64]:
     """Return x0 made feasible, or else two points of a simplex, or a corner of a box."""
     if x0 is not None:
         return problem.domain.repair(x0)
@@ -62,20 +62,21 @@ def feasible_start(problem: Form, x0: NDArray[np.float64] | None) -> NDArray[np.
     return problem.domain.linear_min(problem.linear)
 
 
-SAMPLE = 64
-"""Points whose mean says which points lie outside."""
+CORNER_SAMPLE_SIZE = 64
+"""Number of points whose mean predicts the outliers."""
 
 
 def corner(problem: QP) -> NDArray[np.float64]:
     """Return 0 in a box with a hyperplane, and a vertex of a simplex with upper bounds.
 
-    It is the vertex that is best for the gradient at the mean of a sample: its bounds are filled by
-    the points that lie farthest outside, as most of them will be at the optimum.
+    The vertex is the minimizer of the linear function whose gradient is that at the mean of a sample.
+    It fills the bounds of the points farthest from the mean, most of which are at their bounds at the
+    optimum.
     """
     x = np.zeros(problem.m)
     if not isinstance(problem.domain, CappedSimplex):
         return x
-    sample = np.unique(np.linspace(0, problem.m - 1, SAMPLE).astype(np.int64))
+    sample = np.unique(np.linspace(0, problem.m - 1, CORNER_SAMPLE_SIZE).astype(np.int64))
     x[sample] = 1.0 / len(sample)
     return problem.domain.linear_min(problem.gram.product(x) + problem.linear)
 

@@ -1,1 +1,1 @@
-"""Sequential minimal optimization: pairs of coordinates."""
+"""Sequential minimal optimization: steps of coordinate pairs."""

@@ -1,281 +1,242 @@
-"""Steps of pairs of coordinates, the second one by second-order information: `smo` at work.
+"""Compiled pair steps of `smo`, with second-order selection of the second coordinate.
 
-One step is one pass over the points of tiles that hold a partner and one over all points, which
-updates the signed gradient and notes its extremes. Sources and problem: `qpsvm.solvers.smo.smo`.
+A step makes one pass over the tiles that may contain the second coordinate, and one over all points,
+which updates the signed gradient s and its extremes. Sources and problem: `qpsvm.solvers.smo.smo`;
+index sets I_up and I_low: `qpsvm.solvers.smo.pair_data`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import Columns
-from qpsvm.numerics.argextremes import GREATEST, first_of, greatest32
-from qpsvm.numerics.jit import bare, bits64, from64, inlined, vectorized
+from qpsvm.numerics.argextremes import MAX_KEY, first_of, greatest32
+from qpsvm.numerics.jit import bits64, from64, inlined, vectorized, without_refcounts
 from qpsvm.numerics.work_sharing import (
-    TILE,
+    TILE_POINTS,
     WorkSharing,
-    done,
+    claim,
+    closed,
+    finish,
     join,
-    offer,
-    offered,
-    over,
-    take,
-    team,
-    wait,
+    publish,
+    published,
+    register,
+    work_sharing_for,
 )
-from qpsvm.solvers.shared.column_reads import MISSING, is_cached, touch
+from qpsvm.solvers.base import Stop
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING, is_cached, touch
 from qpsvm.solvers.shared.gradient_pass import add_least, add_least_signed
+from qpsvm.solvers.smo.pair_data import GROUP_STEP, IN_LOW, IN_UP, PairData, pair_data, set_mark
 
+BUDGET_CODE = Stop.BUDGET.value
+"""Stop code: all steps are done."""
 
-class Reading(NamedTuple):
-    """What a pass over all points reads beside their columns, and the extremes it notes by tiles."""
+STALLED_CODE = Stop.STALLED.value
+"""Stop code: no pair decreases the value."""
 
-    side: NDArray[np.int8]  # (m,), z times the sign
-    own: NDArray[np.float64]  # (m,), the diagonal of G + D
-    mark: NDArray[np.int32]  # (m,), GROWS and SHRINKS as z x can, + BITS times the group
-    low: NDArray[np.int64]  # (n_groups, n_tiles), key of the least s that can grow
-    high: NDArray[np.int64]  # (n_groups, n_tiles), key of the greatest s that can shrink
-    every: NDArray[np.bool_]  # (n_tiles,), whether all of it can grow, in the only group
-    able: NDArray[np.int64]  # (m,), in its first entries the coordinates that can shrink
-    n_able: NDArray[np.int64]  # (1,), how many they are
-    room: NDArray[np.float32]  # (TILE,), scratch
-    size: NDArray[np.float64]  # (1,), the greatest of `own`
-    plain: bool  # whether side is +1 everywhere
+MIN_CURVATURE_RATIO = np.float32(1e-12)
+"""Lower bound on curvatures, relative to the greatest diagonal entry."""
 
-
-GROWS, SHRINKS, BITS = 1, 2, 4
-
-TINY = np.float32(1e-12)
-"""Least curvature that is believed, relative to the greatest diagonal entry."""
-
-FEW = 8
-"""Where one coordinate in so many can shrink, they are looked at one by one."""
-
-
-def read(cols: Columns, z: Any, s: Any, grow: Any, shrink: Any) -> Reading:
-    """Return what the steps read, for a new s."""
-    n_groups, m = grow.shape
-    starts, up, down = np.arange(0, m, TILE), grow == 0.0, shrink == 0.0
-    bits = s.view(np.int64)
-    keys = bits ^ ((bits >> 63) & GREATEST)
-    kind = up.astype(np.int32)
-    kind[down] += SHRINKS
-    if n_groups > 1:
-        kind[1:] += (kind[1:] > 0) * BITS * np.arange(1, n_groups)[:, None]
-    mark = np.add.reduce(kind, axis=0, dtype=np.int32)
-    every = np.logical_and.reduceat(up[0], starts) & (n_groups == 1)
-    some, able = np.nonzero(down)[1], np.empty(m, np.int64)
-    able[: len(some)] = some
-    side = (z * cols.sign).astype(np.int8)
-    own = cols.scale * (cols.diag + cols.shift) + cols.ridge
-    return Reading(
-        side,
-        own,
-        mark,
-        np.minimum.reduceat(np.where(up, keys, GREATEST), starts, axis=1),
-        np.maximum.reduceat(np.where(down, keys, -GREATEST), starts, axis=1),
-        every,
-        able,
-        np.array([len(some)]),
-        np.empty(TILE, np.float32),
-        np.array([own.max()]),
-        bool(side.min() > 0),
-    )
-
-
-@vectorized
-def _mark(made: Reading, k: int, mark: int) -> None:
-    """Mark a coordinate, and let it enter or leave the list of those that can shrink."""
-    before, n = made.mark[k] & SHRINKS, made.n_able[0]
-    made.mark[k] = mark
-    if before == (mark & SHRINKS):
-        return
-    made.n_able[0] = n - 1 if before else n + 1
-    if not before:
-        made.able[n] = k
-        return
-    for a in range(n):
-        if made.able[a] == k:
-            made.able[a] = made.able[n - 1]
-            return
+MIN_POINTS_PER_CANDIDATE = 8
+"""Points per coordinate of I_low from which its coordinates are evaluated one by one."""
 
 
 @vectorized
 def _extremes(s: Any, mark: Any, group: int) -> Any:
-    """Return the keys of the least s of a tile that can grow and of the greatest that can shrink."""
-    low, high = GREATEST, -GREATEST
+    """Return the keys of the minimum of s over I_up and of the maximum over I_low, in a tile."""
+    low, high = MAX_KEY, -MAX_KEY
     for k in range(len(s)):
         bits = bits64(s[k])
-        key = bits ^ ((bits >> 63) & GREATEST)
-        out = -np.int64((mark[k] & ~SHRINKS) != GROWS + group)  # all bits, or none: no branch
-        below = (key & ~out) | (GREATEST & out)
+        key = bits ^ ((bits >> 63) & MAX_KEY)
+        excluded = -np.int64((mark[k] & ~IN_LOW) != IN_UP + group)  # all bits or none: no branch
+        below = (key & ~excluded) | (MAX_KEY & excluded)
         low = below if below < low else low
-        out = -np.int64((mark[k] & ~GROWS) != SHRINKS + group)
-        above = (key & ~out) | (-GREATEST & out)
+        excluded = -np.int64((mark[k] & ~IN_UP) != IN_LOW + group)
+        above = (key & ~excluded) | (-MAX_KEY & excluded)
         high = above if above > high else high
     return low, high
 
 
 @vectorized
-def _add(
-    near: Any, far: Any, side: Any, a: float, b: float, rest: float, s: Any, mark: Any, group: int
+def _add_columns(
+    column_i: Any,
+    column_j: Any,
+    side: Any,
+    a: float,
+    b: float,
+    shift_term: float,
+    s: Any,
+    mark: Any,
+    group: int,
 ) -> Any:
-    """Add two columns to a tile, each entry with its sign; return its extremes as `_extremes` does."""
-    low, high = GREATEST, -GREATEST
+    """Add two signed columns to a tile; return its extremes as `_extremes` does."""
+    low, high = MAX_KEY, -MAX_KEY
     for k in range(len(s)):
-        value = s[k] + side[k] * (a * near[k] + b * far[k] + rest)
+        value = s[k] + side[k] * (a * column_i[k] + b * column_j[k] + shift_term)
         s[k] = value
         bits = bits64(value)
-        key = bits ^ ((bits >> 63) & GREATEST)
-        out = -np.int64((mark[k] & ~SHRINKS) != GROWS + group)
-        below = (key & ~out) | (GREATEST & out)
+        key = bits ^ ((bits >> 63) & MAX_KEY)
+        excluded = -np.int64((mark[k] & ~IN_LOW) != IN_UP + group)
+        below = (key & ~excluded) | (MAX_KEY & excluded)
         low = below if below < low else low
-        out = -np.int64((mark[k] & ~GROWS) != SHRINKS + group)
-        above = (key & ~out) | (-GREATEST & out)
+        excluded = -np.int64((mark[k] & ~IN_UP) != IN_LOW + group)
+        above = (key & ~excluded) | (-MAX_KEY & excluded)
         high = above if above > high else high
     return low, high
 
 
 @vectorized
 def _gains(
-    row: Any, side: Any, own: Any, mark: Any, wanted: int, part: Any, about: Any, gain: Any
+    row: Any, side: Any, diagonal: Any, mark: Any, wanted: int, s_tile: Any, terms: Any, gain: Any
 ) -> None:
-    """Write the decrease of the value, but for a factor, that a pair with each point of a tile brings.
+    """Write the decrease of the value, up to a factor, of the pair with each point of a tile.
 
-    It is (s_k - low)^2 / curvature, with both relative to the greatest there may be, so that
-    float32 will do: the quotient only chooses.
+    It is (s_k - low)^2 / curvature, both relative to their upper bounds. float32 suffices, since the
+    quotient only selects the second coordinate.
     """
-    low, own_i, factor, shift, per_apart, per_size = about
-    for k in range(len(part)):
-        difference = (part[k] - low) * per_apart * np.float64((mark[k] & ~GROWS) == wanted)
-        near = np.float32(difference if difference > 0.0 else 0.0)
-        curvature = np.float32((own_i + own[k] - factor * side[k] * (row[k] + shift)) * per_size)
-        gain[k] = near * near / (curvature if curvature > TINY else TINY)
+    low, diagonal_i, factor, shift, inverse_violation, inverse_diagonal = terms
+    for k in range(len(s_tile)):
+        is_candidate = np.float64((mark[k] & ~IN_UP) == wanted)
+        difference = (s_tile[k] - low) * inverse_violation * is_candidate
+        gap = np.float32(difference if difference > 0.0 else 0.0)
+        curvature = np.float32(
+            (diagonal_i + diagonal[k] - factor * side[k] * (row[k] + shift)) * inverse_diagonal
+        )
+        gain[k] = (
+            gap * gap / (curvature if curvature > MIN_CURVATURE_RATIO else MIN_CURVATURE_RATIO)
+        )
 
 
 @vectorized
-def _partner(
+def _second_index(
     row: Any,
-    made: Reading,
+    data: PairData,
     s: Any,
     g: int,
     i: int,
     low: float,
     low_key: int,
-    apart: float,
-    fixed: Any,
+    group_violation: float,
+    constants: Any,
 ) -> int:
-    """Return the coordinate with which moving weight to i decreases the value most, or -1.
+    """Return the coordinate from which moving weight to i decreases the value most, or -1.
 
     `row` is column i of K.
     """
-    scale, shift, size = fixed
-    own, where, group = made.own, -1, BITS * g
-    factor = 2.0 * scale * made.side[i]
-    if FEW * made.n_able[0] <= len(s):  # as on a simplex, whose points have few weights
-        best, tiny = 0.0, TINY * size
-        for a in range(made.n_able[0]):
-            k = made.able[a]
-            if (made.mark[k] & ~GROWS) != SHRINKS + group or s[k] <= low:
+    scale, shift, max_diagonal = constants
+    diagonal, best_index, group = data.diagonal, -1, GROUP_STEP * g
+    factor = 2.0 * scale * data.side[i]
+    # On a simplex few weights are positive.
+    if MIN_POINTS_PER_CANDIDATE * data.n_low[0] <= len(s):
+        best, min_curvature = 0.0, MIN_CURVATURE_RATIO * max_diagonal
+        for a in range(data.n_low[0]):
+            k = data.low_list[a]
+            if (data.mark[k] & ~IN_UP) != IN_LOW + group or s[k] <= low:
                 continue
             difference = s[k] - low
-            curvature = own[i] + own[k] - factor * made.side[k] * (row[k] + shift)
-            gain = difference * (difference / (curvature if curvature > tiny else tiny))
-            if gain > best or (gain == best and k < where):
-                best, where = gain, k
-        return where
-    most = np.int32(0)  # the bits of 0
-    own_i = own[i]
-    if made.plain:  # the same number for all
-        own_i, shift = own_i - factor * shift, 0.0
-    about = (low, own_i, factor, shift, 1.0 / apart, 1.0 / size)
-    for tile in range(made.high.shape[1]):
-        if made.high[g, tile] <= low_key:  # nothing to gain here
+            curvature = diagonal[i] + diagonal[k] - factor * data.side[k] * (row[k] + shift)
+            gain = difference * (
+                difference / (curvature if curvature > min_curvature else min_curvature)
+            )
+            if gain > best or (gain == best and k < best_index):
+                best, best_index = gain, k
+        return best_index
+    max_bits = np.int32(0)  # the bits of 0
+    diagonal_i = diagonal[i]
+    if data.all_positive:  # the same shift for all points
+        diagonal_i, shift = diagonal_i - factor * shift, 0.0
+    terms = (low, diagonal_i, factor, shift, 1.0 / group_violation, 1.0 / max_diagonal)
+    for tile in range(data.high.shape[1]):
+        if data.high[g, tile] <= low_key:  # no violator in this tile
             continue
-        start = tile * TILE
-        gains = made.room[: len(s) - start]
+        start = tile * TILE_POINTS
+        gains = data.scratch[: len(s) - start]
         stop = start + len(gains)
         _gains(
             row[start:stop],
-            made.side[start:stop],
-            own[start:stop],
-            made.mark[start:stop],
-            SHRINKS + group,
+            data.side[start:stop],
+            diagonal[start:stop],
+            data.mark[start:stop],
+            IN_LOW + group,
             s[start:stop],
-            about,
+            terms,
             gains,
         )
         bits, k = greatest32(gains)
-        if bits > most:
-            most, where = bits, start + k
-    return where
+        if bits > max_bits:
+            max_bits, best_index = bits, start + k
+    return best_index
 
 
 @inlined
-def _lift(s: Any, k: int, ridge: float, t: float, low: int, high: int) -> bool:
-    """Add the ridge's part to one entry; return whether it was one of the extremes or may be one now."""
+def _add_ridge(s: Any, k: int, ridge: float, t: float, low: int, high: int) -> bool:
+    """Add the ridge term to one entry; return whether it was or may now be an extreme."""
     if ridge == 0.0:
         return False
     bits = bits64(s[k])
-    before = bits ^ ((bits >> 63) & GREATEST)
+    before = bits ^ ((bits >> 63) & MAX_KEY)
     s[k] += ridge * t
     bits = bits64(s[k])
-    after = bits ^ ((bits >> 63) & GREATEST)
+    after = bits ^ ((bits >> 63) & MAX_KEY)
     return before <= low or after <= low or before >= high or after >= high
 
 
 @vectorized
-def _follow(cols: Columns, made: Reading, s: Any, who: WorkSharing, number: int, mine: int) -> None:
-    """Let s follow the pair that `who` tells, by the pieces that nobody has taken; note extremes."""
-    i, j, t = who.place[0], who.place[1], who.number[0]
-    a, b = cols.scale * t * made.side[i], -cols.scale * t * made.side[j]
-    rest = (a + b) * cols.shift
+def _update_gradient(
+    cols: Columns, data: PairData, s: Any, sharing: WorkSharing, pass_number: int, worker: int
+) -> None:
+    """Update s and its extremes for the pair of the published pass, in the chunks claimed."""
+    i, j, t = sharing.int_arguments[0], sharing.int_arguments[1], sharing.float_arguments[0]
+    a, b = cols.scale * t * data.side[i], -cols.scale * t * data.side[j]
+    shift_term = (a + b) * cols.shift
     row_i, row_j = cols.store[cols.slot[i]], cols.store[cols.slot[j]]
-    n_groups, first, last = len(made.low), 0, who.n_tiles
-    for piece in range(len(who.taken) if who.shared else 1):
-        if who.shared:
-            first, last = take(who, number, mine, piece)
+    n_groups, first, last = len(data.low), 0, sharing.n_tiles
+    for chunk in range(len(sharing.claimed) if sharing.shared else 1):
+        if sharing.shared:
+            first, last = claim(sharing, pass_number, worker, chunk)
         for tile in range(first, last):
-            start = tile * TILE
-            part = s[start : start + TILE]
-            stop = start + len(part)
-            near, far = row_i[start:stop], row_j[start:stop]
-            side, mark = made.side[start:stop], made.mark[start:stop]
+            start = tile * TILE_POINTS
+            s_tile = s[start : start + TILE_POINTS]
+            stop = start + len(s_tile)
+            column_i, column_j = row_i[start:stop], row_j[start:stop]
+            side, mark = data.side[start:stop], data.mark[start:stop]
             at_i, at_j = start <= i < stop, start <= j < stop
             if at_i or at_j:
                 if n_groups == 1:
                     n_grow = 0
                     for k in range(len(mark)):
-                        n_grow += mark[k] & GROWS
-                    made.every[tile] = n_grow == len(mark)
-            elif made.every[tile] and made.high[0, tile] == -GREATEST:
-                if made.plain:
-                    made.low[0, tile] = add_least(near, far, 1.0, a, b, rest, part)
+                        n_grow += mark[k] & IN_UP
+                    data.all_up[tile] = n_grow == len(mark)
+            elif data.all_up[tile] and data.high[0, tile] == -MAX_KEY:
+                if data.all_positive:
+                    data.low[0, tile] = add_least(column_i, column_j, 1.0, a, b, shift_term, s_tile)
                 else:
-                    made.low[0, tile] = add_least_signed(near, far, side, 1.0, a, b, rest, part)
+                    data.low[0, tile] = add_least_signed(
+                        column_i, column_j, side, 1.0, a, b, shift_term, s_tile
+                    )
                 continue
-            low, high = _add(near, far, side, a, b, rest, part, mark, 0)
-            made.low[0, tile], made.high[0, tile] = low, high
-            again = at_i and _lift(s, i, cols.ridge[i], t, low, high)
-            again = (at_j and _lift(s, j, cols.ridge[j], -t, low, high)) or again
-            for g in range(0 if again else 1, n_groups):
-                made.low[g, tile], made.high[g, tile] = _extremes(part, mark, BITS * g)
-        if who.shared and first < last:
-            done(who)
+            low, high = _add_columns(column_i, column_j, side, a, b, shift_term, s_tile, mark, 0)
+            data.low[0, tile], data.high[0, tile] = low, high
+            rescan = at_i and _add_ridge(s, i, cols.ridge[i], t, low, high)
+            rescan = (at_j and _add_ridge(s, j, cols.ridge[j], -t, low, high)) or rescan
+            for g in range(0 if rescan else 1, n_groups):
+                data.low[g, tile], data.high[g, tile] = _extremes(s_tile, mark, GROUP_STEP * g)
+        if sharing.shared and first < last:
+            finish(sharing)
 
 
 @vectorized
-def assist_pairs(cols: Columns, made: Reading, s: Any, who: WorkSharing) -> None:
-    """Do pieces of whatever is offered until the steps are over."""
-    mine, last = join(who), 0
-    while not over(who):
-        number = offered(who)
-        if number > last:
-            _follow(cols, made, s, who, number, mine)
-            last = number
+def assist_pairs(cols: Columns, data: PairData, s: Any, sharing: WorkSharing) -> None:
+    """Claim chunks of published passes until the steps are closed."""
+    worker, last = register(sharing), 0
+    while not closed(sharing):
+        pass_number = published(sharing)
+        if pass_number > last:
+            _update_gradient(cols, data, s, sharing, pass_number, worker)
+            last = pass_number
 
 
 def pairs(
@@ -284,101 +245,112 @@ def pairs(
     upper: Any,
     x: Any,
     s: Any,
-    grow: Any,
-    shrink: Any,
+    up_barrier: Any,
+    low_barrier: Any,
     n_steps: int,
-    spread: float,
+    kkt_tolerance: float,
     missing: Any,
 ) -> Any:
-    """Make steps in place; return the number done and why it came back.
+    """Make steps in place; return the number of steps and the stop code.
 
-    It is stalled once no pair's gradients differ by more than `spread`.
+    The steps stall once the KKT violation is at most `kkt_tolerance`.
     """
-    made, who = read(cols, z, s, grow, shrink), team(len(x), alone=True)
-    return pair_steps(cols, made, z, upper, x, s, grow, shrink, n_steps, spread, missing, who)
+    data = pair_data(cols, z, s, up_barrier, low_barrier)
+    arrays, limits = (z, upper, x, s, up_barrier, low_barrier), (n_steps, kkt_tolerance)
+    sharing = work_sharing_for(len(x), alone=True)
+    return pair_steps(cols, data, *arrays, *limits, missing, sharing)
 
 
 @vectorized
 def pair_steps(
     cols: Columns,
-    made: Reading,
+    data: PairData,
     z: Any,
     upper: Any,
     x: Any,
     s: Any,
-    grow: Any,
-    shrink: Any,
+    up_barrier: Any,
+    low_barrier: Any,
     n_steps: int,
-    spread: float,
+    kkt_tolerance: float,
     missing: Any,
-    who: WorkSharing,
+    sharing: WorkSharing,
 ) -> Any:
-    """Do what `pairs` does, given what it reads."""
-    cols, made, z, upper, x, s = bare((cols, made, z, upper, x, s))
-    grow, shrink = bare((grow, shrink))
-    n_groups, n_tiles = made.low.shape
-    side, own = made.side, made.own
-    size = made.size[0]
-    tiny = TINY * size
-    fixed = (cols.scale, cols.shift, size)
-    zero: Any = np.int64(0)  # a literal would have functions compiled twice
+    """Do what `pairs` does, given its data."""
+    cols, data, z, upper, x, s = without_refcounts((cols, data, z, upper, x, s))
+    up_barrier, low_barrier = without_refcounts((up_barrier, low_barrier))
+    n_groups, n_tiles = data.low.shape
+    side, diagonal = data.side, data.diagonal
+    max_diagonal = data.max_diagonal[0]
+    min_curvature = MIN_CURVATURE_RATIO * max_diagonal
+    constants = (cols.scale, cols.shift, max_diagonal)
+    zero: Any = np.int64(0)  # a literal would compile functions twice
     for step in range(n_steps):
+        # 1. First coordinate: the minimum of s over I_up in the group of maximum violation.
         g, i = zero, zero - 1
-        low, low_key, violation = 0.0, GREATEST, 0.0
+        low, low_key, violation = 0.0, MAX_KEY, 0.0
         for h in range(n_groups):
-            tile, least, most = 0, GREATEST, -GREATEST
+            tile, least, high = 0, MAX_KEY, -MAX_KEY
             for t in range(n_tiles):
-                if made.low[h, t] < least:
-                    tile, least = t, made.low[h, t]
-                if made.high[h, t] > most:
-                    most = made.high[h, t]
-            if least == GREATEST or most == -GREATEST:
+                if data.low[h, t] < least:
+                    tile, least = t, data.low[h, t]
+                if data.high[h, t] > high:
+                    high = data.high[h, t]
+            if least == MAX_KEY or high == -MAX_KEY:
                 continue
-            start = tile * TILE
-            stop = start + TILE
-            mark = made.mark[start:stop]
-            k = start + first_of(s[start:stop], least, mark, GROWS + BITS * h, ~SHRINKS)
-            apart = from64(most ^ ((most >> 63) & GREATEST)) - s[k]
-            if apart > violation:
-                g, i, low, low_key, violation = h, k, s[k], least, apart
-        if i < 0 or violation <= spread:
-            return step, 1
+            start = tile * TILE_POINTS
+            stop = start + TILE_POINTS
+            mark = data.mark[start:stop]
+            k = start + first_of(s[start:stop], least, mark, IN_UP + GROUP_STEP * h, ~IN_LOW)
+            group_violation = from64(high ^ ((high >> 63) & MAX_KEY)) - s[k]
+            if group_violation > violation:
+                g, i, low, low_key, violation = h, k, s[k], least, group_violation
+        if i < 0 or violation <= kkt_tolerance:
+            return step, STALLED_CODE
         if not is_cached(cols, i):
             missing[0], missing[1] = i, i
-            return step, MISSING
+            return step, COLUMN_MISSING
+        # 2. Second coordinate: the greatest decrease of the value.
         row_i = cols.store[cols.slot[i]]
-        j = _partner(row_i, made, s, g, i, low, low_key, violation, fixed)
+        j = _second_index(row_i, data, s, g, i, low, low_key, violation, constants)
         if j < 0 or j == i:
-            return step, 1
+            return step, STALLED_CODE
         if not is_cached(cols, j):
             missing[0], missing[1] = i, j
-            return step, MISSING
+            return step, COLUMN_MISSING
         touch(cols, i)
         touch(cols, j)
-        curvature = own[i] + own[j] - 2.0 * cols.scale * side[i] * side[j] * (row_i[j] + cols.shift)
-        room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
-        room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
-        t = (s[j] - low) / (curvature if curvature > tiny else tiny)
-        t = room_i if room_i < t else t
-        t = room_j if room_j < t else t
-        if t > 1e300:  # the value falls without end along this pair
-            return step, 1
+        # 3. Step length, clipped to the box.
+        curvature = (
+            diagonal[i]
+            + diagonal[j]
+            - 2.0 * cols.scale * side[i] * side[j] * (row_i[j] + cols.shift)
+        )
+        slack_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
+        slack_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
+        t = (s[j] - low) / (curvature if curvature > min_curvature else min_curvature)
+        t = slack_i if slack_i < t else t
+        t = slack_j if slack_j < t else t
+        if t > 1e300:  # the value is unbounded below along this pair
+            return step, STALLED_CODE
+        # 4. Move the weights and update the index sets.
         x[i] += z[i] * t
         x[j] -= z[j] * t
-        if t >= room_i:
+        if t >= slack_i:
             x[i] = upper[i] if z[i] > 0.0 else 0.0
-        if t >= room_j:
+        if t >= slack_j:
             x[j] = 0.0 if z[j] > 0.0 else upper[j]
         for k in (i, j):
             full, empty = x[k] >= upper[k], x[k] <= 0.0
-            stuck, fixed_down = (full, empty) if z[k] > 0.0 else (empty, full)
-            grow[g, k] = np.inf if stuck else 0.0
-            shrink[g, k] = np.inf if fixed_down else 0.0
-            can = (0 if stuck else GROWS) + (0 if fixed_down else SHRINKS)
-            _mark(made, k, can + BITS * g)
-        who.place[0], who.place[1], who.number[0] = i, j, t
-        number = offer(who) if who.shared else zero
-        _follow(cols, made, s, who, number, zero)
-        if who.shared:
-            wait(who, number)
-    return n_steps, 0
+            up_blocked, low_blocked = (full, empty) if z[k] > 0.0 else (empty, full)
+            up_barrier[g, k] = np.inf if up_blocked else 0.0
+            low_barrier[g, k] = np.inf if low_blocked else 0.0
+            flags = (0 if up_blocked else IN_UP) + (0 if low_blocked else IN_LOW)
+            set_mark(data, k, flags + GROUP_STEP * g)
+        # 5. Update the gradient.
+        sharing.int_arguments[0], sharing.int_arguments[1], sharing.float_arguments[0] = i, j, t
+        pass_number = publish(sharing) if sharing.shared else zero
+        _update_gradient(cols, data, s, sharing, pass_number, zero)
+        if sharing.shared:
+            join(sharing, pass_number)
+    return n_steps, BUDGET_CODE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qpsvm.numerics.jit import njit, summing
+from qpsvm.numerics.jit import njit, reassociating
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -49,7 +49,7 @@ def smoothed(values, y, C, width, center, clipped, bias, b, a):  # type: ignore[
     return b
 
 
-@summing
+@reassociating
 def imbalance(values, y, C, width, center, clipped, b):  # type: ignore[no-untyped-def]
     """Return sum y_i a_i, minus its derivative in b, and sum |a_i|."""
     excess = slope = size = 0.0
@@ -64,7 +64,7 @@ def imbalance(values, y, C, width, center, clipped, b):  # type: ignore[no-untyp
     return excess, slope, size
 
 
-@summing
+@reassociating
 def divergence(values, ahead, y, C, width, center, clipped, b):  # type: ignore[no-untyped-def]
     """Return the distance of the smoothed loss at `ahead` above its tangent at `values`.
 

@@ -1,1 +1,1 @@
-"""Decomposition by working sets, and core sets: many columns, a small problem in cache."""
+"""Decomposition by working sets, and core sets: reduced problems whose Gram matrix fits the cache."""

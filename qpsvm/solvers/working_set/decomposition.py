@@ -1,14 +1,14 @@
-"""Working-set decomposition: hundreds of columns enter at once, SMO on the core in cache.
+"""Working-set decomposition: hundreds of coordinates per iteration, SMO on a Gram matrix in cache.
 
 Problem: minimize 1/2 x'(G + D)x + c'x over a simplex, a product of simplices, or a box with a
 hyperplane. Each iteration
 
-1. lets the coordinates leave the core that no step wants, and those enter that violate optimality
-   most, balanced over the directions of violation (a one-sided choice oscillates); their kernel
-   entries among the core are evaluated in one block;
-2. solves over the core by second-order SMO, on the core's own Gram matrix, which is small;
-3. updates the gradient of all points by the columns of weights that changed: those that are read often
-   are held, whoever leaves, and the others are summed up in cache as they are evaluated.
+1. drops coordinates at a bound that belong to no violating pair from the working set, and adds the
+   maximum violators, balanced over the directions of violation (a one-sided choice oscillates); their
+   kernel entries over the working set are evaluated in one block;
+2. solves over the working set by second-order SMO, on its own small Gram matrix;
+3. updates the gradient of all points by the columns of weights that changed: columns that are read often
+   are cached, also beyond the working set; the others are summed in cache as they are evaluated.
 
 Sources: Joachims, "Making large-scale SVM learning practical" (1999); Wen et al., "ThunderSVM"
 (2018).
@@ -30,59 +30,77 @@ from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.gram.column_store import ColumnStore
 from qpsvm.solvers.base import Reply, Stop, shared
-from qpsvm.solvers.shared.starting_points import for_pairs
+from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set.gram_block import compact
-from qpsvm.solvers.working_set.working_set import CoreState, OnCore, enter, extremes, solve_core
+from qpsvm.solvers.working_set.working_set import (
+    OnWorkingSet,
+    WorkingSetState,
+    add_to_working_set,
+    extremes,
+    solve_working_set,
+)
 
-NARROW = 2000
-"""Points from which the steps use columns in float32."""
+MIN_POINTS_FOR_FLOAT32 = 2000
+"""Minimum number of points at which the steps use columns in float32."""
 
-BY_COLUMNS, BY_ENTRIES = (96, 1 / 3, 384), (384, 2.0, 1000)
-"""Coordinates that may always enter, beyond these the share of the number that have weight, and the
-most: where each costs a column, and where it costs entries among the core alone. The first violators
-are of a kind, and most of them leave again."""
+COLUMN_ENTRY_LIMITS = (96, 1 / 3, 384)
+"""Limits on the coordinates added in an iteration where each costs a column: a number that is always
+allowed, a multiple of the number of positive weights that is allowed if it is larger, and the maximum.
+Early violators are alike, and most of them are dropped again."""
 
-LESS, PERIOD = 0.7, 4
-"""Share of the violation at the last look at the bounds from which they are worth another one, and
-iterations after which they are looked at anyway."""
+BLOCK_ENTRY_LIMITS = (384, 2.0, 1000)
+"""The same where each coordinate costs only its entries over the working set."""
 
-MARGIN = 0.1
-"""A coordinate at a bound stays while a tenth of the violation would make a pair want it."""
+CHECK_VIOLATION_FRACTION = 0.7
+"""Fraction of the KKT violation at the last check at which the bounds are checked again."""
 
-SETTLED, SHARPEST, CLOSED = 1 / 8, 0.01, 0.4
-"""Where the share of the core that is new is below the first number there is little left that other
-coordinates could change: the core is solved to a spread of the second at least, relative to the
-violation, unless its gap is below the third of what is asked for."""
+CHECK_PERIOD = 4
+"""Number of iterations after which the bounds are checked in any case."""
 
-WIDE = 2000
-"""Coordinates of a core whose rows lie far from the processor: before the many steps of a last core those
-leave that no pair wants by then."""
+SHRINKING_MARGIN = 0.1
+"""Fraction of the KKT violation within which a coordinate at a bound is kept in the working set."""
 
-SPARSE, SAMPLE = 4, 2048
-"""Violators for each one that enters beyond which a sample tells which are gathered, and its size."""
+SETTLED_NEW_FRACTION = 1 / 8
+"""Fraction of new coordinates below which a working set is settled, and solved more accurately."""
+
+MIN_TOLERANCE_FRACTION = 0.01
+"""Tolerance of a settled working set, relative to the KKT violation of all points."""
+
+INNER_GAP_FRACTION = 0.4
+"""Fraction of the target gap at which the solve over a settled working set ends earlier."""
+
+MIN_SIZE_FOR_SHRINKING = 2000
+"""Size of a settled working set, whose rows exceed the cache, above which it is shrunk before its many
+last steps."""
+
+SAMPLING_RATIO = 4
+"""Violators per added coordinate above which a sample predicts the threshold of selection."""
+
+SAMPLE_SIZE = 2048
+"""Size of this sample."""
 
 
 @dataclass(frozen=True)
-class Decomposition(OnCore):
-    """Solve over a core of the coordinates that matter now.
+class Decomposition(OnWorkingSet):
+    """Solve over a working set of the coordinates that matter.
 
     Parameters
     ----------
     entering : int
-        Most coordinates that enter the core in one iteration whose columns are not held.
+        Maximum number of coordinates with uncached columns that are added in one iteration.
     least : float
-        Least violation of one that enters, relative to the greatest: what violates less may not do
-        so after the next iteration.
+        Minimum violation of an added coordinate, relative to the maximum: smaller violations may
+        vanish in the next iteration.
     largest : int
-        Coordinates of the core beyond which those leave that are nearest to optimal.
+        Size of the working set above which the coordinates nearest to optimality are dropped.
     inner_tol : float
-        Spread of the gradient over the core at which it counts as solved, relative to the violation
-        over all points at which the iteration began.
+        KKT violation at which the working set counts as solved, relative to the violation over all
+        points at the start of the iteration.
     target : float, optional
-        Relative gap that is asked for; the tolerance of the solve by default.
+        Target relative gap, by default the tolerance of the solve.
     room : int, optional
-        Rows for which the matrix of the core has room; `solve` sets it by its `memory_limit`.
+        Rows up to which the Gram matrix is allocated ahead of need; `solve` sets it by `memory_limit`.
     """
 
     entering: int = 1000
@@ -93,7 +111,7 @@ class Decomposition(OnCore):
     room: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
-    first_check: ClassVar[int] = PERIOD
+    first_check: ClassVar[int] = CHECK_PERIOD
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -105,127 +123,139 @@ class Decomposition(OnCore):
             check_number("target", self.target, low=0.0)
 
     def for_tolerance(self, tol: float) -> Self:
-        """Return the solver that solves the last cores for this gap."""
+        """Return the solver that solves the last working sets for this gap."""
         return self if self.target is not None else replace(self, target=tol)
 
     def within(self, problem: QP, memory_limit: int) -> tuple[Self, int]:
-        """Return the solver whose core's matrix keeps to half of the memory.
+        """Return the solver whose Gram matrix takes at most half of the memory.
 
-        A quarter more than `largest` and those that enter are in the core at once, and where its matrix
-        grows, the old one is there too.
+        The working set has at most 1.25 times `largest` coordinates plus those added, and while the
+        matrix is enlarged, the old one exists too.
         """
-        each = 1.25 * (4 if self.low_precision(problem) else problem.gram.kernel.dtype.itemsize)
-        most = min(problem.m, 2 * (self.largest + self.largest // 4 + self.entering))
-        own, left = shared(memory_limit, int(each * most**2))
-        rows = isqrt(int(own / each))
-        if rows >= most - 1:
+        itemsize = 4 if self.low_precision(problem) else problem.gram.kernel.dtype.itemsize
+        bytes_per_entry = 1.25 * itemsize
+        most_rows = min(problem.m, 2 * (self.largest + self.largest // 4 + self.entering))
+        own_bytes, left = shared(memory_limit, int(bytes_per_entry * most_rows**2))
+        rows = isqrt(int(own_bytes / bytes_per_entry))
+        if rows >= most_rows - 1:
             return self, left
         largest = max(2, 2 * rows // 3)
         entering = max(2, min(self.entering, largest // 4))
         return replace(self, largest=min(self.largest, largest), entering=entering, room=rows), left
 
     def low_precision(self, problem: QP) -> bool:
-        """Return whether the columns are many: float32 halves their time and memory."""
-        return problem.m >= NARROW
+        """Return whether there are many columns: float32 halves their time and memory."""
+        return problem.m >= MIN_POINTS_FOR_FLOAT32
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
-        """Return true where columns are filled by threads of our own.
+        """Return true where the library's own threads fill columns.
 
-        The threads of BLAS wait in busy loops for their next product: milliseconds after a short
-        inner product they still take the processors from those that fill columns.
+        The threads of BLAS wait in busy loops for their next product: for milliseconds after a short
+        inner product they take processor time from the threads that fill columns.
         """
         return (problem.gram.kernel.spreads,) * 2
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
-    ) -> CoreState:
-        """Return the state with the support of the starting point as its core."""
-        x = for_pairs(problem, x0)
-        state = CoreState(PairState.at(problem, x), room=self.room or problem.m)
-        state.extremes = extremes(state.pair.s, state.pair.grow, state.pair.shrink)
-        state.looked = _apart(*state.extremes)
+    ) -> WorkingSetState:
+        """Return the state with the support of the starting point as its working set."""
+        x = pair_start(problem, x0)
+        state = WorkingSetState(PairState.at(problem, x), max_rows_ahead=self.room or problem.m)
+        state.extremes = extremes(state.pair.s, state.pair.up_barrier, state.pair.low_barrier)
+        state.checked_violation = _max_violation(*state.extremes)
         support = np.flatnonzero(x != 0)
-        enter(problem, state, support[: self.largest])
+        add_to_working_set(problem, state, support[: self.largest])
         return state
 
-    def iterate(self, problem: QP, state: CoreState) -> Reply:
-        """Let violators enter the core and solve over the core."""
+    def iterate(self, problem: QP, state: WorkingSetState) -> Reply:
+        """Add violators to the working set and solve over it."""
         pair, store = state.pair, problem.store
-        low, high = state.extremes or extremes(pair.s, pair.grow, pair.shrink)
-        violation = _apart(low, high)
+        low, high = state.extremes or extremes(pair.s, pair.up_barrier, pair.low_barrier)
+        violation = _max_violation(low, high)
         if np.isnan(violation):
             return Reply(0, Stop.NUMERICAL)
-        if violation <= 0.0:  # -inf where none can grow, or none can shrink
+        if violation <= 0.0:  # -inf where I_up or I_low is empty
             return Reply(0, Stop.STALLED)
         assert store is not None
-        _leave(store, state, low, high, self.largest)
-        before, bar, few = len(state.core), self.least * violation, self._few(store, pair)
-        outside, held = ~state.inside, store.slot >= 0
-        some = ((outside & ~held, few), (outside & held, self.largest // 4))
-        for among, size in some if held.any() else [(outside, few)]:
-            enter(problem, state, _worst(pair, among, low + bar, high - bar, size))
-        if len(state.core) == 0:  # nothing violates: the box's corner 0 is optimal
+        # 1. Drop coordinates and add violators.
+        _drop_from_working_set(store, state, low, high, self.largest)
+        n_before, limit = len(state.working_set), self._max_uncached(store, pair)
+        low_bound, high_bound = low + self.least * violation, high - self.least * violation
+        outside, cached = ~state.in_working_set, store.slot >= 0
+        selections = ((outside & ~cached, limit), (outside & cached, self.largest // 4))
+        for among, size in selections if cached.any() else [(outside, limit)]:
+            new = _max_violators(pair, among, low_bound, high_bound, size)
+            add_to_working_set(problem, state, new)
+        if len(state.working_set) == 0:  # no violators: the corner 0 of the box is optimal
             return Reply(0, Stop.STALLED)
-        noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(pair.s[state.core])))
-        spread, least, goal, shed = max(self.inner_tol * violation, noise), np.inf, 0.0, None
-        if len(state.core) - before < SETTLED * len(state.core):
-            least = max(SHARPEST * violation, noise)
-            goal = CLOSED * (self.target or 0.0) * _value(problem, pair)
-            if len(state.core) > WIDE:
-                shed = partial(_leave, store, state, low, high, self.largest)
-        moved = solve_core(problem, state, spread, least, goal, shed)
+        # 2. Choose the tolerances of the solve over the working set.
+        noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(pair.s[state.working_set])))
+        tolerance = max(self.inner_tol * violation, noise)
+        min_tolerance, gap_goal, shrink_working_set = np.inf, 0.0, None
+        if len(state.working_set) - n_before < SETTLED_NEW_FRACTION * len(state.working_set):
+            min_tolerance = max(MIN_TOLERANCE_FRACTION * violation, noise)
+            gap_goal = INNER_GAP_FRACTION * (self.target or 0.0) * _value(problem, pair)
+            if len(state.working_set) > MIN_SIZE_FOR_SHRINKING:
+                shrink_working_set = partial(
+                    _drop_from_working_set, store, state, low, high, self.largest
+                )
+        # 3. Solve, and check the bounds once the violation has fallen.
+        moved = solve_working_set(
+            problem, state, tolerance, min_tolerance, gap_goal, shrink_working_set
+        )
         if not moved:
             return Reply(1, Stop.STALLED)
-        state.extremes = extremes(pair.s, pair.grow, pair.shrink)
-        violation = _apart(*state.extremes)
-        if violation > LESS * state.looked:
+        state.extremes = extremes(pair.s, pair.up_barrier, pair.low_barrier)
+        violation = _max_violation(*state.extremes)
+        if violation > CHECK_VIOLATION_FRACTION * state.checked_violation:
             return Reply(1, Stop.BUDGET)
-        state.looked = violation
+        state.checked_violation = violation
         return Reply(1, Stop.NEWS)
 
-    def _few(self, store: ColumnStore, pair: PairState) -> int:
-        """Return how many may enter whose columns are not held."""
-        fewest, share, most = BY_COLUMNS if store.break_even_reuse_count < 0 else BY_ENTRIES
+    def _max_uncached(self, store: ColumnStore, pair: PairState) -> int:
+        """Return the maximum number of coordinates with uncached columns that are added."""
+        costs_columns = store.break_even_reuse_count < 0
+        fewest, share, most = COLUMN_ENTRY_LIMITS if costs_columns else BLOCK_ENTRY_LIMITS
         return min(self.entering, most, max(fewest, int(share * np.count_nonzero(pair.x != 0))))
 
     def period(self, problem: QP) -> int:
         """Return a short period: an iteration solves a whole reduced problem."""
-        return PERIOD
+        return CHECK_PERIOD
 
     def default_max_iter(self, problem: QP) -> int:
-        """Return a budget in which every coordinate could enter twice."""
+        """Return a budget in which every coordinate could be added twice."""
         return 500 + 2 * problem.m // self.entering
 
 
 def _value(problem: QP, pair: PairState) -> float:
-    """Return the size of the value at the current point."""
+    """Return the absolute value of the objective."""
     gradient = pair.z * pair.s
     return abs(0.5 * float(pair.x @ (gradient + problem.linear)) + problem.constant)
 
 
-@np.errstate(invalid="ignore")  # a diverging gradient is noticed by this
-def _apart(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
-    """Return the greatest violation of a group."""
+@np.errstate(invalid="ignore")  # NaN tells of a diverging gradient
+def _max_violation(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+    """Return the greatest KKT violation of a group."""
     return float(np.max(high - low))
 
 
-def _worst(
+def _max_violators(
     pair: PairState,
     among: NDArray[np.bool_],
     low: NDArray[np.float64],
     high: NDArray[np.float64],
     size: int,
 ) -> NDArray[np.int64]:
-    """Return at most `size` violators, rising, about half of them for each direction.
+    """Return at most `size` violators, sorted by index, about half of them for each direction.
 
-    Those with the least s that can grow, and those with the greatest s that can shrink; where one
-    side has few, the other has more. On a simplex nothing of weight zero can shrink.
+    These are the coordinates of I_up with the least s and those of I_low with the greatest s; where one
+    side has few, the other has more. On a simplex no coordinate of weight zero is in I_low.
     """
     chosen = np.zeros(len(among), bool)
     share = -(-size // len(low))
     for g in range(len(low)):
-        up = among & (pair.grow[g] == 0) & (pair.s < high[g])
-        down = among & (pair.shrink[g] == 0) & (pair.s > low[g])
+        up = among & (pair.up_barrier[g] == 0) & (pair.s < high[g])
+        down = among & (pair.low_barrier[g] == 0) & (pair.s > low[g])
         n_up, n_down = int(np.count_nonzero(up)), int(np.count_nonzero(down))
         chosen[_smallest(pair.s, up, n_up, max(share // 2, share - n_down))] = True
         chosen[_smallest(-pair.s, down, n_down, max(share // 2, share - n_up))] = True
@@ -237,55 +267,58 @@ def _smallest(
 ) -> NDArray[np.int64]:
     """Return the indices of the `count` smallest of n values, or of all if there are fewer.
 
-    Of many, a sample says which may be among them: only these are gathered.
+    For many values a sample predicts an upper bound of the smallest; only values below it are gathered.
     """
-    if n > max(SPARSE * count, SAMPLE):
-        step = -(-len(values) // SAMPLE)
-        some = values[::step][among[::step]]
-        at = count * len(some) // n
+    if n > max(SAMPLING_RATIO * count, SAMPLE_SIZE):
+        step = -(-len(values) // SAMPLE_SIZE)
+        sample = values[::step][among[::step]]
+        at = count * len(sample) // n
         at += 4 * isqrt(at) + 8
-        if at < len(some):
-            few = among & (values <= np.partition(some, at)[at])
-            among = few if np.count_nonzero(few) >= count else among
+        if at < len(sample):
+            likely = among & (values <= np.partition(sample, at)[at])
+            among = likely if np.count_nonzero(likely) >= count else among
     left = np.flatnonzero(among)
     if n <= count:
         return left
     return left[np.argpartition(values[left], count - 1)[:count]]
 
 
-def _leave(
+def _drop_from_working_set(
     store: ColumnStore,
-    state: CoreState,
+    state: WorkingSetState,
     low: NDArray[np.float64],
     high: NDArray[np.float64],
     largest: int,
 ) -> None:
-    """Let coordinates leave the core that are at a bound and that no pair wants, once they are many.
+    """Drop coordinates at a bound that belong to no violating pair, once they are many.
 
-    What counts is the core as it was solved: whoever violates outside would keep almost everyone.
+    Shrinking uses the thresholds of the working set alone: outside violators would keep almost all.
 
-    In a core of more than `largest`, a quarter leaves: those whose pairs have least to gain. Their
-    columns stay held; those of the others may be overwritten.
+    From a working set of more than `largest`, a quarter is dropped: the coordinates with the least gain.
+    Their columns stay cached; those of the others may be overwritten.
     """
-    pair, core = state.pair, state.core
-    if state.block is None or not len(core):
+    pair, working_set = state.pair, state.working_set
+    if state.block is None or not len(working_set):
         return
-    s = pair.s[core]
-    margin = MARGIN * float(np.max(high - low))
-    grow, shrink = pair.grow.take(core, axis=1), pair.shrink.take(core, axis=1)
-    low, high = extremes(s, grow, shrink)
+    s = pair.s[working_set]
+    margin = SHRINKING_MARGIN * float(np.max(high - low))
+    up_barrier = pair.up_barrier.take(working_set, axis=1)
+    low_barrier = pair.low_barrier.take(working_set, axis=1)
+    low, high = extremes(s, up_barrier, low_barrier)
     low, high = low - margin, high + margin
-    gain = np.full(len(core), -np.inf)
-    free = np.zeros(len(core), bool)
+    gain = np.full(len(working_set), -np.inf)
+    free = np.zeros(len(working_set), bool)
     for g in range(len(low)):
-        free |= (grow[g] == 0) & (shrink[g] == 0)
-        gain = np.maximum(gain, np.maximum(high[g] - s - grow[g], s - shrink[g] - low[g]))
+        free |= (up_barrier[g] == 0) & (low_barrier[g] == 0)
+        up_gain, low_gain = high[g] - s - up_barrier[g], s - low_barrier[g] - low[g]
+        gain = np.maximum(gain, np.maximum(up_gain, low_gain))
     wanted = free | (gain > 0)
-    idle = core[~wanted]
+    unwanted = working_set[~wanted]
     if np.count_nonzero(wanted) > largest:
-        wanted[np.argpartition(gain, len(core) - 3 * largest // 4)[: -3 * largest // 4]] = False
-    if np.count_nonzero(~wanted) < max(64, len(core) // 8):
+        by_gain = np.argpartition(gain, len(working_set) - 3 * largest // 4)
+        wanted[by_gain[: -3 * largest // 4]] = False
+    if np.count_nonzero(~wanted) < max(64, len(working_set) // 8):
         return
-    state.inside[core[~wanted]] = False
-    store.release(idle)
-    state.core = core[compact(state.block, wanted)]
+    state.in_working_set[working_set[~wanted]] = False
+    store.release(unwanted)
+    state.working_set = working_set[compact(state.block, wanted)]

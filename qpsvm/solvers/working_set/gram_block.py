@@ -1,4 +1,4 @@
-"""Compiled passes over many held columns at once; parallel over fixed chunks of the points."""
+"""Compiled passes over many cached columns, and the Gram matrix of a working set."""
 
 from __future__ import annotations
 
@@ -11,24 +11,29 @@ from numpy.typing import NDArray
 from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import parallel_for
-from qpsvm.numerics.simd import LINE, expand, fetch, turn_square
-from qpsvm.numerics.vector_shape import EXPANDS, LANES
+from qpsvm.numerics.simd import CACHE_LINE_BYTES, masked_expand, prefetch, transpose_square
+from qpsvm.numerics.vector_shape import HAS_MASKED_EXPAND, VECTOR_LANES
 
-CHUNK = 4096
-KEPT = 1 << 23, 1 << 26
-"""Least and most bytes of a core's matrix whose memory is kept for the next one, once in a process: to
-touch new memory costs more than the kernel values in it. Smaller pieces the allocator keeps."""
+CHUNK_POINTS = 4096
+"""Points whose sums stay in cache while columns are added."""
 
-PIECE = 1 << 18
-"""Entries of a piece; less than two are not worth waking a second thread."""
+MIN_KEPT_BYTES = 1 << 23
+"""Least size of a Gram matrix whose memory is kept for the next one, once per process: the first touch of
+new memory costs more than its kernel values. The allocator keeps smaller blocks itself."""
+
+MAX_KEPT_BYTES = 1 << 26
+"""Greatest size of memory that is kept."""
+
+CHUNK_ENTRIES = 1 << 18
+"""Entries of a chunk; fewer than two chunks are not worth a second thread."""
 
 
-def _pieces(n: int, width: int, step: int) -> list[tuple[int, int]]:
-    """Return (start, stop) of pieces of n rows of `width` entries; starts are multiples of step.
+def _chunks(n: int, width: int, step: int) -> list[tuple[int, int]]:
+    """Return (start, stop) of chunks of n rows of `width` entries; starts are multiples of step.
 
-    They are alike and their number is even, so that two threads end together.
+    Chunks have equal size and their number is even, so that two threads end together.
     """
-    count = 2 * -(-n * width // (2 * PIECE)) if n * width > 2 * PIECE else 1
+    count = 2 * -(-n * width // (2 * CHUNK_ENTRIES)) if n * width > 2 * CHUNK_ENTRIES else 1
     size = max(1, -(-n // (count * step))) * step
     return [(start, min(start + size, n)) for start in range(0, n, size)]
 
@@ -42,10 +47,10 @@ def accumulate(
     factors: NDArray[np.float64] | None = None,
     size: NDArray[np.float64] | None = None,
 ) -> None:
-    """Add z times G[:, indices] weights to s, with float64 sums; the columns must be held.
+    """Add z times G[:, indices] weights to s, with float64 sums; the columns must be cached.
 
-    Given `size`, also add at least |K[:, indices]| |weights * factors| to it, and little more: columns
-    are taken in the order of signs, so that the size of a sum over a few of them says it.
+    Given `size`, also add a tight upper bound of |K[:, indices]| |weights * factors| to it: columns are
+    ordered by sign, so that sums over a few columns have no cancellation.
     """
     signed = weights * cols.sign[indices]
     if factors is None or size is None:
@@ -53,13 +58,13 @@ def accumulate(
     else:
         order = np.argsort(np.copysign(np.maximum(factors, 1e-300), signed))
         signed, indices, factors = signed[order], indices[order], factors[order]
-    turn = int(np.count_nonzero(signed < 0.0)) if len(size) else 0
-    slots, by = cols.slot[indices], z * cols.sign * cols.scale
+    n_negative = int(np.count_nonzero(signed < 0.0)) if len(size) else 0
+    slots, scale = cols.slot[indices], z * cols.sign * cols.scale
     parallel_for(
         lambda at: _accumulate(
-            cols.store, slots, signed, by, cols.shift, s, factors, turn, size, *at
+            cols.store, slots, signed, scale, cols.shift, s, factors, n_negative, size, *at
         ),
-        _pieces(len(s), len(indices), CHUNK),
+        _chunks(len(s), len(indices), CHUNK_POINTS),
     )
 
 
@@ -71,36 +76,36 @@ def _accumulate(
     factor: Any,
     shift: float,
     s: Any,
-    share: Any,
-    turn: int,
+    factors: Any,
+    n_negative: int,
     size: Any,
     first: int,
     last: int,
 ) -> None:
-    rest = 0.0  # plain loops: every function of numpy's would be compiled, too
+    shift_term = 0.0  # plain loops: a numpy function would be compiled, too
     for w in weights:
-        rest += w
-    rest *= shift
-    for start in range(first, last, CHUNK):
-        stop = min(start + CHUNK, last)
+        shift_term += w
+    shift_term *= shift
+    for start in range(first, last, CHUNK_POINTS):
+        stop = min(start + CHUNK_POINTS, last)
         total, sizes = np.empty(stop - start), size[start:stop]
         for j in range(len(total)):
-            total[j] = rest
+            total[j] = shift_term
         end = 0
         while end < len(slots):
-            k, end = end, min(end + 4, turn if end < turn else len(slots))
-            if end - k == 4:  # four at once: the sums are read and written less often
+            k, end = end, min(end + 4, n_negative if end < n_negative else len(slots))
+            if end - k == 4:  # four at once, with fewer reads and writes of the sums
                 a, b = store[slots[k], start:stop], store[slots[k + 1], start:stop]
                 c, d = store[slots[k + 2], start:stop], store[slots[k + 3], start:stop]
                 u, v, w, t = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
                 if len(sizes):
-                    most = share[k]
+                    max_factor = factors[k]
                     for i in range(k + 1, end):
-                        most = share[i] if share[i] > most else most
+                        max_factor = factors[i] if factors[i] > max_factor else max_factor
                     for j in range(len(total)):
-                        part = (u * a[j] + v * b[j]) + (w * c[j] + t * d[j])
-                        total[j] += part
-                        sizes[j] += most * abs(part)
+                        term = (u * a[j] + v * b[j]) + (w * c[j] + t * d[j])
+                        total[j] += term
+                        sizes[j] += max_factor * abs(term)
                 else:
                     for j in range(len(total)):
                         total[j] += (u * a[j] + v * b[j]) + (w * c[j] + t * d[j])
@@ -109,86 +114,90 @@ def _accumulate(
                 row, w = store[slots[i], start:stop], weights[i]
                 if len(sizes):
                     for j in range(len(total)):
-                        part = w * row[j]
-                        total[j] += part
-                        sizes[j] += share[i] * abs(part)
+                        term = w * row[j]
+                        total[j] += term
+                        sizes[j] += factors[i] * abs(term)
                 else:
                     for j in range(len(total)):
                         total[j] += w * row[j]
-        out, by = s[start:stop], factor[start:stop]
+        out, scale = s[start:stop], factor[start:stop]
         for j in range(len(out)):
-            out[j] += by[j] * total[j]
+            out[j] += scale[j] * total[j]
 
 
-def square(n: int, kind: Any) -> NDArray[Any]:
-    """Return room for n rows of at least n numbers, each of which begins with a line of the cache.
+def empty_square(n: int, dtype: Any) -> NDArray[Any]:
+    """Return an empty array of n rows of at least n entries, aligned to cache lines.
 
-    Lines that are written as a whole cost half. Their number is odd: rows whose distance is a power of
-    two would drive each other out of the cache.
+    Cache lines that are written as a whole cost half. Their number per row is odd: rows at a distance of
+    a power of two would evict each other from the cache.
     """
-    width = (-(-n * np.dtype(kind).itemsize // LINE) | 1) * LINE
-    memory = _room(n * width + LINE)
-    start = -memory.ctypes.data % LINE
-    return memory[start : start + n * width].view(kind).reshape(n, -1)
+    width = (-(-n * np.dtype(dtype).itemsize // CACHE_LINE_BYTES) | 1) * CACHE_LINE_BYTES
+    memory = _allocate(n * width + CACHE_LINE_BYTES)
+    start = -memory.ctypes.data % CACHE_LINE_BYTES
+    return memory[start : start + n * width].view(dtype).reshape(n, -1)
 
 
-def _room(n_bytes: int) -> NDArray[np.uint8]:
-    """Return memory, that of an earlier solve if it is kept, large enough and no array lies in it."""
-    if not KEPT[0] <= n_bytes <= KEPT[1]:
+def _allocate(n_bytes: int) -> NDArray[np.uint8]:
+    """Return memory: that of an earlier solve if it is kept, large enough and unused."""
+    if not MIN_KEPT_BYTES <= n_bytes <= MAX_KEPT_BYTES:
         return np.empty(n_bytes, np.uint8)
     try:
-        memory = _kept.pop()  # nobody else finds it now
+        memory = _kept_memory.pop()  # now no other thread can take it
     except IndexError:
         memory = np.empty(0, np.uint8)
     used = sys.getrefcount(memory) > 2
     if used or len(memory) < n_bytes:
-        fresh = np.empty(n_bytes, np.uint8)
-        _kept.append(memory if len(memory) > n_bytes else fresh)
-        return fresh
-    _kept.append(memory)
+        larger = np.empty(n_bytes, np.uint8)
+        _kept_memory.append(memory if len(memory) > n_bytes else larger)
+        return larger
+    _kept_memory.append(memory)
     return memory
 
 
-_kept: list[NDArray[np.uint8]] = []
+_kept_memory: list[NDArray[np.uint8]] = []
 
 
 def extend(
     block: NDArray[Any],
     store: ColumnStore,
     new: NDArray[np.int64],
-    core: NDArray[np.int64],
+    working_set: NDArray[np.int64],
 ) -> None:
-    """Fill the last len(new) rows and columns of the core's Gram matrix.
+    """Fill the last len(new) rows and columns of the Gram matrix of the working set.
 
-    As multiples of the store's unit, if the block is of 16 bits.
+    Entries are multiples of the store's unit if the block is of 16 bits.
     """
-    first, own, slots = len(core) - len(new), store.diag[new], store.slot[new]
-    places, packs = np.arange(len(core)), block.dtype == np.uint16
-    own = (np.rint(own / store.unit) if packs else own).astype(block.dtype)
+    first, diagonal, slots = len(working_set) - len(new), store.diag[new], store.slot[new]
+    indices, packed = np.arange(len(working_set)), block.dtype == np.uint16
+    diagonal = (np.rint(diagonal / store.unit) if packed else diagonal).astype(block.dtype)
     if slots.min() < 0:
-        store.write(new, core, block[first:])
-        block[places[first:], places[first:]] = own
+        store.write(new, working_set, block[first:])
+        block[indices[first:], indices[first:]] = diagonal
     else:
-        kind = store.store.dtype.type  # to be cut to whole multiples, or as it is
-        by, half = (kind(1.0 / store.unit), kind(0.5)) if packs else (kind(1.0), kind(0.0))
+        dtype = store.store.dtype.type  # rounded to whole multiples, or copied
+        scale, half = (dtype(1.0 / store.unit), dtype(0.5)) if packed else (dtype(1.0), dtype(0.0))
         parallel_for(
-            lambda at: _gather(block, store.store, slots, core, first, own, by, half, *at),
-            _pieces(len(slots), len(core), 1),
+            lambda at: _gather(
+                block, store.store, slots, working_set, first, diagonal, scale, half, *at
+            ),
+            _chunks(len(slots), len(working_set), 1),
         )
-    parallel_for(lambda at: _mirror(block, places, first, *at), _pieces(first, len(slots), LINE))
+    parallel_for(
+        lambda at: _mirror(block, indices, first, *at), _chunks(first, len(slots), CACHE_LINE_BYTES)
+    )
 
 
 def compact(block: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Move the wanted rows and columns to the front of a block, in place; return their order.
 
-    The last ones take the places of those that are not wanted: the others stay where they are.
+    Wanted rows and columns beyond the new size fill the gaps of the others; the rest are not moved.
     """
     n = int(np.count_nonzero(wanted))
     gaps, last = ~wanted[:n], n + np.flatnonzero(wanted[n:])
     order, holes = np.arange(n), np.flatnonzero(gaps)
     order[holes] = last
-    pieces = _pieces(n, len(wanted), 1) if len(holes) else []
-    parallel_for(lambda at: _compact(block, order, gaps, holes, last, *at), pieces)
+    chunks = _chunks(n, len(wanted), 1) if len(holes) else []
+    parallel_for(lambda at: _compact(block, order, gaps, holes, last, *at), chunks)
     return order
 
 
@@ -196,64 +205,64 @@ def compact(block: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[np.int64]
 def _compact(
     block: Any, order: Any, gaps: Any, holes: Any, last: Any, start: int, stop: int
 ) -> None:
-    """Copy the rows `order` to those from start to stop, with entries `last` in the gaps.
+    """Copy the rows `order` to the rows from start to stop, with the entries `last` in the gaps.
 
-    Almost every line of the cache has a gap, so that the matrix is read and written as a whole, which
-    takes the time: lines are asked for one row ahead, those that are written, too.
+    Almost every cache line has a gap, so that the whole matrix is read and written, which determines the
+    time: lines are prefetched one row ahead, those to be written, too.
     """
-    n, lanes = len(order), LANES * 4 // block.itemsize
-    even = n // lanes * lanes if EXPANDS else 0
-    spare = np.empty(len(last), block.dtype)
+    n, lanes = len(order), VECTOR_LANES * 4 // block.itemsize
+    aligned_end = n // lanes * lanes if HAS_MASKED_EXPAND else 0
+    moved = np.empty(len(last), block.dtype)
     for i in range(start, stop):
-        row, out, ahead = block[order[i]], block[i], order[min(i + 1, stop - 1)]
-        for j in range(even, last[-1], lanes):
-            fetch(block, ahead, j)
+        row, out, next_row = block[order[i]], block[i], order[min(i + 1, stop - 1)]
+        for j in range(aligned_end, last[-1], lanes):
+            prefetch(block, next_row, j)
         for k in range(len(last)):
-            spare[k] = row[last[k]]
+            moved[k] = row[last[k]]
         filled = 0
-        for j in range(0, even, lanes):
-            fetch(block, ahead, j)
-            fetch(block, i + 1, j)
-            filled = expand(row, gaps, j, spare, filled, out)
+        for j in range(0, aligned_end, lanes):
+            prefetch(block, next_row, j)
+            prefetch(block, i + 1, j)
+            filled = masked_expand(row, gaps, j, moved, filled, out)
         if order[i] != i:
-            for j in range(even, n):  # a slice would compile the message of a wrong length, for 2 s
+            for j in range(aligned_end, n):  # slices would compile an error message, for 2 s
                 out[j] = row[j]
         for k in range(filled, len(holes)):
-            out[holes[k]] = spare[k]
+            out[holes[k]] = moved[k]
 
 
 @njit(cache=True, nogil=True)
 def _gather(
-    block: Any, store: Any, slots: Any, core: Any, first: int, diag: Any, by: Any, half: Any,
+    block: Any, store: Any, slots: Any, working_set: Any, first: int, diag: Any, scale: Any, half: Any,
     start: int, stop: int,
 ) -> None:  # fmt: skip
     for k in range(start, stop):
         row = store[slots[k]]
         out = block[first + k]
-        for j in range(len(core)):
-            out[j] = by * row[core[j]] + half
+        for j in range(len(working_set)):
+            out[j] = scale * row[working_set[j]] + half
         out[first + k] = diag[k]
 
 
 @njit(cache=True, nogil=True)
-def _mirror(block: Any, places: Any, first: int, start: int, stop: int) -> None:
+def _mirror(block: Any, indices: Any, first: int, start: int, stop: int) -> None:
     """Copy the new rows into the new columns of the rows from start to stop, square by square.
 
-    Squares begin where lines of the cache do; those at the edges write some numbers once more.
+    Squares are aligned to cache lines; those at the edges overlap others.
     """
-    n, lanes = len(places), LANES * 4 // block.itemsize
+    n, lanes = len(indices), VECTOR_LANES * 4 // block.itemsize
     if min(first, n - first) < lanes:
         for i in range(start, stop):
             for j in range(first, n):
                 block[i, j] = block[j, i]
         return
-    even = -(-first // lanes) * lanes
+    aligned_start = -(-first // lanes) * lanes
     for top in range(start, stop, lanes):
         top = min(top, first - lanes)
-        turn_square(block, places, top, block, first)
-        for j in range(even, n - lanes, lanes):
+        transpose_square(block, indices, top, block, first)
+        for j in range(aligned_start, n - lanes, lanes):
             for u in range(lanes):
-                fetch(block, j + u, top + lanes)
-                fetch(block, top + u, j + lanes)
-            turn_square(block, places, top, block, j)
-        turn_square(block, places, top, block, n - lanes)
+                prefetch(block, j + u, top + lanes)
+                prefetch(block, top + u, j + lanes)
+            transpose_square(block, indices, top, block, j)
+        transpose_square(block, indices, top, block, n - lanes)

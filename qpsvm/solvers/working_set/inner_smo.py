@@ -1,11 +1,10 @@
-"""Second-order SMO over a core whose Gram matrix is held: the inner solve of the core methods.
+"""Second-order SMO over a working set whose Gram matrix is stored: the inner solve.
 
-Problem: as in `qpsvm.solvers.smo.smo`, but not the box alone; pairs are chosen as there. A core is
-solved to a share of its violation, so the steps keep its gradient in single precision, relative to
-that violation and to the level about which it lies: vectors then hold twice as many entries. Weights,
-lengths of steps and curvatures are in double precision. Once the violation has fallen to a hundredth, or
-after many steps, the gradient is made anew in double precision from the weights that changed, and the
-steps begin again.
+Problem: as in `qpsvm.solvers.smo.smo`, without the box alone; pairs are selected as there. A working set
+is solved to a fraction of its KKT violation. The steps therefore keep its gradient in single precision,
+centered and relative to that violation: vectors then have twice as many entries. Weights, step lengths
+and curvatures are in double precision. Once the violation has fallen to a hundredth, or after many steps,
+the gradient is recomputed in double precision from the weights that changed, and the steps restart.
 """
 
 from __future__ import annotations
@@ -15,36 +14,36 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.numerics.jit import bare, vectorized
-from qpsvm.numerics.vector_shape import LANES
-from qpsvm.solvers.working_set.inner_smo_simd import follow, note, partner
+from qpsvm.numerics.jit import vectorized, without_refcounts
+from qpsvm.numerics.vector_shape import VECTOR_LANES
+from qpsvm.solvers.working_set.inner_smo_simd import argextremes, second_index, update_gradient
 
-SHARPER = 0.7
-"""Factor of the spread from one look at the gap over the core to the next."""
+TOLERANCE_REDUCTION = 0.7
+"""Factor of the tolerance from one evaluation of the gap over the working set to the next."""
 
-SHARE = 1 / 128
-"""Share of the violation down to which single precision is trusted."""
+SINGLE_PRECISION_FRACTION = 1 / 128
+"""Fraction of the violation down to which the gradient is accurate in single precision."""
 
-OFTEN = 8
-"""Steps for each coordinate after which it is not trusted, either: roundoff adds up."""
+MAX_STEPS_PER_COORDINATE = 8
+"""Maximum number of steps per coordinate in single precision: roundoff accumulates."""
 
-BLUR = 1.0
-"""Greatest of some thousand sums of roundings, relative to the unit and to the norm of what moved: three
-to four times the standard deviation, which is 1 / sqrt(12) of a rounding."""
+ROUNDING_NOISE_FACTOR = 1.0
+"""Maximum of some thousand sums of rounding errors, relative to the unit and to the norm of the moves:
+three to four standard deviations, each 1 / sqrt(12) of a unit."""
 
-TINY = 1e-12
-"""Least curvature that is believed, relative to the greatest diagonal entry."""
+MIN_CURVATURE_RATIO = 1e-12
+"""Lower bound on curvatures, relative to the greatest diagonal entry."""
 
 
-class Core(NamedTuple):
-    """The problem over the core: g_ij = scale side_i side_j (k_ij + shift), in terms of z x.
+class InnerProblem(NamedTuple):
+    """The problem over the working set: g_ij = scale side_i side_j (k_ij + shift), in terms of z x.
 
-    k_ij is the unit times an entry of the block. Where that holds whole multiples in 16 bits it takes
-    half of the memory, which is what steps over thousands of coordinates wait for.
+    k_ij is the unit times an entry of the block. A block of 16-bit multiples takes half the memory, whose
+    bandwidth limits the steps over thousands of coordinates.
     """
 
     block: NDArray[Any]  # (n, at least n), read-only
-    own: NDArray[np.float64]  # (n,), the diagonal of G + D
+    diagonal: NDArray[np.float64]  # (n,), the diagonal of G + D
     side: NDArray[np.floating]  # (n,), z times the sign, in the precision of curvatures
     ridge: NDArray[np.float64]  # (n,)
     z: NDArray[np.float64]  # (n,), +-1
@@ -54,251 +53,287 @@ class Core(NamedTuple):
     unit: float = 1.0
 
 
-class Reading(NamedTuple):
-    """What the steps read; e is the signed gradient less its level, relative to the violation.
+class InnerState(NamedTuple):
+    """Data of the steps; e is the signed gradient less its center, relative to the KKT violation.
 
-    There are n numbers each, but LANES of them at least: of those beyond n nothing can move.
+    Arrays have n entries, but VECTOR_LANES at least: coordinates beyond n are blocked.
     """
 
     e: NDArray[np.float32]
-    side: NDArray[np.floating]  # as that of the core
-    own: NDArray[np.floating]  # relative to its greatest, in the same precision
-    stay: NDArray[np.int8]  # (n_groups, ...), 0 where z x can grow in the group, else 1
-    rest: NDArray[np.int8]  # (n_groups, ...), 0 where z x can shrink in the group, else 1
-    least: NDArray[np.intp]  # (n_groups,), where e is least among what can grow, or -1
-    most: NDArray[np.intp]  # (n_groups,), where e is greatest among what can shrink, or -1
+    side: NDArray[np.floating]  # as that of the problem
+    diagonal: NDArray[np.floating]  # relative to its maximum, in the same precision
+    up_blocked: NDArray[np.int8]  # (n_groups, ...), 0 in I_up, else 1
+    low_blocked: NDArray[np.int8]  # (n_groups, ...), 0 in I_low, else 1
+    argmin: NDArray[np.intp]  # (n_groups,), index of the minimum of e over I_up, or -1
+    argmax: NDArray[np.intp]  # (n_groups,), index of the maximum of e over I_low, or -1
 
 
 def solve_inner(
-    core: Core,
+    problem: InnerProblem,
     x: NDArray[np.float64],
-    begun: NDArray[np.float64],
+    x_start: NDArray[np.float64],
     s: NDArray[np.float64],
-    grow: NDArray[np.float64],
-    shrink: NDArray[np.float64],
+    up_barrier: NDArray[np.float64],
+    low_barrier: NDArray[np.float64],
     n_steps: int,
-    spread: float,
-    least: float,
-    goal: float,
+    tolerance: float,
+    min_tolerance: float,
+    gap_goal: float,
 ) -> tuple[int, float, bool]:
-    """Make steps until no pair's signed gradients s differ by more than `spread`.
+    """Make steps until the KKT violation of the signed gradient s is at most `tolerance`.
 
-    And on, down to `least`, while the gap over the core is above `goal`. What single precision loses of
-    the last steps may add a few per cent to that. Weights x and what they allow are changed in place. s
-    is that of weights `begun`, and left as it was when the last steps began.
+    They continue down to `min_tolerance` while the gap over the working set is above `gap_goal`. Single
+    precision may add a few per cent to these tolerances. Weights x and the barriers are changed in place.
+    s belongs to the weights `x_start`; it is left as it was when the last steps began.
 
-    Where a unit below 1 blurs s by as much as it is to spread, the steps end.
+    For a unit below 1 the steps end where its rounding noise in s reaches the tolerance.
 
     Returns
     -------
-    done : int
-        Steps made.
-    left : float
-        By how much the s of a pair differ now, as far as the block tells.
-    blurred : bool
-        Whether the steps ended for the unit's sake.
+    n_done : int
+        Number of steps.
+    violation : float
+        KKT violation, by the block.
+    rounding_limited : bool
+        Whether the steps ended because of the rounding noise.
     """
-    n_groups, n = grow.shape
-    width = max(n, LANES)
+    n_groups, n = up_barrier.shape
+    width = max(n, VECTOR_LANES)
     if width > n:
-        wider = np.zeros((n, width), core.block.dtype)
-        wider[:, :n] = core.block[:, :n]
-        wider.flags.writeable = False
-        core = core._replace(block=wider)
-    side, own = np.ones((2, width), core.side.dtype)
-    side[:n] = core.side
-    moves, places = np.ones((2, n_groups, width), np.int8), np.full((2, n_groups), -1, np.intp)
-    made = Reading(np.zeros(width, np.float32), side, own, *moves, *places)
-    limits = n_steps, spread, least, goal
-    return _solve(core, made, x, begun, s, grow, shrink, *limits)
+        wide_block = np.zeros((n, width), problem.block.dtype)
+        wide_block[:, :n] = problem.block[:, :n]
+        wide_block.flags.writeable = False
+        problem = problem._replace(block=wide_block)
+    side, diagonal = np.ones((2, width), problem.side.dtype)
+    side[:n] = problem.side
+    flags, indices = np.ones((2, n_groups, width), np.int8), np.full((2, n_groups), -1, np.intp)
+    state = InnerState(np.zeros(width, np.float32), side, diagonal, *flags, *indices)
+    limits = n_steps, tolerance, min_tolerance, gap_goal
+    return _solve(problem, state, x, x_start, s, up_barrier, low_barrier, *limits)
 
 
 @vectorized
 def _solve(
-    core: Core,
-    made: Reading,
+    problem: InnerProblem,
+    state: InnerState,
     x: Any,
-    begun: Any,
+    x_start: Any,
     s: Any,
-    grow: Any,
-    shrink: Any,
+    up_barrier: Any,
+    low_barrier: Any,
     n_steps: int,
-    spread: float,
-    least: float,
-    goal: float,
+    tolerance: float,
+    min_tolerance: float,
+    gap_goal: float,
 ) -> tuple[int, float, bool]:
-    """Do what `solve_inner` does, given room for what the steps read."""
-    n_groups, n = grow.shape
-    size: Any = np.max(core.own)
+    """Do what `solve_inner` does, given memory for the data of the steps."""
+    n_groups, n = up_barrier.shape
+    size: Any = np.max(problem.diagonal)
     size = size if size > 0.0 else 1.0
     for k in range(n):
-        made.own[k] = core.own[k] / size
-    level, before, done = np.zeros(n_groups), begun.copy(), 0
+        state.diagonal[k] = problem.diagonal[k] / size
+    center, x_before, n_done = np.zeros(n_groups), x_start.copy(), 0
     while True:
+        # 1. Update s in double precision by the weights that changed.
         for i in range(n):
-            change = core.z[i] * (x[i] - before[i])
+            change = problem.z[i] * (x[i] - x_before[i])
             if change != 0.0:
-                weight, row, before[i] = core.scale * core.side[i] * change, core.block[i], x[i]
+                weight, row = problem.scale * problem.side[i] * change, problem.block[i]
+                x_before[i] = x[i]
                 for k in range(n):
-                    s[k] += weight * core.side[k] * (core.unit * row[k] + core.shift)
-                s[i] += core.ridge[i] * change
-        violation = _violation(s, grow, shrink, level)
-        if not min(spread, least) < violation < np.inf:
-            return done, violation, False
-        _read(made, s, grow, shrink, level, violation)
-        since = 0
+                    s[k] += weight * problem.side[k] * (problem.unit * row[k] + problem.shift)
+                s[i] += problem.ridge[i] * change
+        # 2. Restart the steps with e in single precision.
+        violation = _violation_and_centers(s, up_barrier, low_barrier, center)
+        if not min(tolerance, min_tolerance) < violation < np.inf:
+            return n_done, violation, False
+        _read_gradient(state, s, up_barrier, low_barrier, center, violation)
+        n_recent = 0
         while True:
-            limit = max(0.99 * spread / violation, SHARE)  # room for what the steps lose
-            most = min(n_steps - done, OFTEN * n - since)
-            steps = _steps(core, made, x, grow, shrink, most, limit, violation, size)
-            done, since = done + steps, since + steps
-            there = steps < most and limit > SHARE
-            ends = there and (spread <= least or violation * _gap(core, made, x) <= goal)
-            ends = ends or done == n_steps or (since == 0 and limit == SHARE)
-            spread = max(SHARPER * spread, least) if there and not ends else spread
-            blurred = core.unit < 1.0 and _blur(core, x, begun) > spread
-            if ends or blurred:
-                return done, violation * _apart(made), blurred
-            if not there:
+            # 3. Make steps; lower the tolerance while the gap is above its goal.
+            # The factor 0.99 is a margin for the roundoff of the steps.
+            limit = max(0.99 * tolerance / violation, SINGLE_PRECISION_FRACTION)
+            most = min(n_steps - n_done, MAX_STEPS_PER_COORDINATE * n - n_recent)
+            steps = _steps(problem, state, x, up_barrier, low_barrier, most, limit, violation, size)
+            n_done, n_recent = n_done + steps, n_recent + steps
+            is_reached = steps < most and limit > SINGLE_PRECISION_FRACTION
+            ends = is_reached and (
+                tolerance <= min_tolerance or violation * _gap(problem, state, x) <= gap_goal
+            )
+            ends = (
+                ends or n_done == n_steps or (n_recent == 0 and limit == SINGLE_PRECISION_FRACTION)
+            )
+            tolerance = (
+                max(TOLERANCE_REDUCTION * tolerance, min_tolerance)
+                if is_reached and not ends
+                else tolerance
+            )
+            rounding_limited = (
+                problem.unit < 1.0 and _rounding_noise(problem, x, x_start) > tolerance
+            )
+            if ends or rounding_limited:
+                return n_done, violation * _max_violation(state), rounding_limited
+            if not is_reached:
                 break
 
 
 @vectorized
-def _blur(core: Core, x: Any, begun: Any) -> float:
-    """Return about how much the roundings of 16 bits may have moved an entry of s."""
-    square = 0.0
+def _rounding_noise(problem: InnerProblem, x: Any, x_start: Any) -> float:
+    """Return an estimate of the quantization noise of 16 bits in an entry of s."""
+    total = 0.0
     for k in range(len(x)):
-        square += (x[k] - begun[k]) * (x[k] - begun[k])
-    return BLUR * core.unit * core.scale * np.sqrt(square)
+        total += (x[k] - x_start[k]) * (x[k] - x_start[k])
+    return ROUNDING_NOISE_FACTOR * problem.unit * problem.scale * np.sqrt(total)
 
 
 @vectorized
-def _apart(made: Reading) -> float:
-    """Return the greatest difference of the e of a pair."""
+def _max_violation(state: InnerState) -> float:
+    """Return the greatest difference of e in a pair: the relative KKT violation."""
     worst = 0.0
-    for g in range(len(made.least)):
-        if made.least[g] >= 0 and made.most[g] >= 0:
-            apart = np.float64(made.e[made.most[g]]) - np.float64(made.e[made.least[g]])
-            worst = max(worst, apart)
+    for g in range(len(state.argmin)):
+        if state.argmin[g] >= 0 and state.argmax[g] >= 0:
+            difference = np.float64(state.e[state.argmax[g]]) - np.float64(state.e[state.argmin[g]])
+            worst = max(worst, difference)
     return worst
 
 
 @vectorized
-def _gap(core: Core, made: Reading, x: Any) -> float:
-    """Return how much e lets weight moved in groups gain at most.
+def _gap(problem: InnerProblem, state: InnerState, x: Any) -> float:
+    """Return the duality gap over the working set by e, summed over groups.
 
-    The multipliers are halfway between the extremes, or at the lower ones where nothing has an upper
-    bound; of a hinge dual it is infinite then.
+    The multipliers are midway between the extremes, or at the lower ones where there are no upper bounds;
+    for a hinge dual the gap is infinite then.
     """
-    gap, e = 0.0, made.e
-    for g in range(len(made.least)):
+    gap, e = 0.0, state.e
+    for g in range(len(state.argmin)):
         low, high = np.inf, -np.inf
         for k in range(len(x)):
-            up = np.float64(e[k]) if made.stay[g, k] == 0 else np.inf
-            down = np.float64(e[k]) if made.rest[g, k] == 0 else -np.inf
+            up = np.float64(e[k]) if state.up_blocked[g, k] == 0 else np.inf
+            down = np.float64(e[k]) if state.low_blocked[g, k] == 0 else -np.inf
             low, high = min(low, up), max(high, down)
         if not low < high:
             continue
-        level = 0.5 * (low + high) if core.upper[0] < np.inf else low
+        center = 0.5 * (low + high) if problem.upper[0] < np.inf else low
         for k in range(len(x)):
-            slope = np.float64(e[k]) - level
-            if slope < 0.0 and made.stay[g, k] == 0:
-                gap -= slope * (core.upper[k] - x[k] if core.z[k] > 0.0 else x[k])
-            elif slope > 0.0 and made.rest[g, k] == 0:
-                gap += slope * (x[k] if core.z[k] > 0.0 else core.upper[k] - x[k])
+            slope = np.float64(e[k]) - center
+            if slope < 0.0 and state.up_blocked[g, k] == 0:
+                gap -= slope * (problem.upper[k] - x[k] if problem.z[k] > 0.0 else x[k])
+            elif slope > 0.0 and state.low_blocked[g, k] == 0:
+                gap += slope * (x[k] if problem.z[k] > 0.0 else problem.upper[k] - x[k])
     return gap
 
 
 @vectorized
-def _violation(s: Any, grow: Any, shrink: Any, level: Any) -> float:
-    """Return the greatest violation of a group, and write about which level each group's s lie."""
+def _violation_and_centers(s: Any, up_barrier: Any, low_barrier: Any, center: Any) -> float:
+    """Return the greatest KKT violation of a group, and write the center of s of each group."""
     violation = -np.inf
-    for g in range(len(grow)):
+    for g in range(len(up_barrier)):
         low, high = np.inf, -np.inf
         for k in range(len(s)):
-            up, down = s[k] + grow[g, k], s[k] - shrink[g, k]
+            up, down = s[k] + up_barrier[g, k], s[k] - low_barrier[g, k]
             low = up if up < low else low
             high = down if down > high else high
         if low < np.inf and high > -np.inf:
-            level[g], violation = low + 0.5 * (high - low), max(violation, high - low)
+            center[g], violation = low + 0.5 * (high - low), max(violation, high - low)
     return violation
 
 
 @vectorized
-def _read(made: Reading, s: Any, grow: Any, shrink: Any, level: Any, violation: float) -> None:
-    """Write what the steps read of s and of what the weights allow."""
-    made.e[:] = 0.0
-    for g in range(len(grow)):
+def _read_gradient(
+    state: InnerState, s: Any, up_barrier: Any, low_barrier: Any, center: Any, violation: float
+) -> None:
+    """Write the data of the steps from s and the barriers."""
+    state.e[:] = 0.0
+    for g in range(len(up_barrier)):
         for k in range(len(s)):
-            made.stay[g, k] = 0 if grow[g, k] == 0.0 else 1
-            made.rest[g, k] = 0 if shrink[g, k] == 0.0 else 1
-            if grow[g, k] == 0.0 or shrink[g, k] == 0.0:
-                made.e[k] = (s[k] - level[g]) / violation
-    for g in range(len(grow)):
-        made.least[g], made.most[g] = note(made.e, made.stay[g], made.rest[g])
+            state.up_blocked[g, k] = 0 if up_barrier[g, k] == 0.0 else 1
+            state.low_blocked[g, k] = 0 if low_barrier[g, k] == 0.0 else 1
+            if up_barrier[g, k] == 0.0 or low_barrier[g, k] == 0.0:
+                state.e[k] = (s[k] - center[g]) / violation
+    for g in range(len(up_barrier)):
+        state.argmin[g], state.argmax[g] = argextremes(
+            state.e, state.up_blocked[g], state.low_blocked[g]
+        )
 
 
 @vectorized
 def _steps(
-    core: Core,
-    made: Reading,
+    problem: InnerProblem,
+    state: InnerState,
     x: Any,
-    grow: Any,
-    shrink: Any,
+    up_barrier: Any,
+    low_barrier: Any,
     n_steps: int,
-    goal: float,
+    relative_tolerance: float,
     violation: float,
     size: float,
 ) -> int:
-    """Make steps until no group's e differ by more than `goal`; return how many."""
-    core, made, x, grow, shrink = bare((core, made, x, grow, shrink))
-    e, block, side, own, z, upper = made.e, core.block, made.side, core.own, core.z, core.upper
-    unit, shift = core.unit, core.shift / core.unit
-    number = np.empty(4, side.dtype)  # scalars in the precision of curvatures
-    number[3], least = TINY, TINY * np.max(own)
+    """Make steps until the relative KKT violation is within the tolerance; return their number."""
+    problem, state, x, up_barrier, low_barrier = without_refcounts(
+        (problem, state, x, up_barrier, low_barrier)
+    )
+    e, block, side, diagonal = state.e, problem.block, state.side, problem.diagonal
+    z, upper = problem.z, problem.upper
+    unit, shift = problem.unit, problem.shift / problem.unit
+    scalars = np.empty(4, side.dtype)  # scalars in the precision of curvatures
+    scalars[3], min_curvature = MIN_CURVATURE_RATIO, MIN_CURVATURE_RATIO * np.max(diagonal)
     for step in range(n_steps):
-        g, i, worst = 0, -1, np.float64(goal)
-        for h in range(len(made.least)):
-            low, high = made.least[h], made.most[h]
+        # 1. First coordinate: the minimum of e over I_up in the group of maximum violation.
+        g, i, worst = 0, -1, np.float64(relative_tolerance)
+        for h in range(len(state.argmin)):
+            low, high = state.argmin[h], state.argmax[h]
             if low >= 0 and high >= 0:
-                apart = np.float64(e[high] - e[low])
-                if apart > worst:
-                    g, i, worst = h, low, apart
+                difference = np.float64(e[high] - e[low])
+                if difference > worst:
+                    g, i, worst = h, low, difference
         if i < 0:
             return step
-        row_i, number[0], number[2] = block[i], own[i] / size, shift
-        number[1] = 2.0 * core.scale * unit / size * side[i]
-        about = (number[0], number[1], number[2], number[3])
-        j = partner(row_i, side, made.own, made.rest[g], e, e[i], about)
+        # 2. Second coordinate: the greatest decrease of the value.
+        row_i, scalars[0], scalars[2] = block[i], diagonal[i] / size, shift
+        scalars[1] = 2.0 * problem.scale * unit / size * side[i]
+        terms = (scalars[0], scalars[1], scalars[2], scalars[3])
+        j = second_index(row_i, side, state.diagonal, state.low_blocked[g], e, e[i], terms)
         if j < 0 or j == i:
             return step
-        row_j, both = block[j], side[i] * side[j]
-        curvature = own[i] + own[j] - 2.0 * core.scale * both * (unit * row_i[j] + core.shift)
-        room_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
-        room_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
-        wanted = (np.float64(e[j]) - np.float64(e[i])) * violation
-        t = min(wanted / max(curvature, least), room_i, room_j)
-        if t > 1e300:  # the value falls without end along this pair
+        # 3. Step length in double precision, clipped to the box.
+        row_j, side_product = block[j], side[i] * side[j]
+        curvature = (
+            diagonal[i]
+            + diagonal[j]
+            - 2.0 * problem.scale * side_product * (unit * row_i[j] + problem.shift)
+        )
+        slack_i = upper[i] - x[i] if z[i] > 0.0 else x[i]
+        slack_j = x[j] if z[j] > 0.0 else upper[j] - x[j]
+        descent = (np.float64(e[j]) - np.float64(e[i])) * violation
+        t = min(descent / max(curvature, min_curvature), slack_i, slack_j)
+        if t > 1e300:  # the value is unbounded below along this pair
             return step
+        # 4. Move the weights and update the index sets.
         x[i] += z[i] * t
         x[j] -= z[j] * t
-        if t >= room_i:
+        if t >= slack_i:
             x[i] = upper[i] if z[i] > 0.0 else 0.0
-        if t >= room_j:
+        if t >= slack_j:
             x[j] = 0.0 if z[j] > 0.0 else upper[j]
         for k in (i, j):
             full, empty = x[k] >= upper[k], x[k] <= 0.0
-            stuck, down = (full, empty) if z[k] > 0.0 else (empty, full)
-            grow[g, k] = np.inf if stuck else 0.0
-            shrink[g, k] = np.inf if down else 0.0
-            made.stay[g, k], made.rest[g, k] = 1 if stuck else 0, 1 if down else 0
-        part = t / violation
-        e[i] += np.float32(core.ridge[i] * part)
-        e[j] -= np.float32(core.ridge[j] * part)
-        number[0], number[1] = core.scale * unit * part * side[i], -both
-        number[2] = shift * (1.0 - both)
-        by = (number[0], number[1], number[2])
-        made.least[0], made.most[0] = follow(row_i, row_j, side, by, e, made.stay[0], made.rest[0])
-        for h in range(1, len(made.least)):
-            made.least[h], made.most[h] = note(e, made.stay[h], made.rest[h])
+            up_blocked, low_blocked = (full, empty) if z[k] > 0.0 else (empty, full)
+            up_barrier[g, k] = np.inf if up_blocked else 0.0
+            low_barrier[g, k] = np.inf if low_blocked else 0.0
+            state.up_blocked[g, k] = 1 if up_blocked else 0
+            state.low_blocked[g, k] = 1 if low_blocked else 0
+        # 5. Update e and its extremes.
+        t_relative = t / violation
+        e[i] += np.float32(problem.ridge[i] * t_relative)
+        e[j] -= np.float32(problem.ridge[j] * t_relative)
+        scalars[0], scalars[1] = problem.scale * unit * t_relative * side[i], -side_product
+        scalars[2] = shift * (1.0 - side_product)
+        coefficients = (scalars[0], scalars[1], scalars[2])
+        state.argmin[0], state.argmax[0] = update_gradient(
+            row_i, row_j, side, coefficients, e, state.up_blocked[0], state.low_blocked[0]
+        )
+        for h in range(1, len(state.argmin)):
+            state.argmin[h], state.argmax[h] = argextremes(
+                e, state.up_blocked[h], state.low_blocked[h]
+            )
     return n_steps

@@ -1,9 +1,9 @@
-"""The core vector machine on a sample: the best of a few points drawn at random enters the core.
+"""The core vector machine with sampling: the best of a few random points is added to the core set.
 
-Frandi et al., Algorithm 1 with section 5.2.3. The gradient is maintained on the core, by its own Gram
-matrix, and evaluated at the draws; no column over all points is. Once eight samples in a row see a gap
-within the tolerance, or none of eight holds a point that descends, the loop evaluates the gradient at all
-points.
+Frandi et al., Algorithm 1 with section 5.2.3. The gradient is maintained over the core set, by its own
+Gram matrix, and evaluated at the draws; no column over all points is evaluated. The loop evaluates the
+gradient at all points once eight consecutive samples have a gap within the tolerance, or none of eight
+contains a descent point.
 """
 
 from __future__ import annotations
@@ -20,54 +20,59 @@ from qpsvm.canonical.qp import QP
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP, Draws
 from qpsvm.solvers.smo.smo import PairState
-from qpsvm.solvers.working_set.working_set import CoreState, enter, extremes, solve_weights
+from qpsvm.solvers.working_set.working_set import (
+    WorkingSetState,
+    add_to_working_set,
+    extremes,
+    solve_weights,
+)
 
 log = logging.getLogger("qpsvm")
 
-FIRST_CORE_ROOM = 64
-"""Core points for which there is room from the start."""
+INITIAL_CORE_SET_SIZE = 64
+"""Size of the core set for which memory is allocated at the start."""
 
 
 @dataclass
-class SampledCore(CoreState):
-    """A core with its Gram matrix; of the gradient in `pair` the part over the core is maintained."""
+class SampledCoreSet(WorkingSetState):
+    """A core set with its Gram matrix; the gradient in `pair` is maintained over the core set only."""
 
     draws: Draws | None = None
-    goal: float = 0.0  # relative gap that samples are to see
-    is_whole: bool = True  # whether the gradient is that of x at all points
-    is_fresh: bool = True  # whether the next iteration begins with it
+    goal: float = 0.0  # target relative gap over samples
+    covers_all_points: bool = True  # whether the gradient of x is known at all points
+    was_refreshed: bool = True  # whether the next iteration starts with it
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES_PER_STEP))
     n_scans: int = 0
 
     def __post_init__(self) -> None:
-        """Start with an empty core, whose Gram matrix is to have the precision of columns."""
+        """Start with an empty core set; its Gram matrix has the precision of columns."""
         super().__post_init__()
         self.unit = 1.0
 
     @classmethod
-    def at(cls, problem: QP, x: NDArray[np.float64], draws: Draws, goal: float) -> SampledCore:
+    def at(cls, problem: QP, x: NDArray[np.float64], draws: Draws, goal: float) -> SampledCoreSet:
         """Return the state at x."""
         state = cls(PairState.at(problem, x), draws=draws, goal=goal)
-        enter(problem, state, np.flatnonzero(x != 0), hold=False)
+        add_to_working_set(problem, state, np.flatnonzero(x != 0), cache_columns=False)
         return state
 
-    def settle(self, error: float | NDArray[np.float64]) -> None:
-        """Note that the gradient is known at all points."""
-        super().settle(error)
-        self.is_whole = self.is_fresh = True
+    def reset_gradient_error(self, error: float | NDArray[np.float64]) -> None:
+        """Record that the gradient is known at all points."""
+        super().reset_gradient_error(error)
+        self.covers_all_points = self.was_refreshed = True
 
     @property
     def product(self) -> NDArray[np.float64]:
         """G x over all points, evaluated when the loop asks for it."""
-        if not self.is_whole:
+        if not self.covers_all_points:
             self.pair.set_product(self.pair.problem.gram.product(self.x))
-            self.is_whole = self.is_fresh = True
+            self.covers_all_points = self.was_refreshed = True
             self.n_scans += 1
         return self.pair.product
 
     @property
     def bounds(self) -> Bounds:
-        """The value, and the gap that the last samples saw: smaller than the true one."""
+        """The value, and the gap over the last samples, which is smaller than the true one."""
         problem, upper = self.pair.problem, self._value()
         gap = max(self.gaps) if self.gaps else np.inf
         if problem.negated:
@@ -76,87 +81,87 @@ class SampledCore(CoreState):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Size of the core, SMO steps, passes over all points, bytes of the core's Gram matrix."""
+        """Size of the core set, SMO steps, passes over all points, bytes of the Gram matrix."""
         n_bytes = 0 if self.block is None else self.block.nbytes
         return super().counters | {"scan": self.n_scans, "bytes": n_bytes}
 
     def advance(self, inner_tol: float) -> Reply:
-        """Let the best point of a sample enter, and solve over the core: one iteration."""
+        """Make one iteration: add the best point of a sample and solve over the core set."""
         pair, problem, draws = self.pair, self.pair.problem, self.draws
         assert draws is not None
-        if self.is_fresh:
-            self.is_fresh = False
+        if self.was_refreshed:
+            self.was_refreshed = False
             worst = draws.worst(pair.s, pair.x)
-            new, f = worst[~self.inside[worst]], pair.s[worst[~self.inside[worst]]]
+            new, f = worst[~self.in_working_set[worst]], pair.s[worst[~self.in_working_set[worst]]]
             self.gaps.clear()
         else:
-            new, f = self._drawn()
-        if not np.isfinite(pair.s[self.core]).all():
+            new, f = self._best_of_sample()
+        if not np.isfinite(pair.s[self.working_set]).all():
             return Reply(0, Stop.NUMERICAL)
-        if not self._make_room(len(new)):
+        if not self._make_space(len(new)):
             return Reply(0, Stop.STALLED)
         pair.s[new] = f
-        enter(problem, self, new, hold=False)
-        core = self.core
+        add_to_working_set(problem, self, new, cache_columns=False)
+        core = self.working_set
         low, high = extremes(
-            pair.s[core], pair.grow.take(core, axis=1), pair.shrink.take(core, axis=1)
+            pair.s[core], pair.up_barrier.take(core, axis=1), pair.low_barrier.take(core, axis=1)
         )
         noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(pair.s[core])))
         before = pair.x[core]
-        spread = max(inner_tol * float(np.max(high - low)), noise)
-        solve_weights(problem, self, spread)
+        tolerance = max(inner_tol * float(np.max(high - low)), noise)
+        solve_weights(problem, self, tolerance)
         if not np.any(pair.x[core] != before):
             return Reply(1, Stop.STALLED)
-        self.is_whole = False
-        quiet = len(self.gaps) == SAMPLES_PER_STEP and max(self.gaps) <= self._small()
-        if quiet:
+        self.covers_all_points = False
+        small_gaps = len(self.gaps) == SAMPLES_PER_STEP and max(self.gaps) <= self._gap_tolerance()
+        if small_gaps:
             self.gaps.clear()
-        return Reply(1, Stop.NEWS if quiet else Stop.BUDGET)
+        return Reply(1, Stop.NEWS if small_gaps else Stop.BUDGET)
 
     def _value(self) -> float:
-        """Return the value that is minimized."""
-        pair, core = self.pair, self.core
+        """Return the value of the objective."""
+        pair, core = self.pair, self.working_set
         slope = pair.s[core] + pair.problem.linear[core]
         return 0.5 * float(pair.x[core] @ slope) + pair.problem.constant
 
-    def _small(self) -> float:
-        """Return the gap over samples at which it is worth while to look at all points."""
+    def _gap_tolerance(self) -> float:
+        """Return the gap over samples at which all points are worth evaluating."""
         problem = self.pair.problem
         return max(
             self.goal * abs(self._value()),
             problem.floor(FLOAT64_EPS * problem.scale) if self.goal else 0.0,
         )
 
-    def _drawn(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the best point of a sample for each simplex, where it descends, and the gradient there.
+    def _best_of_sample(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the best descent point of a sample for each simplex, and the gradient there.
 
-        Where none descends further samples are drawn.
+        Further samples are drawn while there is no descent point.
         """
-        pair, core, draws = self.pair, self.core, self.draws
+        pair, core, draws = self.pair, self.working_set, self.draws
         assert draws is not None
-        group, n_groups = pair.group, len(pair.grow)
+        group, n_groups = pair.group, len(pair.up_barrier)
         lowest = np.full(n_groups, np.inf)
         np.minimum.at(lowest, group[core], pair.s[core])
-        level = np.bincount(group[core], pair.x[core] * pair.s[core], n_groups)
+        mean = np.bincount(group[core], pair.x[core] * pair.s[core], n_groups)
         for _ in range(SAMPLES_PER_STEP):
             drawn = np.unique(draws.draw(1))
-            drawn = drawn[~self.inside[drawn]]
+            drawn = drawn[~self.in_working_set[drawn]]
             f, best = self._gradient(drawn), list[int]()
             least = lowest.copy()
             for g in range(n_groups):
-                mine = np.flatnonzero(group[drawn] == g)
-                if len(mine):
-                    at = mine[np.argmin(f[mine])]
+                of_group = np.flatnonzero(group[drawn] == g)
+                if len(of_group):
+                    at = of_group[np.argmin(f[of_group])]
                     least[g] = min(least[g], f[at])
-                    best += [int(at)] if f[at] < level[g] else []
-            self.gaps.append(max(float(np.sum(level - least)), 0.0))
+                    best += [int(at)] if f[at] < mean[g] else []
+            self.gaps.append(max(float(np.sum(mean - least)), 0.0))
             if best:
                 break
         return drawn[best], f[best]
 
     def _gradient(self, points: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the gradient at points outside the core."""
-        problem, core = self.pair.problem, self.core
+        """Return the gradient at points outside the core set."""
+        problem, core = self.pair.problem, self.working_set
         gram, store = problem.gram, problem.store
         assert store is not None
         if len(points) == 0:
@@ -165,23 +170,25 @@ class SampledCore(CoreState):
         product = signed @ store.gram.block(core, points) + gram.shift * float(np.sum(signed))
         return np.asarray(gram.scale * gram.sign[points] * product + problem.linear[points])
 
-    def _make_room(self, count: int) -> bool:
-        """Return whether so many points may enter; those of weight 0 leave where memory is short."""
-        problem, core = self.pair.problem, self.core
+    def _make_space(self, count: int) -> bool:
+        """Return whether `count` points may be added; drop points of weight 0 if memory is short."""
+        problem, core = self.pair.problem, self.working_set
         store, block = problem.store, self.block
         assert store is not None
 
-        def needed(n: int) -> int:  # what is added has twice the room that it needs
-            return min(problem.m, max(FIRST_CORE_ROOM, 2 * n)) ** 2
+        def needed(n: int) -> int:  # twice the size is allocated
+            return min(problem.m, max(INITIAL_CORE_SET_SIZE, 2 * n)) ** 2
 
-        total, limit = len(core) + count, max(store.n_entries, FIRST_CORE_ROOM**2)
+        total, limit = len(core) + count, max(store.n_entries, INITIAL_CORE_SET_SIZE**2)
         if block is not None and (total <= len(block) or needed(total) + block.size <= limit):
             return True
-        stay = core[self.x[core] > 0.0]
-        if needed(len(stay) + count) > limit:
-            log.warning("the Gram matrix of a core of %d points fills the memory_limit", len(stay))
+        kept = core[self.x[core] > 0.0]
+        if needed(len(kept) + count) > limit:
+            log.warning(
+                "the Gram matrix of a core set of %d points fills the memory_limit", len(kept)
+            )
             return False
-        self.core, self.block = core[:0], None
-        self.inside[:] = False
-        enter(problem, self, stay, hold=False)
+        self.working_set, self.block = core[:0], None
+        self.in_working_set[:] = False
+        add_to_working_set(problem, self, kept, cache_columns=False)
         return True

@@ -1,4 +1,4 @@
-"""A core of coordinates with its own Gram matrix, and SMO over it: what the core methods share."""
+"""A working set with its own Gram matrix, and SMO over it: shared by decomposition and core sets."""
 
 from __future__ import annotations
 
@@ -17,45 +17,47 @@ from qpsvm.gram.base import slices
 from qpsvm.solvers.base import Reply, Solver
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set.gradient_error import GradientError
-from qpsvm.solvers.working_set.gram_block import accumulate, extend, square
-from qpsvm.solvers.working_set.inner_smo import Core, solve_inner
+from qpsvm.solvers.working_set.gram_block import accumulate, empty_square, extend
+from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
 
-FAR_OFF = 4.0
-"""Spread of the gradient over the core, relative to what the steps believed, that random roundings to 16
-bits hardly explain: where these steps end the roundings' share is below two."""
+MAX_VIOLATION_RATIO = 4.0
+"""Ratio of the KKT violation of the gradient to that which the inner steps report, above which random
+rounding to 16 bits is an unlikely cause: its share is below two where these steps end."""
 
-ENOUGH = 0.1
-"""Share of the spread that was asked for down to which steps that are blurred did enough: the next ones
-begin with a gradient that is not, and move less."""
+ROUNDING_LIMITED_FRACTION = 0.1
+"""Fraction of the tolerance at which a rounding-limited solve is accepted: the next one starts with an
+exact gradient and moves less."""
 
 
 @dataclass
-class CoreState:
-    """A point of the domain, and the Gram matrix of the core."""
+class WorkingSetState:
+    """A point of the domain, and the Gram matrix of the working set."""
 
-    pair: PairState  # the point, its signed gradient, what can move
-    core: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # by entry
-    block: NDArray[Any] | None = None  # K over the core, in units, in its leading part
-    room: int = 1 << 40  # rows up to which the matrix grows ahead of need
+    pair: PairState  # the point, its signed gradient, I_up and I_low
+    working_set: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    block: NDArray[Any] | None = (
+        None  # leading part: K over the working set, in multiples of `unit`
+    )
+    max_rows_ahead: int = 1 << 40  # rows up to which the block is allocated ahead of need
     n_pairs: int = 0  # SMO steps
-    coarse: bool = False  # whether the block was found to be so
-    looked: float = np.inf  # the violation at which the bounds were last worth a look
-    extremes: Any = None  # least s that can grow and greatest that can shrink, where known
-    unit: float = field(init=False)  # below 1 where the block holds 16 bits
-    inside: NDArray[np.bool_] = field(init=False)  # whether a coordinate is in the core
-    drift: GradientError = field(init=False)  # what `product` may have lost since it was set
+    quantization_limited: bool = False  # whether 16 bits were found to be too few
+    checked_violation: float = np.inf  # KKT violation at the last check
+    extremes: Any = None  # minima of s over I_up and maxima over I_low, where known
+    unit: float = field(init=False)  # quantum of the block; below 1 if it is of 16 bits
+    in_working_set: NDArray[np.bool_] = field(init=False)  # membership by coordinate
+    gradient_error: GradientError = field(init=False)  # error of `product` since it was set
 
     def __post_init__(self) -> None:
-        """Start with an empty core."""
+        """Start with an empty working set."""
         store = self.pair.problem.store
         self.unit = 1.0 if store is None else store.unit
-        self.inside = np.zeros(len(self.pair.x), bool)
-        self.settle(self.pair.problem.entry_roundoff(self.x))
+        self.in_working_set = np.zeros(len(self.pair.x), bool)
+        self.reset_gradient_error(self.pair.problem.entry_roundoff(self.x))
 
-    def settle(self, error: float | NDArray[np.float64]) -> None:
-        """Note a bound on the error of the product that was just set."""
+    def reset_gradient_error(self, error: float | NDArray[np.float64]) -> None:
+        """Restart the error bound at that of a product that was just set."""
         self.extremes = None
-        self.drift = GradientError(error, np.zeros(len(self.x)))
+        self.gradient_error = GradientError(error, np.zeros(len(self.x)))
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -69,22 +71,22 @@ class CoreState:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Size of the core, SMO steps, bytes of the core's matrix."""
+        """Size of the working set, SMO steps, bytes of its Gram matrix."""
         n_bytes = 0 if self.block is None else self.block.nbytes
-        return {"core": len(self.core), "pair": self.n_pairs, "matrix_bytes": n_bytes}
+        return {"core": len(self.working_set), "pair": self.n_pairs, "matrix_bytes": n_bytes}
 
 
-class OnCore(Solver):
-    """A method that works on a core; an iteration solves over the core, and may be given up."""
+class OnWorkingSet(Solver):
+    """A method on working sets: an iteration solves over the working set, and may be abandoned."""
 
     is_abandonable: ClassVar[bool] = True
 
     @abstractmethod
-    def iterate(self, problem: QP, state: CoreState) -> Reply:
-        """Let coordinates enter and solve over the core."""
+    def iterate(self, problem: QP, state: WorkingSetState) -> Reply:
+        """Add coordinates to the working set and solve over it."""
 
-    def advance(self, problem: QP, state: CoreState, n_steps: int) -> Reply:
-        """Make one iteration; at a limit go back to the point at which it began."""
+    def advance(self, problem: QP, state: WorkingSetState, n_steps: int) -> Reply:
+        """Make one iteration; at a limit return to the point at which it began."""
         pair = state.pair
         x, s = pair.x.copy(), pair.s.copy()
         try:
@@ -93,176 +95,197 @@ class OnCore(Solver):
             pair.x[:], pair.s[:] = x, s
             raise
 
-    def refresh(self, problem: QP, state: CoreState, product: NDArray[np.float64]) -> None:
-        """Take over a fresh G x."""
+    def refresh(self, problem: QP, state: WorkingSetState, product: NDArray[np.float64]) -> None:
+        """Set the gradient by a recomputed G x."""
         state.pair.set_product(product)
-        state.settle(problem.entry_roundoff(state.x))
+        state.reset_gradient_error(problem.entry_roundoff(state.x))
 
-    def refresh_partly(self, problem: QP, state: CoreState, held: ApproximateProducts) -> None:
-        """Take over what is known of G x."""
-        state.pair.set_product(held.product)
-        state.settle(held.error)
+    def refresh_partly(
+        self, problem: QP, state: WorkingSetState, products: ApproximateProducts
+    ) -> None:
+        """Set the gradient by an approximate G x."""
+        state.pair.set_product(products.product)
+        state.reset_gradient_error(products.error)
 
-    def approximate_products(self, problem: QP, state: CoreState) -> ApproximateProducts | None:
+    def approximate_products(
+        self, problem: QP, state: WorkingSetState
+    ) -> ApproximateProducts | None:
         """Return the product with a bound on the error of each entry, where the columns have one."""
-        return state.drift.approximate_products(problem, state.x, state.product)
+        return state.gradient_error.approximate_products(problem, state.x, state.product)
 
 
-def enter(problem: QP, state: CoreState, new: NDArray[np.int64], hold: bool | None = None) -> None:
-    """Add coordinates to the core, and their rows and columns to the core's Gram matrix.
+def add_to_working_set(
+    problem: QP, state: WorkingSetState, new: NDArray[np.int64], cache_columns: bool | None = None
+) -> None:
+    """Add coordinates to the working set, and their rows and columns to its Gram matrix.
 
-    With `hold` theirs over all points are held from now on; otherwise only what the core's matrix needs
-    is evaluated, for many of them may keep their weights. None: held where columns always are.
+    With `cache_columns` their columns over all points are cached; otherwise only the entries over the
+    working set are evaluated, since many of the coordinates may keep their weights. None: columns are
+    cached where they always are.
     """
     store = problem.store
     assert store is not None
-    hold = store.break_even_reuse_count < 0 if hold is None else hold
+    cache_columns = store.break_even_reuse_count < 0 if cache_columns is None else cache_columns
     for at in slices(len(new), store.n_slots):
-        part = new[at]
-        if hold:
-            store.ensure(part)
-        n, total = len(state.core), len(state.core) + len(part)
-        if state.block is None or total > len(state.block):
-            kind = np.uint16 if state.unit < 1.0 else store.store.dtype
-            grown = square(min(problem.m, max(64, total, min(2 * total, state.room))), kind)
+        chunk = new[at]
+        if cache_columns:
+            store.ensure(chunk)
+        n, n_total = len(state.working_set), len(state.working_set) + len(chunk)
+        if state.block is None or n_total > len(state.block):
+            dtype = np.uint16 if state.unit < 1.0 else store.store.dtype
+            ahead = min(2 * n_total, state.max_rows_ahead)
+            larger = empty_square(min(problem.m, max(64, n_total, ahead)), dtype)
             if state.block is not None:
-                grown[:n, :n] = state.block[:n, :n]
-            state.block = grown
-        state.core = np.concatenate([state.core, part])
-        state.inside[part] = True
-        extend(state.block, store, part, state.core)
+                larger[:n, :n] = state.block[:n, :n]
+            state.block = larger
+        state.working_set = np.concatenate([state.working_set, chunk])
+        state.in_working_set[chunk] = True
+        extend(state.block, store, chunk, state.working_set)
 
 
-def solve_core(
+def solve_working_set(
     problem: QP,
-    state: CoreState,
-    spread: float,
-    least: float = np.inf,
-    goal: float = 0.0,
-    shed: Callable[[], None] | None = None,
+    state: WorkingSetState,
+    tolerance: float,
+    min_tolerance: float = np.inf,
+    gap_goal: float = 0.0,
+    shrink: Callable[[], None] | None = None,
 ) -> bool:
-    """Solve over the core by SMO from the current weights; return whether anything moved.
+    """Solve over the working set by SMO from the current weights; return whether any weight moved.
 
-    Until the signed gradient spreads by no more than `spread`, and on down to `least` while the gap of
-    the problem over the core, the other weights fixed, is above `goal`. Between the two `shed` may let
-    coordinates leave: the many steps to come are then over fewer.
+    SMO stops at a KKT violation of at most `tolerance`; it continues down to `min_tolerance` while the
+    gap of the problem over the working set, the other weights fixed, is above `gap_goal`. Between these
+    two solves `shrink` may drop coordinates, so that the remaining steps are over fewer.
     """
-    pair, core, ridge = state.pair, state.core, problem.gram.ridge
-    begun, s = pair.x[core], pair.s[core]
-    if shed is not None:
-        _solve(problem, state, spread, np.inf, 0.0, follow=True)
-        shed()
-    left = _solve(problem, state, spread, least, goal)
-    pair.s[core] = s
-    change = pair.x[core] - begun
+    pair, working_set, ridge = state.pair, state.working_set, problem.gram.ridge
+    x_start, s = pair.x[working_set], pair.s[working_set]
+    if shrink is not None:
+        _solve(problem, state, tolerance, np.inf, 0.0, update_s=True)
+        shrink()
+    violation = _solve(problem, state, tolerance, min_tolerance, gap_goal)
+    pair.s[working_set] = s
+    change = pair.x[working_set] - x_start
     changed = np.flatnonzero(change != 0)
-    state.drift.moved += float(np.sum(np.abs(change)))
-    _follow(problem, state, core[changed], change[changed])
-    pair.s[core] += pair.z[core] * ridge[core] * change
+    state.gradient_error.total_move += float(np.sum(np.abs(change)))
+    _update_gradient(problem, state, working_set[changed], change[changed])
+    pair.s[working_set] += pair.z[working_set] * ridge[working_set] * change
     if state.unit < 1.0:
-        now = state.core
-        moves = pair.grow.take(now, axis=1), pair.shrink.take(now, axis=1)
-        low, high = extremes(pair.s[now], *moves)
-        state.coarse = bool(np.max(high - low) > FAR_OFF * max(left, ENOUGH * spread))
+        indices = state.working_set
+        barriers = pair.up_barrier.take(indices, axis=1), pair.low_barrier.take(indices, axis=1)
+        low, high = extremes(pair.s[indices], *barriers)
+        expected = max(violation, ROUNDING_LIMITED_FRACTION * tolerance)
+        state.quantization_limited = bool(np.max(high - low) > MAX_VIOLATION_RATIO * expected)
     return len(changed) > 0
 
 
-def solve_weights(problem: QP, state: CoreState, spread: float) -> None:
-    """Solve over the core until the gradient spreads by `spread`; over the other points it is left."""
-    _solve(problem, state, spread, np.inf, 0.0, follow=True)
+def solve_weights(problem: QP, state: WorkingSetState, tolerance: float) -> None:
+    """Solve over the working set to a KKT violation; the gradient of other points is not updated."""
+    _solve(problem, state, tolerance, np.inf, 0.0, update_s=True)
 
 
 def _solve(
-    problem: QP, state: CoreState, spread: float, least: float, goal: float, follow: bool = False
+    problem: QP,
+    state: WorkingSetState,
+    tolerance: float,
+    min_tolerance: float,
+    gap_goal: float,
+    update_s: bool = False,
 ) -> float:
-    """Make the steps over the core; return by how much its gradient spreads then.
+    """Make the steps over the working set; return its KKT violation, by its Gram matrix.
 
-    With `follow` the gradient over the core is brought up to date, as far as the core's matrix tells.
-    Where 16 bits are too few for this matrix it is made anew in the precision of columns, for good: at
-    once if the steps end blurred and did not do enough, and before the next ones if the gradient shows
-    these far off.
+    With `update_s` the gradient over the working set is updated by this matrix. Where 16 bits are too
+    few, the matrix is recomputed in the precision of columns, for good: at once if the steps end limited
+    by rounding before the accepted fraction of the tolerance, and before the next solve if the exact
+    gradient shows a much larger violation.
     """
-    gram, store, pair, core = problem.gram, problem.store, state.pair, state.core
+    gram, store, pair, working_set = problem.gram, problem.store, state.pair, state.working_set
     assert store is not None
-    if state.coarse:
+    if state.quantization_limited:
         _refine(problem, state)
-    x, z, ridge = pair.x[core], pair.z[core], gram.ridge[core]
-    own = gram.scale * (store.diag[core] + gram.shift) + ridge
-    side = (z * gram.sign[core]).astype(store.store.dtype)
-    numbers = own, side, ridge, z, pair.upper[core], float(gram.shift), float(gram.scale)
-    moves = pair.grow.take(core, axis=1), pair.shrink.take(core, axis=1)
-    limits: Any = (_inner_steps(len(core)), spread, least, goal)
-    begun, blurred = x.copy(), True
-    while blurred:
-        inner = Core(_matrix(state), *numbers, state.unit)
-        done, left, blurred = solve_inner(inner, x, begun, pair.s[core], *moves, *limits)
-        state.n_pairs += done
-        blurred = blurred and left > ENOUGH * spread
-        if blurred:
+    x, z, ridge = pair.x[working_set], pair.z[working_set], gram.ridge[working_set]
+    diagonal = gram.scale * (store.diag[working_set] + gram.shift) + ridge
+    side = (z * gram.sign[working_set]).astype(store.store.dtype)
+    upper, constants = pair.upper[working_set], (float(gram.shift), float(gram.scale))
+    barriers = pair.up_barrier.take(working_set, axis=1), pair.low_barrier.take(working_set, axis=1)
+    limits: Any = (_inner_steps(len(working_set)), tolerance, min_tolerance, gap_goal)
+    x_start, rounding_limited = x.copy(), True
+    while rounding_limited:
+        arrays = _matrix(state), diagonal, side, ridge, z, upper
+        inner = InnerProblem(*arrays, *constants, state.unit)
+        n_done, violation, rounding_limited = solve_inner(
+            inner, x, x_start, pair.s[working_set], *barriers, *limits
+        )
+        state.n_pairs += n_done
+        rounding_limited = rounding_limited and violation > ROUNDING_LIMITED_FRACTION * tolerance
+        if rounding_limited:
             _refine(problem, state)
-    if follow:
-        s = pair.s[core]
-        solve_inner(inner, x, begun, s, *moves, 0, *limits[1:])  # no steps
-        pair.s[core] = s
-    pair.x[core] = x
-    for g in range(len(pair.grow)):  # one after the other: half the time
-        pair.grow[g][core], pair.shrink[g][core] = moves[0][g], moves[1][g]
-    return float(left)
+    if update_s:  # by no further steps
+        s = pair.s[working_set]
+        solve_inner(inner, x, x_start, s, *barriers, 0, *limits[1:])
+        pair.s[working_set] = s
+    pair.x[working_set] = x
+    for g in range(len(pair.up_barrier)):  # group by group: half the time
+        pair.up_barrier[g][working_set] = barriers[0][g]
+        pair.low_barrier[g][working_set] = barriers[1][g]
+    return float(violation)
 
 
-def extremes(s: Any, grow: Any, shrink: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the least s that can grow and the greatest that can shrink, of each group."""
-    return np.min(s + grow, axis=1), np.max(s - shrink, axis=1)
+def extremes(
+    s: Any, up_barrier: Any, low_barrier: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the minimum of s over I_up and the maximum over I_low, of each group."""
+    return np.min(s + up_barrier, axis=1), np.max(s - low_barrier, axis=1)
 
 
-def _follow(
-    problem: QP, state: CoreState, moved: NDArray[np.int64], change: NDArray[np.float64]
+def _update_gradient(
+    problem: QP, state: WorkingSetState, moved: NDArray[np.int64], change: NDArray[np.float64]
 ) -> None:
-    """Let the gradient of all points follow a change of weights, but for the ridge.
+    """Update the gradient of all points by a change of weights, without the ridge.
 
-    A weight that came to a bound will seldom change again: its column is read once, and not held
-    where reading is all that it would be held for.
+    A weight that reached a bound seldom changes again: its column is evaluated and summed, and not cached
+    where this is its only use.
     """
     gram, store, pair = problem.gram, problem.store, state.pair
     assert store is not None
-    resting = (pair.x[moved] <= 0) | (pair.x[moved] >= pair.upper[moved])
-    once = store.passing(moved, ~resting)
-    if once.any():
-        weights = (change * gram.sign[moved])[once]
-        total = pair.room
+    at_bound = (pair.x[moved] <= 0) | (pair.x[moved] >= pair.upper[moved])
+    uncached = store.passing(moved, ~at_bound)
+    if uncached.any():
+        weights = (change * gram.sign[moved])[uncached]
+        total = pair.scratch
         total[:] = gram.shift * float(np.sum(weights))
-        state.drift.note(store, moved[once], weights, held=False)
-        store.add(moved[once], weights, total, size=state.drift.size)
+        state.gradient_error.record_moves(store, moved[uncached], weights, cached=False)
+        store.add(moved[uncached], weights, total, size=state.gradient_error.size)
         total *= pair.z
         total *= gram.sign
         if gram.scale != 1.0:
             total *= gram.scale
         pair.s += total
-    rested, moved, change = moved[resting], moved[~once], change[~once]
+    released, moved, change = moved[at_bound], moved[~uncached], change[~uncached]
     factors = store.relative_error
-    for at in slices(len(moved), store.n_slots):  # none where all were read and not held
+    for at in slices(len(moved), store.n_slots):  # none where all were summed uncached
         store.ensure(moved[at])
-        state.drift.note(store, moved[at], change[at], held=True)
-        sizes = () if factors is None else (factors.columns(moved[at]), state.drift.size)
-        accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s, *sizes)
-    store.release(rested)
+        state.gradient_error.record_moves(store, moved[at], change[at], cached=True)
+        sizes = state.gradient_error.size
+        by_size = () if factors is None else (factors.columns(moved[at]), sizes)
+        accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s, *by_size)
+    store.release(released)
 
 
-def _matrix(state: CoreState) -> NDArray[Any]:
-    """Return the rows of the core's matrix for compiled code, which must not write to them."""
+def _matrix(state: WorkingSetState) -> NDArray[Any]:
+    """Return the rows of the Gram matrix of the working set, read-only for compiled code."""
     assert state.block is not None
-    block = state.block[: len(state.core)]
+    block = state.block[: len(state.working_set)]
     block.flags.writeable = False
     return block
 
 
-def _refine(problem: QP, state: CoreState) -> None:
-    """Make the core's matrix anew in the precision of columns."""
-    core, state.core = state.core, state.core[:0]
-    state.unit, state.block, state.coarse = 1.0, None, False
-    enter(problem, state, core)
+def _refine(problem: QP, state: WorkingSetState) -> None:
+    """Recompute the Gram matrix of the working set in the precision of columns."""
+    working_set, state.working_set = state.working_set, state.working_set[:0]
+    state.unit, state.block, state.quantization_limited = 1.0, None, False
+    add_to_working_set(problem, state, working_set)
 
 
 def _inner_steps(n: int) -> int:
-    """Return the most inner steps of one iteration: enough for n coordinates, about 0.2 s at most."""
+    """Return the maximum number of inner steps: enough for n coordinates, about 0.2 s at most."""
     return max(1000, min(10_000 + 20 * n, 200_000_000 // n))

@@ -1,4 +1,4 @@
-"""What the compiled steps stand on: extremes by keys, lists of the support, columns fetched ahead."""
+"""Foundations of the compiled steps: extremes by keys, the water level, gradients, prefetched columns."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from qpsvm import (
 )
 from qpsvm.domains.simplex import water_level
 from qpsvm.numerics import argextremes as extremes
-from qpsvm.numerics.work_sharing import TILE
+from qpsvm.numerics.work_sharing import TILE_POINTS
 from qpsvm.solvers.methods import METHODS
-from qpsvm.solvers.shared.prefetch import FEWEST, Prefetch, least_unheld
-from qpsvm.solvers.smo.pair_steps import read
+from qpsvm.solvers.shared.prefetch import MIN_PREFETCH_COLUMNS, Prefetch, least_uncached
+from qpsvm.solvers.smo.pair_data import pair_data
 from qpsvm.solvers.smo.smo import SMO
 
 
@@ -39,7 +39,7 @@ def test_extremes_by_their_keys(rng, size):
         low = extremes.extreme_key_of(values, mark, wanted, 0)
         high = extremes.extreme_key_of(values, mark, wanted, -1)
         if len(some) == 0:
-            assert low == extremes.GREATEST == ~high
+            assert low == extremes.MAX_KEY == ~high
             continue
         assert extremes.first_of(values, low, mark, wanted, -1) == some[np.argmin(values[some])]
         assert extremes.first_of(values, high, mark, wanted, -1) == some[np.argmax(values[some])]
@@ -59,7 +59,7 @@ def test_the_water_level_needs_no_sort(rng, spread):
 
 
 @pytest.mark.parametrize("method", ["mfw", "pfw", "bpfw", "swap", "npa", "smo"])
-@pytest.mark.parametrize("m", [TILE - 1, 2 * TILE + 5])
+@pytest.mark.parametrize("m", [TILE_POINTS - 1, 2 * TILE_POINTS + 5])
 def test_the_gradient_that_steps_maintain_is_that_of_the_point(method, m):
     X, y = two_clouds(m, 3, seed=5)
     declare = PolytopeDistanceDual if method in ("npa", "pfw") else L2SVMDual
@@ -76,9 +76,9 @@ def test_the_gradient_that_steps_maintain_is_that_of_the_point(method, m):
     np.testing.assert_allclose(state.product, qp.gram.product(state.x), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("m", [TILE - 1, 2 * TILE + 5])
+@pytest.mark.parametrize("m", [TILE_POINTS - 1, 2 * TILE_POINTS + 5])
 @pytest.mark.parametrize("declare", [HingeDual, L2SVMDual, MEBDual, PolytopeDistanceDual, SVDDDual])
-def test_what_steps_note_is_what_is_read_anew(declare, m):
+def test_the_data_that_steps_maintain_equal_recomputed_data(declare, m):
     X, y = two_clouds(m, 3, seed=5)
     K = RBF(X, 0.5)
     problem = declare(K) if declare is MEBDual else declare(K, 0.01 if declare is SVDDDual else y)
@@ -88,35 +88,38 @@ def test_what_steps_note_is_what_is_read_anew(declare, m):
         state, n = solver.init(lent, None, np.random.default_rng(0)), 0
         while n < 150:
             n += solver.advance(lent, state, 150 - n).steps
-            made, cols = state.reading, lent.columns()
-            anew = read(cols, state.z, state.s, state.grow, state.shrink)
-            assert made.n_able == anew.n_able
-            for field in ("side", "own", "mark", "low", "high", "every", "size", "plain"):
-                np.testing.assert_array_equal(getattr(made, field), getattr(anew, field), field)
-            n_able = int(anew.n_able[0])
-            assert set(made.able[:n_able]) == set(anew.able[:n_able])
+            data, cols = state.pair_data, lent.columns()
+            recomputed = pair_data(cols, state.z, state.s, state.up_barrier, state.low_barrier)
+            assert data.n_low == recomputed.n_low
+            names = "side diagonal mark low high all_up max_diagonal all_positive"
+            for field in names.split():
+                np.testing.assert_array_equal(
+                    getattr(data, field), getattr(recomputed, field), field
+                )
+            n_low = int(recomputed.n_low[0])
+            assert set(data.low_list[:n_low]) == set(recomputed.low_list[:n_low])
 
 
-def test_least_unheld_are_the_least(rng):
+def test_least_uncached_are_the_least(rng):
     f, mark = rng.standard_normal(300), rng.integers(0, 2, 300).astype(np.int32)
     slot = np.where(rng.random(300) < 0.5, -1, 7)
     for way in (1.0, -1.0):
-        found = least_unheld(f, way, mark, 1, -1, slot, 20)
+        found = least_uncached(f, way, mark, 1, -1, slot, 20)
         some = np.flatnonzero((slot < 0) & (mark == 1))
         assert set(found) == set(some[np.argsort(way * f[some])[:20]])
-    assert len(least_unheld(f, 1.0, mark, 5, -1, slot, 20)) == 0
+    assert len(least_uncached(f, 1.0, mark, 5, -1, slot, 20)) == 0
 
 
 @pytest.mark.parametrize("useful", [True, False])
-def test_columns_come_along_as_long_as_they_are_used(rng, useful):
+def test_columns_are_prefetched_as_long_as_they_are_used(rng, useful):
     kernel = RBF(rng.standard_normal((3000, 2)), 1.0)
-    qp, ahead = MEBDual(kernel).as_qp(), []
+    qp, prefetched = MEBDual(kernel).as_qp(), []
     with kernel.hold(1 << 28) as store:
         prefetch = Prefetch(qp)
 
         def candidates(slot, count):
             free = np.flatnonzero(slot < 0)
-            ahead.append(min(count, len(free)))
+            prefetched.append(min(count, len(free)))
             return free[:count]
 
         for _ in range(300):
@@ -124,18 +127,18 @@ def test_columns_come_along_as_long_as_they_are_used(rng, useful):
             if len(free) == 0:
                 break
             prefetch.serve(store, free[:1] if useful else free[-1:], candidates)
-            if useful:  # every column that came is read
+            if useful:  # every prefetched column is read
                 store.clock[0] += 1
                 store.stamp[store.slot >= 0] = store.clock[0]
-    assert min(ahead) >= FEWEST
+    assert min(prefetched) >= MIN_PREFETCH_COLUMNS
     if useful:
-        assert store.n_computed == 3000 and len(ahead) < 100 and max(ahead) == 257
+        assert store.n_computed == 3000 and len(prefetched) < 100 and max(prefetched) == 257
     else:
-        assert max(ahead) <= 2 * FEWEST and store.n_computed < 2 * 300
+        assert max(prefetched) <= 2 * MIN_PREFETCH_COLUMNS and store.n_computed < 2 * 300
 
 
 @pytest.mark.parametrize("declare", [L2SVMDual, HingeDual])
-def test_fetching_ahead_saves_services(declare, monkeypatch):
+def test_prefetching_saves_services(declare, monkeypatch):
     X, y = two_clouds(2500, 4, seed=3)
     problem, services = declare(RBF(X, 1.0), y, C=10.0), []
     serve = Prefetch.serve

@@ -1,4 +1,4 @@
-"""What the core methods ask of columns: sums of those not held, parts of them, compaction."""
+"""Columns as working-set methods use them: sums without caching, parts of columns, compaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qpsvm.solvers.working_set.gram_block import compact
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("binary", [False, True])
-def test_columns_that_are_summed_and_not_held(kind, binary, rng):
+def test_columns_that_are_summed_and_not_cached(kind, binary, rng):
     X = rng.standard_normal((2500, 9))
     X = (X > 0.7 if binary else X).astype(kind)
     kernel = RBF(X, 0.2)
@@ -42,7 +42,7 @@ def test_weights_beyond_float32_are_summed(size, rng):
 
 @pytest.mark.parametrize("kind", [np.uint16, np.float32, np.float64])
 @pytest.mark.parametrize("n", [1, 31, 64, 150, 900])
-def test_a_core_is_compacted_in_place(kind, n, rng):
+def test_a_block_is_compacted_in_place(kind, n, rng):
     K = rng.integers(0, 65536, (n + 10, n + 10)).astype(kind)
     anyone, half = rng.random(n), np.arange(n) < n // 2
     for wanted in (
@@ -65,15 +65,16 @@ def test_a_core_is_compacted_in_place(kind, n, rng):
 
 
 @pytest.mark.parametrize(
-    "change", ["shape.EXPANDS = False", "shape.LANES = 8; shape.EXPANDS = False"]
+    "change",
+    ["shape.HAS_MASKED_EXPAND = False", "shape.VECTOR_LANES = 8; shape.HAS_MASKED_EXPAND = False"],
 )
 def test_compaction_on_lesser_processors(change, fresh_process, tmp_path):
     code = (
         f"import qpsvm.numerics.vector_shape as shape; {change}\n"
         "import numpy as np; import tests.solvers.working_set.test_gram_block as t\n"
         "rng = np.random.default_rng(1)\n"
-        "t.test_a_core_is_compacted_in_place(np.uint16, 150, rng)\n"
-        "t.test_a_core_is_compacted_in_place(np.float64, 31, rng)\n"
+        "t.test_a_block_is_compacted_in_place(np.uint16, 150, rng)\n"
+        "t.test_a_block_is_compacted_in_place(np.float64, 31, rng)\n"
         "print('right')"
     )
     assert fresh_process(code, cache=tmp_path).strip() == "right"
@@ -83,7 +84,7 @@ def test_compaction_without_the_compiler(fresh_process):
     code = (
         "import numpy as np; import tests.solvers.working_set.test_gram_block as t\n"
         "rng = np.random.default_rng(1)\n"
-        "for kind in (np.uint16, np.float32): t.test_a_core_is_compacted_in_place(kind, 150, rng)\n"
+        "for kind in (np.uint16, np.float32): t.test_a_block_is_compacted_in_place(kind, 150, rng)\n"
         "print('right')"
     )
     assert fresh_process(code, NUMBA_DISABLE_JIT="1").strip() == "right"

@@ -1,4 +1,4 @@
-"""SMO over a core: in single precision relative to the violation, and yet to any violation."""
+"""Inner SMO: single precision relative to the violation, and yet any accuracy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from qpsvm.gram.column_store import Columns
 from qpsvm.solvers.smo.pair_steps import pairs
-from qpsvm.solvers.working_set.inner_smo import Core, solve_inner
+from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
 
 
 def kernel(rng, n, kind, copies=False):
@@ -22,7 +22,7 @@ def kernel(rng, n, kind, copies=False):
 
 
 def declared(rng, domain, n, kind, copies):
-    """Return the core, the group of each coordinate, c, and a feasible x."""
+    """Return the problem, signs, the group of each coordinate, c, and a feasible x."""
     K, y = kernel(rng, n, kind, copies), np.where(rng.random(n) < 0.5, 1.0, -1.0)
     one, group, upper = np.ones(n), np.zeros(n, np.int64), np.full(n, np.inf)
     z, sign, ridge, shift, scale, c = one, one, 0.0 * one, 0.0, 1.0, 0.0 * one
@@ -40,27 +40,27 @@ def declared(rng, domain, n, kind, copies):
         ridge = 0.1 * one if domain == "soft simplices" else ridge
         x[np.argmax(group == 0)] = x[np.argmax(group == 1)] = 1.0
     own = scale * (np.diag(K).astype(float) + shift) + ridge
-    return Core(K, own, z * sign, ridge, z, upper, shift, scale), sign, group, c, x
+    return InnerProblem(K, own, z * sign, ridge, z, upper, shift, scale), sign, group, c, x
 
 
-def gradient(core, sign, c, x):
+def gradient(problem, sign, c, x):
     """Return (G + D)x + c in double precision."""
-    product = core.block.astype(np.float64) @ (sign * x) + core.shift * np.sum(sign * x)
-    return core.scale * sign * product + core.ridge * x + c
+    product = problem.block.astype(np.float64) @ (sign * x) + problem.shift * np.sum(sign * x)
+    return problem.scale * sign * product + problem.ridge * x + c
 
 
-def allowed(core, group, x):
-    """Return the arrays of what z x can do."""
-    up, down = x < core.upper, x > 0
-    up, down = np.where(core.z > 0, up, down), np.where(core.z > 0, down, up)
+def allowed(problem, group, x):
+    """Return the barriers of I_up and I_low."""
+    up, down = x < problem.upper, x > 0
+    up, down = np.where(problem.z > 0, up, down), np.where(problem.z > 0, down, up)
     mine = group == np.arange(group.max() + 1)[:, None]
     return np.where(mine & up, 0.0, np.inf), np.where(mine & down, 0.0, np.inf)
 
 
-def violation(core, s, group, x):
-    """Return by how much the s of a pair of one group differ."""
-    grow, shrink = allowed(core, group, x)
-    return np.max(np.max(s - shrink, axis=1) - np.min(s + grow, axis=1))
+def violation(problem, s, group, x):
+    """Return the KKT violation."""
+    up_barrier, low_barrier = allowed(problem, group, x)
+    return np.max(np.max(s - low_barrier, axis=1) - np.min(s + up_barrier, axis=1))
 
 
 @pytest.mark.parametrize(
@@ -68,70 +68,80 @@ def violation(core, s, group, x):
 )
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("n, copies", [(2, False), (90, True), (17, False), (1094, False)])
-def test_a_core_is_solved_as_by_the_steps_of_smo(domain, kind, n, copies, rng):
-    core, sign, group, c, start = declared(rng, domain, n, kind, copies)
+def test_a_working_set_is_solved_as_by_the_steps_of_smo(domain, kind, n, copies, rng):
+    problem, sign, group, c, start = declared(rng, domain, n, kind, copies)
     if domain == "simplex" and copies:
-        core = core._replace(own=core.own - core.ridge, ridge=0.0 * core.ridge)
+        problem = problem._replace(
+            diagonal=problem.diagonal - problem.ridge, ridge=0.0 * problem.ridge
+        )
     if group.max() == 1:
         group[:2] = [0, 1]
         sign[:2] = [-1, 1]
-        core.side[:2] = [-1, 1]
+        problem.side[:2] = [-1, 1]
         start[:] = 0.0
         start[:2] = 1.0
-    begun = violation(core, core.z * gradient(core, sign, c, start), group, start)
+    start_violation = violation(
+        problem, problem.z * gradient(problem, sign, c, start), group, start
+    )
     values = []
     for share in (0.3, 1e-6):
-        spread = share * max(begun, 1e-3)
-        x, s = start.copy(), core.z * gradient(core, sign, c, start)
-        grow, shrink = allowed(core, group, x)
-        steps, _, _ = solve_inner(core, x, start, s, grow, shrink, 400_000, spread, np.inf, 0.0)
-        assert (steps > 0) == (begun > spread)
-        assert np.all(x >= 0) and np.all(x <= core.upper)
+        tolerance = share * max(start_violation, 1e-3)
+        x, s = start.copy(), problem.z * gradient(problem, sign, c, start)
+        up_barrier, low_barrier = allowed(problem, group, x)
+        steps, _, _ = solve_inner(
+            problem, x, start, s, up_barrier, low_barrier, 400_000, tolerance, np.inf, 0.0
+        )
+        assert (steps > 0) == (start_violation > tolerance)
+        assert np.all(x >= 0) and np.all(x <= problem.upper)
         for g in range(group.max() + 1):
             mine = group == g
-            np.testing.assert_allclose(core.z[mine] @ (x - start)[mine], 0.0, atol=1e-11)
-        for found, right in zip((grow, shrink), allowed(core, group, x), strict=True):
+            np.testing.assert_allclose(problem.z[mine] @ (x - start)[mine], 0.0, atol=1e-11)
+        for found, right in zip((up_barrier, low_barrier), allowed(problem, group, x), strict=True):
             np.testing.assert_array_equal(found, right)
-        f = gradient(core, sign, c, x)
-        assert violation(core, core.z * f, group, x) <= 1.05 * spread
+        f = gradient(problem, sign, c, x)
+        assert violation(problem, problem.z * f, group, x) <= 1.05 * tolerance
         values.append(0.5 * (f + c) @ x)
     assert values[1] <= values[0]
-    x, s = start.copy(), core.z * gradient(core, sign, c, start)
+    x, s = start.copy(), problem.z * gradient(problem, sign, c, start)
     numbers = np.arange(n), np.zeros(n, np.int64), np.zeros(1, np.int64)
-    diag = np.diag(core.block).astype(float)
-    cols = Columns(core.block, *numbers, diag, sign, core.ridge, core.shift, core.scale)
-    grow, shrink = allowed(core, group, x)
-    pairs(cols, core.z, core.upper, x, s, grow, shrink, 400_000, spread, np.empty(2, np.int64))
-    exact = 0.5 * (gradient(core, sign, c, x) + c) @ x
-    assert values[1] == pytest.approx(exact, abs=spread * np.sum(x))
+    diag = np.diag(problem.block).astype(float)
+    cols = Columns(problem.block, *numbers, diag, sign, problem.ridge, problem.shift, problem.scale)
+    up_barrier, low_barrier = allowed(problem, group, x)
+    arrays = problem.z, problem.upper, x, s, up_barrier, low_barrier
+    pairs(cols, *arrays, 400_000, tolerance, np.empty(2, np.int64))
+    exact = 0.5 * (gradient(problem, sign, c, x) + c) @ x
+    assert values[1] == pytest.approx(exact, abs=tolerance * np.sum(x))
 
 
 @pytest.mark.parametrize("size", [1e-60, 1e60])
 def test_gradients_beyond_single_precision(size, rng):
-    core, sign, group, c, x = declared(rng, "simplex", 200, np.float64, False)
+    problem, sign, group, c, x = declared(rng, "simplex", 200, np.float64, False)
     c = size * rng.standard_normal(200)
-    block = size * core.block
-    core = core._replace(block=block, own=size * core.own, ridge=size * core.ridge, shift=size)
+    block = size * problem.block
+    problem = problem._replace(
+        block=block, diagonal=size * problem.diagonal, ridge=size * problem.ridge, shift=size
+    )
     block.flags.writeable = False
-    begun = violation(core, gradient(core, sign, c, x), group, x)
-    s, limits = gradient(core, sign, c, x), allowed(core, group, x)
-    solve_inner(core, x, x.copy(), s, *limits, 100_000, 1e-5 * begun, np.inf, 0.0)
-    assert violation(core, gradient(core, sign, c, x), group, x) <= 1.05e-5 * begun
+    start_violation = violation(problem, gradient(problem, sign, c, x), group, x)
+    s, limits = gradient(problem, sign, c, x), allowed(problem, group, x)
+    solve_inner(problem, x, x.copy(), s, *limits, 100_000, 1e-5 * start_violation, np.inf, 0.0)
+    assert violation(problem, gradient(problem, sign, c, x), group, x) <= 1.05e-5 * start_violation
 
 
 def test_it_makes_no_more_steps_than_it_may(rng):
-    core, sign, group, c, x = declared(rng, "box", 300, np.float32, False)
-    s, limits = core.z * gradient(core, sign, c, x), allowed(core, group, x)
-    assert solve_inner(core, x, x.copy(), s, *limits, 7, 1e-9, np.inf, 0.0)[0] == 7
+    problem, sign, group, c, x = declared(rng, "box", 300, np.float32, False)
+    s, limits = problem.z * gradient(problem, sign, c, x), allowed(problem, group, x)
+    assert solve_inner(problem, x, x.copy(), s, *limits, 7, 1e-9, np.inf, 0.0)[0] == 7
     assert np.count_nonzero(x) <= 14
 
 
-def test_a_value_that_falls_without_end():
+def test_a_value_that_is_unbounded_below():
     K = np.zeros((2, 2))
     K.flags.writeable = False
     z, none = np.array([1.0, -1.0]), np.zeros(2)
-    core = Core(K, none.copy(), z * z, none, z, np.full(2, np.inf), 0.0, 1.0)
+    problem = InnerProblem(K, none.copy(), z * z, none, z, np.full(2, np.inf), 0.0, 1.0)
     x, s = np.zeros(2), z * -1.0
-    grow, shrink = np.array([[0.0, np.inf]]), np.array([[np.inf, 0.0]])
-    assert solve_inner(core, x, x.copy(), s, grow, shrink, 100, 1e-3, np.inf, 0.0)[0] == 0
+    up_barrier, low_barrier = np.array([[0.0, np.inf]]), np.array([[np.inf, 0.0]])
+    limits = 100, 1e-3, np.inf, 0.0
+    assert solve_inner(problem, x, x.copy(), s, up_barrier, low_barrier, *limits)[0] == 0
     np.testing.assert_array_equal(x, 0.0)

@@ -1,4 +1,4 @@
-"""What a step over a core does in vectors, beside the same in numpy."""
+"""SIMD kernels of the inner SMO against numpy."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import numpy as np
 import pytest
 
 from qpsvm.numerics.jit import vectorized
-from qpsvm.numerics.vector_shape import LANES
-from qpsvm.solvers.working_set import inner_smo_simd as pair_lanes
-from qpsvm.solvers.working_set.inner_smo_simd import follow, note, partner
+from qpsvm.numerics.vector_shape import VECTOR_LANES
+from qpsvm.solvers.working_set import inner_smo_simd
+from qpsvm.solvers.working_set.inner_smo_simd import argextremes, second_index, update_gradient
 
-LENGTHS = (LANES, LANES + 1, 3 * LANES - 1, 200)
+LENGTHS = (VECTOR_LANES, VECTOR_LANES + 1, 3 * VECTOR_LANES - 1, 200)
 KINDS = ((np.uint16, np.float32), (np.float32, np.float32), (np.float64, np.float64))
 
 
 @vectorized
-def find_partner(row, side, own, rest, e, low, about):
-    return partner(row, side, own, rest, e, low, about)
+def find_second_index(row, side, diagonal, low_blocked, e, low, terms):
+    return second_index(row, side, diagonal, low_blocked, e, low, terms)
 
 
 @vectorized
-def take_note(e, stay, rest):
-    return note(e, stay, rest)
+def find_argextremes(e, up_blocked, low_blocked):
+    return argextremes(e, up_blocked, low_blocked)
 
 
 @vectorized
-def take_step(near, far, side, by, e, stay, rest):
-    return follow(near, far, side, by, e, stay, rest)
+def take_step(row_i, row_j, side, coefficients, e, up_blocked, low_blocked):
+    return update_gradient(row_i, row_j, side, coefficients, e, up_blocked, low_blocked)
 
 
 def rows(rng, kind, n):
-    """Return two rows of kernel values, longer than what is read of them, and what unit they have."""
+    """Return two rows of kernel values, longer than the part that is read, and their unit."""
     K = rng.random((2, n + 3))
     if kind == np.uint16:
         return np.rint(K * 65535).astype(kind), 1 / 65535
@@ -38,56 +38,58 @@ def rows(rng, kind, n):
 
 
 def drawn(rng, n, kind):
-    """Return signs, diagonal, what stays, what rests, and e."""
+    """Return signs, diagonal, blocked flags of I_up and I_low, and e."""
     side = np.where(rng.random(n) < 0.5, 1.0, -1.0).astype(kind)
-    own = rng.uniform(1.0, 2.0, n).astype(kind)
-    stay, rest = (rng.random((2, n)) < 0.4).astype(np.int8)
-    return side, own, stay, rest, rng.standard_normal(n).astype(np.float32)
+    diagonal = rng.uniform(1.0, 2.0, n).astype(kind)
+    up_blocked, low_blocked = (rng.random((2, n)) < 0.4).astype(np.int8)
+    return side, diagonal, up_blocked, low_blocked, rng.standard_normal(n).astype(np.float32)
 
 
 @pytest.mark.parametrize("row, kind", KINDS)
 @pytest.mark.parametrize("n", LENGTHS)
-def test_the_partner_is_one_with_the_greatest_gain(row, kind, n, rng):
+def test_the_second_index_has_the_greatest_gain(row, kind, n, rng):
     for _ in range(20):
         K, unit = rows(rng, row, n)
-        side, own, _, rest, e = drawn(rng, n, kind)
+        side, diagonal, _, low_blocked, e = drawn(rng, n, kind)
         low = np.float32(np.quantile(e, rng.random()))
-        about = tuple(kind(v) for v in (1.5, 2.0 * unit, 0.25 / unit, 1e-12))
-        k = find_partner(K[0], side, own, rest, e, low, about)
-        best = pair_lanes._plain_partner(K[0], side, own, rest, e, low, about)
+        terms = tuple(kind(v) for v in (1.5, 2.0 * unit, 0.25 / unit, 1e-12))
+        k = find_second_index(K[0], side, diagonal, low_blocked, e, low, terms)
+        best = inner_smo_simd._plain_second_index(K[0], side, diagonal, low_blocked, e, low, terms)
         assert (k < 0) == (best < 0)
         if k < 0:
             continue
-        curvature = 1.5 + own - 2.0 * unit * side * (K[0, :n] + 0.25 / unit)
-        gains = np.where(rest == 0, np.maximum(e - low, 0.0) ** 2 / curvature, 0.0)
-        assert rest[k] == 0
+        curvature = 1.5 + diagonal - 2.0 * unit * side * (K[0, :n] + 0.25 / unit)
+        gains = np.where(low_blocked == 0, np.maximum(e - low, 0.0) ** 2 / curvature, 0.0)
+        assert low_blocked[k] == 0
         assert gains[k] >= (1.0 - 1e-3) * gains[best]
 
 
 @pytest.mark.parametrize("n", LENGTHS)
-def test_extremes_are_where_they_are_noted(n, rng):
+def test_argextremes_are_those_of_the_plain_loop(n, rng):
     for _ in range(20):
-        _, _, stay, rest, e = drawn(rng, n, np.float32)
-        assert take_note(e, stay, rest) == pair_lanes._plain_note(e, stay, rest)
-    stay[:], rest[:] = 1, 1
-    assert take_note(e, stay, rest) == (-1, -1)
-    stay[-1], rest[0] = 0, 0
-    assert take_note(e, stay, rest) == (n - 1, 0)
+        _, _, up_blocked, low_blocked, e = drawn(rng, n, np.float32)
+        assert find_argextremes(e, up_blocked, low_blocked) == inner_smo_simd._plain_argextremes(
+            e, up_blocked, low_blocked
+        )
+    up_blocked[:], low_blocked[:] = 1, 1
+    assert find_argextremes(e, up_blocked, low_blocked) == (-1, -1)
+    up_blocked[-1], low_blocked[0] = 0, 0
+    assert find_argextremes(e, up_blocked, low_blocked) == (n - 1, 0)
     e[:] = np.nan
-    assert take_note(e, stay, rest) == (-1, -1)
+    assert find_argextremes(e, up_blocked, low_blocked) == (-1, -1)
 
 
 @pytest.mark.parametrize("row, kind", KINDS)
 @pytest.mark.parametrize("n", LENGTHS)
-def test_a_pair_is_followed_once_everywhere(row, kind, n, rng):
+def test_a_pair_step_is_added_once_everywhere(row, kind, n, rng):
     K, unit = rows(rng, row, n)
-    side, _, stay, rest, e = drawn(rng, n, kind)
-    for turn, shift in ((-1.0, 0.0), (1.0, 0.5 / unit)):
-        by = tuple(kind(v) for v in (0.7 * unit, turn, shift))
-        right = e + side * (0.7 * unit * (K[0, :n] + turn * K[1, :n].astype(float) + shift))
-        found = take_step(K[0], K[1], side, by, e, stay, rest)
+    side, _, up_blocked, low_blocked, e = drawn(rng, n, kind)
+    for factor, shift in ((-1.0, 0.0), (1.0, 0.5 / unit)):
+        coefficients = tuple(kind(v) for v in (0.7 * unit, factor, shift))
+        right = e + side * (0.7 * unit * (K[0, :n] + factor * K[1, :n].astype(float) + shift))
+        found = take_step(K[0], K[1], side, coefficients, e, up_blocked, low_blocked)
         np.testing.assert_allclose(e, right, rtol=0, atol=2e-6)
-        assert found == pair_lanes._plain_note(e, stay, rest)
+        assert found == inner_smo_simd._plain_argextremes(e, up_blocked, low_blocked)
 
 
 CHECKS = (
@@ -95,16 +97,17 @@ CHECKS = (
     "rng = np.random.default_rng(1)\n"
     "for row, kind in t.KINDS:\n"
     "    for n in t.LENGTHS:\n"
-    "        t.test_the_partner_is_one_with_the_greatest_gain(row, kind, n, rng)\n"
-    "        t.test_a_pair_is_followed_once_everywhere(row, kind, n, rng)\n"
-    "        t.test_extremes_are_where_they_are_noted(n, rng)\n"
+    "        t.test_the_second_index_has_the_greatest_gain(row, kind, n, rng)\n"
+    "        t.test_a_pair_step_is_added_once_everywhere(row, kind, n, rng)\n"
+    "        t.test_argextremes_are_those_of_the_plain_loop(n, rng)\n"
     "print('right')"
 )
 
 
 def test_on_processors_with_shorter_vectors(fresh_process, tmp_path):
     code = (
-        "import qpsvm.numerics.vector_shape as shape; shape.LANES, shape.WIDE = 8, False\n" + CHECKS
+        "import qpsvm.numerics.vector_shape as shape; shape.VECTOR_LANES, shape.HAS_AVX512 = 8, False\n"
+        + CHECKS
     )
     assert fresh_process(code, cache=tmp_path).strip() == "right"
 

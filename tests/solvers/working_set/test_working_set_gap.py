@@ -1,4 +1,4 @@
-"""The gap of the problem over a core, by which `decomposition` decides how sharply to solve it."""
+"""The gap over a working set, which determines the accuracy to which `decomposition` solves it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, L2SVMDual, OneClassDual, PolytopeDistanceDual, SVDDDual, solve
-from qpsvm.solvers.shared.starting_points import for_pairs
+from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set import decomposition
-from qpsvm.solvers.working_set.decomposition import PERIOD, Decomposition, _worst
-from qpsvm.solvers.working_set.working_set import CoreState, enter, extremes, solve_core
+from qpsvm.solvers.working_set.decomposition import CHECK_PERIOD, Decomposition, _max_violators
+from qpsvm.solvers.working_set.working_set import (
+    WorkingSetState,
+    add_to_working_set,
+    extremes,
+    solve_working_set,
+)
 
 KINDS = {
     "hinge": lambda K, y: HingeDual(K, y, 10.0),
@@ -29,9 +34,9 @@ def points(rng):
     return X, np.where(X[:, 0] + 0.3 * rng.standard_normal(120) > 0, 1.0, -1.0)
 
 
-def started(problem, core):
-    state = CoreState(PairState.at(problem, for_pairs(problem, None)))
-    enter(problem, state, core)
+def started(problem, working_set):
+    state = WorkingSetState(PairState.at(problem, pair_start(problem, None)))
+    add_to_working_set(problem, state, working_set)
     return state
 
 
@@ -42,37 +47,37 @@ def value(problem, x):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("goal", [1e-1, 1e-3, 1e-5])
-def test_a_core_is_solved_until_no_more_than_the_goal_is_left_to_gain(points, kind, goal):
+def test_a_working_set_is_solved_until_the_gain_left_is_below_the_goal(points, kind, goal):
     X, y = points
     form = KINDS[kind](RBF(X, 0.5), y).as_qp()
     with form.with_store(1 << 24) as problem:
-        support = np.flatnonzero(for_pairs(problem, None))
+        support = np.flatnonzero(pair_start(problem, None))
         state = started(problem, np.union1d(support, np.arange(0, problem.m, 2)))
-        solve_core(problem, state, 1.0, 1e-10, goal)
+        solve_working_set(problem, state, 1.0, 1e-10, goal)
         now, steps = value(problem, state.x), state.n_pairs
-        solve_core(problem, state, 1e-10)
+        solve_working_set(problem, state, 1e-10)
         gained = now - value(problem, state.x)
     assert -1e-9 <= gained <= goal
     if goal >= 1e-3 and kind != "hard":  # whose gap is infinite until it is solved to the end
         assert state.n_pairs > steps
 
 
-def test_a_core_is_solved_on_until_its_gap_is_small_enough_and_no_further(points):
+def test_a_working_set_is_solved_until_its_gap_is_small_enough_and_no_further(points):
     X, y = points
     form = HingeDual(RBF(X, 0.5), y, 10.0).as_qp()
     with form.with_store(1 << 24) as problem:
         steps = []
         for least, goal in ((np.inf, 0.0), (1e-8, 1.0), (1e-8, 1e-4), (1e-8, 0.0), (0.1, 0.0)):
             state = started(problem, np.arange(problem.m))
-            solve_core(problem, state, 1.0, least, goal)
+            solve_working_set(problem, state, 1.0, least, goal)
             steps.append(state.n_pairs)
     plain, rough, fine, most, limited = steps
     assert plain < limited < most
     assert plain <= rough < fine < most
 
 
-def test_the_last_cores_are_solved_for_the_gap_that_is_asked_for(points):
-    """What is asked for is the tolerance of the solve, or the option `target`."""
+def test_the_last_working_sets_are_solved_for_the_target_gap(points):
+    """The target gap is the tolerance of the solve, or the option `target`."""
     X, y = points
     problem = HingeDual(RBF(X, 0.5), y, 10.0)
     assert Decomposition().for_tolerance(1e-5).target == 1e-5
@@ -88,19 +93,23 @@ def test_the_last_cores_are_solved_for_the_gap_that_is_asked_for(points):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [2, 9, 400])
-def test_those_enter_that_violate_most_about_half_of_them_for_each_direction(points, kind, size):
+def test_maximum_violators_are_added_about_half_of_them_for_each_direction(points, kind, size):
     X, y = points
     form = KINDS[kind](RBF(X, 0.5), y).as_qp()
     with form.with_store(1 << 24) as problem:
-        state = started(problem, np.union1d(np.flatnonzero(for_pairs(problem, None)), [0, 1, 2]))
-        solve_core(problem, state, 0.1)
-        pair, outside = state.pair, ~state.inside
-        low, high = extremes(pair.s, pair.grow, pair.shrink)
-        chosen = _worst(pair, outside, low, high, size)
+        state = started(problem, np.union1d(np.flatnonzero(pair_start(problem, None)), [0, 1, 2]))
+        solve_working_set(problem, state, 0.1)
+        pair, outside = state.pair, ~state.in_working_set
+        low, high = extremes(pair.s, pair.up_barrier, pair.low_barrier)
+        chosen = _max_violators(pair, outside, low, high, size)
     assert np.array_equal(chosen, np.unique(chosen)) and outside[chosen].all()
     n_groups = len(low)
-    up = [np.flatnonzero(outside & (pair.s + pair.grow[g] < high[g])) for g in range(n_groups)]
-    down = [np.flatnonzero(outside & (pair.s - pair.shrink[g] > low[g])) for g in range(n_groups)]
+    up = [
+        np.flatnonzero(outside & (pair.s + pair.up_barrier[g] < high[g])) for g in range(n_groups)
+    ]
+    down = [
+        np.flatnonzero(outside & (pair.s - pair.low_barrier[g] > low[g])) for g in range(n_groups)
+    ]
     if size == 400:
         np.testing.assert_array_equal(chosen, np.unique(np.concatenate(up + down)))
         return
@@ -109,47 +118,49 @@ def test_those_enter_that_violate_most_about_half_of_them_for_each_direction(poi
         taken = s[np.intersect1d(some, chosen)]
         assert len(taken) >= min(len(some), -(-size // n_groups) // 2)
         ways = [np.setdiff1d(some, chosen)] if n_groups == 1 and len(down[0]) == 0 else []
-        assert all(s[left].min() >= taken.max() for left in ways if len(left))
+        assert all(s[dropped].min() >= taken.max() for dropped in ways if len(dropped))
 
 
-def test_bounds_are_looked_at_once_the_violation_falls(rng):
-    """Not while it rises above what it was at the start, but after a few iterations anyway."""
+def test_bounds_are_checked_once_the_violation_falls(rng):
+    """Not while it is above that at the start, but after a few iterations in any case."""
     X = rng.standard_normal((2500, 5))
     y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.standard_normal(2500) > 0, 1.0, -1.0)
     result = solve(HingeDual(RBF(X, 0.2), y, 10.0), "decomposition")
-    looks = result.history.iteration.tolist()
-    assert result.converged and result.n_iter > PERIOD
-    assert looks[:2] == [0, PERIOD] and looks[-1] == result.n_iter
+    checks = result.history.iteration.tolist()
+    assert result.converged and result.n_iter > CHECK_PERIOD
+    assert checks[:2] == [0, CHECK_PERIOD] and checks[-1] == result.n_iter
 
 
-def test_coordinates_that_leave_before_the_last_steps_keep_what_they_did(points, monkeypatch):
+def test_coordinates_dropped_before_the_last_steps_keep_their_moves(points, monkeypatch):
     X, y = points
     form = HingeDual(RBF(X, 0.5), y, 10.0).as_qp()
     with form.with_store(1 << 24) as problem:
-        state, left = started(problem, np.arange(problem.m)), []
+        state, dropped = started(problem, np.arange(problem.m)), []
 
-        def shed():
+        def shrink():
             s, settled = state.pair.s.copy(), problem.linear + problem.product(state.x)
             assert np.allclose(s, state.pair.z * settled, atol=1e-9)  # up to date, for it is read
-            found = extremes(s, state.pair.grow, state.pair.shrink)
-            monkeypatch.setattr(decomposition, "MARGIN", 0.0)
-            decomposition._leave(problem.store, state, *found, problem.m)
-            left.append(problem.m - len(state.core))
+            found = extremes(s, state.pair.up_barrier, state.pair.low_barrier)
+            monkeypatch.setattr(decomposition, "SHRINKING_MARGIN", 0.0)
+            decomposition._drop_from_working_set(problem.store, state, *found, problem.m)
+            dropped.append(problem.m - len(state.working_set))
 
-        solve_core(problem, state, 0.1, 1e-8, 0.0, shed)
-        assert left[0] >= 64 and len(state.core) == problem.m - left[0]
+        solve_working_set(problem, state, 0.1, 1e-8, 0.0, shrink)
+        assert dropped[0] >= 64 and len(state.working_set) == problem.m - dropped[0]
         gradient = problem.linear + problem.product(state.x)
         assert np.allclose(state.pair.s, state.pair.z * gradient, atol=1e-9)  # of all points
-        low, high = extremes(*(a[..., state.core] for a in (
-            state.pair.s, state.pair.grow, state.pair.shrink)))  # fmt: skip
+        low, high = extremes(*(a[..., state.working_set] for a in (
+            state.pair.s, state.pair.up_barrier, state.pair.low_barrier)))  # fmt: skip
         assert np.max(high - low) <= 1.1e-8
 
 
-def test_a_wide_last_core_sheds_and_the_answer_is_certified(points, monkeypatch):
+def test_a_large_settled_working_set_is_shrunk_and_the_result_is_certified(points, monkeypatch):
     X, y = points
-    sheds = []
-    leave = decomposition._leave
-    monkeypatch.setattr(decomposition, "WIDE", 40)
-    monkeypatch.setattr(decomposition, "_leave", lambda *a: (sheds.append(1), leave(*a))[1])
+    drops = []
+    drop = decomposition._drop_from_working_set
+    monkeypatch.setattr(decomposition, "MIN_SIZE_FOR_SHRINKING", 40)
+    monkeypatch.setattr(
+        decomposition, "_drop_from_working_set", lambda *a: (drops.append(1), drop(*a))[1]
+    )
     result = solve(HingeDual(RBF(X, 0.5), y, 10.0), "decomposition", tol=1e-6, merge=False)
-    assert result.converged and len(sheds) > result.n_iter
+    assert result.converged and len(drops) > result.n_iter
