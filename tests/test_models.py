@@ -191,11 +191,11 @@ def test_prediction_in_blocks_is_prediction(monkeypatch, make, densified):
     indices, coef = plane.expansion.indices, plane.expansion.coef
     K = make(X).cross(NEW, indices)
     np.testing.assert_allclose(whole, K @ coef + plane.b, rtol=1e-12, atol=1e-13)
-    monkeypatch.setattr(base, "FUSED", 0)
+    monkeypatch.setattr(base, "MIN_ENTRIES_FOR_COMPILED_PASS", 0)
     monkeypatch.setattr(expansion, "PANEL_POINTS", 7)
     monkeypatch.setattr(expansion, "BLOCK_POINTS", 11)
-    monkeypatch.setattr(expansion, "DENSIFIED", densified)
-    monkeypatch.setattr(fresh, "DENSIFIED", densified)
+    monkeypatch.setattr(expansion, "MAX_DENSE_FEATURES", densified)
+    monkeypatch.setattr(fresh, "MAX_DENSE_FEATURES", densified)
     monkeypatch.setattr(qpsvm.gram.base, "BLOCK_ENTRIES", 7 * len(indices))
     for trained in (np.asarray, sp.csr_matrix):
         model = replace(plane.expansion, gram=make(trained(X[indices])))

@@ -8,13 +8,13 @@ import scipy.linalg
 from qpsvm.gram.base import Gram
 from qpsvm.gram.storage.points import Points
 
-WHOLE = 5000
+MAX_POINTS_FOR_KERNEL_FACTOR = 5000
 """Points up to which the matrix of a kernel without a factor is formed and factored: 200 MB."""
 
 
 def has_factor(gram: Gram) -> bool:
     """Return whether `factor_of` has an answer."""
-    return gram.m <= WHOLE or gram.factor() is not None
+    return gram.m <= MAX_POINTS_FOR_KERNEL_FACTOR or gram.factor() is not None
 
 
 def factor_shape(gram: Gram) -> tuple[int, int]:

@@ -27,7 +27,7 @@ Vector = NDArray[np.float64]
 ROUNDING_UNIT = float(np.finfo(np.float64).eps)
 """Spacing of float64 numbers at 1."""
 
-SHORT = 256
+MAX_ORDER_FOR_EXACT_EIGENVALUE = 256
 """Shorter side up to which a largest eigenvalue is computed exactly, from the small matrix."""
 
 
@@ -143,7 +143,7 @@ class PointFeatures(Features):
 
     def _curvature(self, weight: Vector, centered: bool) -> float:
         """Return the largest eigenvalue of X'WX, less the mean's part."""
-        if self.n > SHORT:
+        if self.n > MAX_ORDER_FOR_EXACT_EIGENVALUE:
             return _curvature_by_lanczos(self, weight, centered)
         root = np.sqrt(weight)
         B = (

@@ -35,16 +35,16 @@ Matrix = NDArray[np.float64]
 DEFAULT_RANK = 256
 """Rank where neither rank nor tolerance is given."""
 
-DRAWN = 32
+COLUMNS_PER_DRAW = 32
 """Columns drawn at a time: one product instead of 32, for a hardly larger error."""
 
-KEPT = 1e-12
+MIN_EIGENVALUE_FRACTION = 1e-12
 """Eigenvalues of a landmark block below this share of the largest are left out."""
 
-ROUNDING = 1e-12
+TRACE_ROUNDING = 1e-12
 """Residual trace, relative, below which nothing is left to approximate."""
 
-PASSES = 20
+MAX_EIGEN_PASSES = 20
 """Most passes over K by the eigendecomposition."""
 
 
@@ -103,7 +103,7 @@ class LowRank(Gram):
         """Check the arguments and compute the factor."""
         if not isinstance(self.exact, Gram):
             raise InputError(f"exact must be a Gram, such as RBF(X); got {self.exact!r}")
-        check_choice("method", self.method, tuple(METHODS))
+        check_choice("method", self.method, tuple(APPROXIMATIONS))
         check_number("seed", self.seed, low=0, integer=True)
         if self.rank is not None:
             check_number("rank", self.rank, low=1, integer=True)
@@ -113,9 +113,9 @@ class LowRank(Gram):
         fallback = DEFAULT_RANK if self.tol is None else m
         most = min(m, fallback if self.rank is None else self.rank)
         begun = time.perf_counter()
-        tol = max(0.0 if self.tol is None else self.tol, ROUNDING)
+        tol = max(0.0 if self.tol is None else self.tol, TRACE_ROUNDING)
         gram = self.exact.to_float64()  # converted once, not block by block
-        factor = METHODS[self.method](gram, most, tol, np.random.default_rng(self.seed))
+        factor = APPROXIMATIONS[self.method](gram, most, tol, np.random.default_rng(self.seed))
         seconds = time.perf_counter() - begun
         if factor.landmarks.gram is gram:
             factor = factor._replace(landmarks=factor.landmarks._replace(gram=self.exact))
@@ -219,7 +219,7 @@ def _cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator, drawn
     m = gram.m
     d = gram.diag().astype(np.float64)
     trace = float(np.sum(d))
-    V = np.empty((m, most if tol <= ROUNDING else min(most, 4 * DRAWN)))
+    V = np.empty((m, most if tol <= TRACE_ROUNDING else min(most, 4 * COLUMNS_PER_DRAW)))
     pivots: list[NDArray[np.int64]] = []
     r = 0
     while r < most and float(np.sum(d)) > tol * trace:
@@ -231,7 +231,7 @@ def _cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator, drawn
         if r:
             G = G - V[c, :r] @ V[:, :r].T
         values, U = scipy.linalg.eigh(0.5 * (G[:, c] + G[:, c].T), check_finite=False)
-        good = values > max(KEPT * values[-1], ROUNDING * trace / m * 1e-3)
+        good = values > max(MIN_EIGENVALUE_FRACTION * values[-1], TRACE_ROUNDING * trace / m * 1e-3)
         d[c] = 0.0
         if not good.any():
             continue
@@ -253,7 +253,7 @@ def _cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator, drawn
 
 
 def _rpcholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
-    return _cholesky(gram, most, tol, rng, DRAWN)
+    return _cholesky(gram, most, tol, rng, COLUMNS_PER_DRAW)
 
 
 def _pivoted_cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
@@ -266,7 +266,7 @@ def _from_landmarks(
     """Return V = K_mB K_BB^-1/2; `values(rows)` are the rows asked for of K_Bm'."""
     K = landmarks.block(columns, columns, np.float64)
     w, U = scipy.linalg.eigh(0.5 * (K + K.T), check_finite=False)
-    good = w > KEPT * max(w[-1], np.finfo(float).tiny)
+    good = w > MIN_EIGENVALUE_FRACTION * max(w[-1], np.finfo(float).tiny)
     if not good.any():
         good[-1], w[-1] = True, np.inf
     W = U[:, good] / np.sqrt(w[good])
@@ -288,7 +288,7 @@ def _from_columns(gram: Gram, columns: NDArray[np.int64]) -> Factor:
 def _doubling(make: Callable[[int], Factor], gram: Gram, most: int, tol: float) -> Factor:
     """Double the number of landmarks until the trace error is met."""
     trace = float(np.sum(gram.diag()))
-    size = most if tol <= ROUNDING else min(most, DRAWN)
+    size = most if tol <= TRACE_ROUNDING else min(most, COLUMNS_PER_DRAW)
     while True:
         factor = make(size)
         if size >= most or trace - _square_sum(factor.V) <= tol * trace:
@@ -370,20 +370,21 @@ def _eigen(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Facto
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what was not reached is in the trace error
             values, U = lobpcg(
-                operator, np.linalg.qr(start)[0], largest=True, maxiter=PASSES, tol=1e-6
+                operator, np.linalg.qr(start)[0], largest=True, maxiter=MAX_EIGEN_PASSES, tol=1e-6
             )
     trace = float(np.sum(gram.diag()))
     values = np.maximum(values, 0.0)
     enough = trace - np.cumsum(values) <= tol * trace
     count = int(np.argmax(enough)) + 1 if enough.any() else r
-    count = max(1, min(count, int(np.count_nonzero(values > KEPT * max(values[0], 1e-300)))))
+    n_kept = int(np.count_nonzero(values > MIN_EIGENVALUE_FRACTION * max(values[0], 1e-300)))
+    count = max(1, min(count, n_kept))
     root = np.sqrt(values[:count])
     U = U[:, :count]
     W = np.divide(U, root, out=np.zeros_like(U), where=root > 0)
     return Factor(np.ascontiguousarray(U * root), Landmarks(gram, np.arange(m), W))
 
 
-METHODS: dict[str, Callable[[Gram, int, float, np.random.Generator], Factor]] = {
+APPROXIMATIONS: dict[str, Callable[[Gram, int, float, np.random.Generator], Factor]] = {
     "rpcholesky": _rpcholesky,
     "pivoted-cholesky": _pivoted_cholesky,
     "nystrom": _nystrom,

@@ -33,7 +33,7 @@ from qpsvm.gram.signed import SignedGram
 
 Vector = NDArray[np.float64]
 
-EXACT = 1500
+MAX_ORDER_FOR_EXACT_EIGENVALUE = 1500
 """Up to this order the largest eigenvalue is computed exactly, beyond it by Lanczos steps."""
 
 FLOAT64_EPS = float(np.finfo(np.float64).eps)
@@ -143,7 +143,7 @@ class QuadraticGram(SignedGram, General):
         """Largest eigenvalue of Q."""
         if self.given is not None:
             return self.given
-        if self.m <= EXACT:
+        if self.m <= MAX_ORDER_FOR_EXACT_EIGENVALUE:
             return largest(self.kernel.block(np.arange(self.m), None, np.float64))
         return largest_by_lanczos(self.m, self.product)
 
@@ -216,7 +216,7 @@ class Residual(General):
             return self.given
         if isinstance(self.A, sla.LinearOperator):
             return largest_by_lanczos(self.m, lambda x: self.A.rmatvec(self.A.matvec(x)))
-        if min(self.A.shape) <= EXACT:
+        if min(self.A.shape) <= MAX_ORDER_FOR_EXACT_EIGENVALUE:
             wide = self.A.shape[0] <= self.A.shape[1]
             small: Any = self.A @ self.A.T if wide else self.A.T @ self.A
             return largest(small if isinstance(small, np.ndarray) else small.toarray())

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram
 
-DENSE = 2000
+MAX_POINTS_FOR_FACTOR = 2000
 """Up to this many points the whole matrix is factored."""
 
 
@@ -30,7 +30,9 @@ def psd_defect(gram: Gram) -> float:
     """
     if gram.psd != "check":
         return 0.0
-    rows = np.unique(np.linspace(0, gram.m - 1, min(gram.m, DENSE)).astype(np.int64))
+    rows = np.unique(
+        np.linspace(0, gram.m - 1, min(gram.m, MAX_POINTS_FOR_FACTOR)).astype(np.int64)
+    )
     K = gram.block(rows, rows, np.float64)
     K = 0.5 * (K + K.T)
     size = float(np.linalg.norm(K))
@@ -41,7 +43,7 @@ def psd_defect(gram: Gram) -> float:
         if least < -own * np.sqrt(len(K)) * size:
             return np.inf
         defect = max(-least, 0.0) if least < -double * size else 0.0
-    if gram.m <= DENSE:
+    if gram.m <= MAX_POINTS_FOR_FACTOR:
         return defect
     low, largest = _lanczos_range(gram, steps=30)
     if low < -own * np.sqrt(gram.m) * largest:

@@ -334,7 +334,7 @@ def low_eigenvalue(value, m):
 @pytest.mark.parametrize("dense", [2000, 10], ids=["factored", "sampled"])
 @pytest.mark.parametrize("value", [-1.0, -1e-3])
 def test_a_negative_eigenvalue_is_found(dense, value, monkeypatch):
-    monkeypatch.setattr(psd, "DENSE", dense)
+    monkeypatch.setattr(psd, "MAX_POINTS_FOR_FACTOR", dense)
     assert not is_psd(Precomputed(low_eigenvalue(value, 60)))
     assert not is_psd(Cached(Precomputed(low_eigenvalue(value, 60))))
 
@@ -342,7 +342,7 @@ def test_a_negative_eigenvalue_is_found(dense, value, monkeypatch):
 @pytest.mark.parametrize("dense", [2000, 10], ids=["factored", "sampled"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rounding_is_not_called_negative(dense, dtype, monkeypatch):
-    monkeypatch.setattr(psd, "DENSE", dense)
+    monkeypatch.setattr(psd, "MAX_POINTS_FOR_FACTOR", dense)
     for points in (
         X,
         cloud(200, 3, seed=5),

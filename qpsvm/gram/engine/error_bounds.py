@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.engine.formula import LOG2E, Formula, Identity, Power, Tangent
 
-SAMPLE = 1024
+MEDIAN_SAMPLE_POINTS = 1024
 """Points that a middle value is taken of."""
 
-MOST = 1 / 16
+MAX_EXPONENT_ERROR = 1 / 16
 """Exponent's error from which a bound relative to values is of no use."""
 
 Vector = NDArray[np.float64]
@@ -145,16 +145,20 @@ class RelativeError:
         """Return c_j of some columns."""
         a = self._exponents(indices)
         t = np.expm1(np.minimum(a, 1.0))  # less 1
-        return np.where(a <= MOST, (1.0 + t) * (1.0 + t + t / self._middle), 0.0)
+        return np.where(a <= MAX_EXPONENT_ERROR, (1.0 + t) * (1.0 + t + t / self._middle), 0.0)
 
     def of_use(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return for which columns c_j is not 0."""
-        return np.asarray(self._exponents(indices) <= MOST)
+        return np.asarray(self._exponents(indices) <= MAX_EXPONENT_ERROR)
 
     @cached_property
     def _middle(self) -> float:
         """The b of the bound."""
-        return float(np.median(self._less_one(slice(None, None, 1 + len(self.norms) // SAMPLE))))
+        return float(
+            np.median(
+                self._less_one(slice(None, None, 1 + len(self.norms) // MEDIAN_SAMPLE_POINTS))
+            )
+        )
 
     def _exponents(self, some: Any) -> Vector:
         """Return a."""

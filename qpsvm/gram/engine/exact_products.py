@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from qpsvm.gram.engine.formula import Formula
 from qpsvm.gram.engine.sweep import sum_products
 from qpsvm.gram.engine.tiles import add_both
-from qpsvm.gram.storage.points import DENSIFIED, Points, products
+from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
 from qpsvm.numerics.parallel import parallel_for, scratch
 
 BLOCK_POINTS = 512
@@ -109,7 +109,7 @@ def _add(few: Points, a: Vector, some: Points, b: Vector, formula: Formula, *sum
 
 def prepared(some: Points, formula: Formula) -> Part:
     """Return points as they are multiplied, dense ones if their features are few, and their terms."""
-    if sp.issparse(some) and some.shape[1] <= DENSIFIED:
+    if sp.issparse(some) and some.shape[1] <= MAX_DENSE_FEATURES:
         some = some.toarray()
     return some, formula.terms(some)
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.engine.exact_products import BLOCK_POINTS, kernel_expansion, prepared
-from qpsvm.gram.storage.points import DENSIFIED, Points
+from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points
 from qpsvm.numerics.parallel import parallel_for
 
 PANEL_POINTS = 512
@@ -38,11 +38,11 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
     coef : ndarray, shape (k,)
     new : ndarray or csr_matrix, shape (n, d)
     """
-    unit, dense = gram._unit, new.shape[1] <= DENSIFIED or not sp.issparse(new)
+    unit, dense = gram._unit, new.shape[1] <= MAX_DENSE_FEATURES or not sp.issparse(new)
     mean = gram._mean if dense else 0.0  # moved by it, both sides lose fewer digits
 
     def moved(some: Points) -> Points:
-        if dense and sp.issparse(some) and new.shape[1] <= DENSIFIED:
+        if dense and sp.issparse(some) and new.shape[1] <= MAX_DENSE_FEATURES:
             some = some.toarray()
         if not sp.issparse(some) and np.any(mean):
             some = some - mean

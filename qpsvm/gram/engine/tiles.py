@@ -32,16 +32,16 @@ from qpsvm.numerics.vector_shape import GROUP_ROWS, TILE_POINTS, VECTOR_LANES
 SUM_ERROR = (GROUP_ROWS + 4) * 2.0**-24
 """Of a sum in float32 relative to that of the weights' sizes: of a group, whose weights are rounded."""
 
-ENTRIES, ROWS = 1 << 18, 1 << 14
+CHUNK_ENTRIES, MAX_CHUNK_POINTS = 1 << 18, 1 << 14
 """Entries that a thread works on before it takes others, and most points of them."""
 
-ALONE = 1 << 16
+MIN_ENTRIES_FOR_TWO_THREADS = 1 << 16
 """Entries that one thread is done with before another one has begun."""
 
 Vector = NDArray[np.float64]
-ALL, NONE = read_only(np.empty(0, np.int64)), np.empty(0)
-UNPACKED = np.empty((0, 0), np.uint16)
-UNITS, HALF = np.float32(1.0 / QUANTUM), np.float32(0.5)
+ALL_ROWS, NO_NUMBERS = read_only(np.empty(0, np.int64)), np.empty(0)
+NO_PACKED_BLOCK = np.empty((0, 0), np.uint16)
+QUANTA_PER_ONE, ROUNDING_HALF = np.float32(1.0 / QUANTUM), np.float32(0.5)
 
 within = njit(inline="always")  # compiled once, in the sweep
 mapping = njit(cache=True, **MAP_FLAGS)
@@ -66,14 +66,25 @@ def fill(
     """
     points, b, factor, kernel_map = evaluator
     sides, factor = _sides(points[columns], b[columns], points, b, factor)
-    m, chosen = (len(b), ALL) if rows is None else (len(rows), read_only(rows))
+    m, chosen = (len(b), ALL_ROWS) if rows is None else (len(rows), read_only(rows))
     width, into, x = _width(len(columns), m), read_only(slots), np.empty((2, 0), b.dtype)
     packs = out.dtype == np.uint16
-    stores = (np.empty((0, 0), b.dtype), out) if packs else (out, UNPACKED)
+    stores = (np.empty((0, 0), b.dtype), out) if packs else (out, NO_PACKED_BLOCK)
 
     def piece(first: int) -> None:
         at = chosen, first, min(first + width, m), factor, kernel_map
-        _sweep(*sides, *at, *stores, into, x, NONE, NONE, NONE, NONE, NONE)
+        _sweep(
+            *sides,
+            *at,
+            *stores,
+            into,
+            x,
+            NO_NUMBERS,
+            NO_NUMBERS,
+            NO_NUMBERS,
+            NO_NUMBERS,
+            NO_NUMBERS,
+        )
 
     parallel_for(piece, alternating_starts(m, width))
 
@@ -97,11 +108,11 @@ def add(
     for n, w in enumerate(weights):  # those beyond the range of float32 do not overflow
         top[n] = float(np.max(np.abs(w), initial=0.0)) or 1.0
         x[n, : len(w)] = w / top[n]
-    to, sizes = (np.empty((0, 0), b.dtype), UNPACKED), NONE if size is None else size
+    to, sizes = (np.empty((0, 0), b.dtype), NO_PACKED_BLOCK), NO_NUMBERS if size is None else size
 
     def piece(first: int) -> None:
-        at = ALL, first, min(first + width, m), factor, kernel_map
-        _sweep(*sides, *at, *to, ALL, x, top, out, sizes, NONE, NONE)
+        at = ALL_ROWS, first, min(first + width, m), factor, kernel_map
+        _sweep(*sides, *at, *to, ALL_ROWS, x, top, out, sizes, NO_NUMBERS, NO_NUMBERS)
 
     parallel_for(piece, alternating_starts(m, width))
 
@@ -115,19 +126,30 @@ def add_both(
     kernel_map: Any,
     x: Vector,
     out: Vector,
-    z: Vector = NONE,
-    back: Vector = NONE,
+    z: Vector = NO_NUMBERS,
+    back: Vector = NO_NUMBERS,
 ) -> None:
     """Add x'V to `out` for the kernel values V of points `few` and `some`, and given z, V z to `back`.
 
     In float64 and in this thread. Points are dense or packed; a and b are their terms.
     """
     sides, factor = _sides(few, a, some, b, factor)
-    n, to = len(sides[1]), (np.empty((0, 0)), UNPACKED)
+    n, to = len(sides[1]), (np.empty((0, 0)), NO_PACKED_BLOCK)
     weights, behind = np.zeros((2, n)), np.zeros(n)
     weights[0, : len(x)] = x
-    at = ALL, 0, len(b), factor, kernel_map
-    _sweep(*sides, *at, *to, ALL, weights, np.ones(2), out, NONE, z, behind if len(z) else NONE)
+    at = ALL_ROWS, 0, len(b), factor, kernel_map
+    _sweep(
+        *sides,
+        *at,
+        *to,
+        ALL_ROWS,
+        weights,
+        np.ones(2),
+        out,
+        NO_NUMBERS,
+        z,
+        behind if len(z) else NO_NUMBERS,
+    )
     if len(z):
         back += behind[: len(back)]
 
@@ -157,8 +179,8 @@ def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
 
 def _width(n: int, m: int) -> int:
     """Return how many points a thread takes: pieces are alike, so that threads end together."""
-    widest = min(ROWS, max(4 * TILE_POINTS, ENTRIES // max(1, n)))
-    two = 2 if n * m >= ALONE else 1
+    widest = min(MAX_CHUNK_POINTS, max(4 * TILE_POINTS, CHUNK_ENTRIES // max(1, n)))
+    two = 2 if n * m >= MIN_ENTRIES_FOR_TWO_THREADS else 1
     width = -(-m // (two * -(-m // (two * widest))))
     return max(TILE_POINTS, -(-width // TILE_POINTS) * TILE_POINTS)
 
@@ -213,7 +235,7 @@ def _sweep(
 def _pack(row: Any, to: Any) -> None:
     """Write values as whole multiples; 16 bits by way of 32 are vector code."""
     for j in range(len(to)):
-        to[j] = np.uint16(np.int32(UNITS * np.float32(row[j]) + HALF))
+        to[j] = np.uint16(np.int32(QUANTA_PER_ONE * np.float32(row[j]) + ROUNDING_HALF))
 
 
 @within

@@ -24,7 +24,7 @@ from qpsvm.gram.engine.formula import Evaluator, Formula, L1Exponential
 from qpsvm.gram.kernels.limits import LARGEST_VALUE, check_lengths
 from qpsvm.gram.storage.byte_grid import ByteGrid
 from qpsvm.gram.storage.integer import PackedBits, pack, packs
-from qpsvm.gram.storage.points import DENSIFIED, Points, products
+from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
 from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS, squared_norms
 
 PARAMETERS = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
@@ -243,7 +243,7 @@ class PointGram(Gram):
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return K x, or its entries `rows`, computed afresh in float64."""
-        formula, wide = self._formula, sp.issparse(self.X) and self.X.shape[1] > DENSIFIED
+        formula, wide = self._formula, sp.issparse(self.X) and self.X.shape[1] > MAX_DENSE_FEATURES
         n_entries = np.count_nonzero(x) * (self.m if rows is None else len(rows))
         if (
             formula is None
@@ -305,7 +305,9 @@ class PointGram(Gram):
         Sparse points of few features become dense.
         """
         m, d = self.X.shape
-        densifies = sp.issparse(self.X) and d <= DENSIFIED and m * d <= MAX_DENSE_COORDINATES
+        densifies = (
+            sp.issparse(self.X) and d <= MAX_DENSE_FEATURES and m * d <= MAX_DENSE_COORDINATES
+        )
         if self._formula is None or (self.dtype == np.float32 and not densifies):
             return self
         longest = float(np.max(squared_norms(self.X)))
@@ -368,7 +370,10 @@ class PointGram(Gram):
         self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return what `combine` does, for points that have been checked."""
-        formula, wide = self._formula_of_points, sp.issparse(new) and new.shape[1] > DENSIFIED
+        formula, wide = (
+            self._formula_of_points,
+            sp.issparse(new) and new.shape[1] > MAX_DENSE_FEATURES,
+        )
         small = new.shape[0] * len(columns) < MIN_ENTRIES_FOR_COMPILED_PASS
         if formula is None or small or (wide and isinstance(formula.map, L1Exponential)):
             return Gram.combine(self, new, columns, coef)

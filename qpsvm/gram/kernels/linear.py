@@ -21,7 +21,7 @@ from qpsvm.numerics.products import (
     transposed_times,
 )
 
-FAR = 4.0
+MIN_CENTERING_VARIANCES = 4.0
 """Squared distance of the mean from zero, in variances, from which points are moved to it."""
 
 
@@ -88,7 +88,8 @@ class Linear(PointGram):
         """About the mean of dense points, where to move them there is worth a copy, or None.
 
         Few points are always moved. Many are moved when they lie far: when the squared norm of
-        their mean is above `FAR` times their variance. Nearer to zero a copy gains a few bits only.
+        their mean is above `MIN_CENTERING_VARIANCES` times their variance. Nearer to zero a copy gains a
+        few bits only.
         Any origin is as good as another, so a thousand points say enough.
         """
         if sp.issparse(self.X):
@@ -99,7 +100,7 @@ class Linear(PointGram):
         mean = some.mean(axis=0)
         variance = float(np.mean(squared_norms(some - mean)))
         mean += first
-        far = float(mean @ mean) > FAR * variance
+        far = float(mean @ mean) > MIN_CENTERING_VARIANCES * variance
         return mean if far or self.X.size < MIN_ENTRIES_FOR_COMPILED_PASS else None
 
     def centered(self) -> Linear:

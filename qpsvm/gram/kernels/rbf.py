@@ -25,7 +25,7 @@ from qpsvm.gram.kernels.base import (
 from qpsvm.gram.kernels.gamma import settle_gamma
 from qpsvm.gram.storage.byte_grid import ByteGrid, near_grid, suits
 from qpsvm.gram.storage.integer import PackedBits, Unit, norms_of, unit_of
-from qpsvm.gram.storage.points import DENSIFIED, Points, mean_point, moved, products
+from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, mean_point, moved, products
 from qpsvm.numerics.products import squared_norms
 
 MIN_POINTS_BY_FEATURES, MAX_FEATURES_BY_FEATURES = 1 << 18, 16
@@ -266,7 +266,7 @@ class RBF(PointGram):
         if (near := self._near_grid()) is not None:
             return near
         X = self._unit.points if self._unit is not None else self.X
-        spread_out = sp.issparse(X) and d <= DENSIFIED and m * d <= MAX_DENSE_COORDINATES
+        spread_out = sp.issparse(X) and d <= MAX_DENSE_FEATURES and m * d <= MAX_DENSE_COORDINATES
         if self.dtype == np.float32 and not spread_out:
             return self
         if self._unit is None:

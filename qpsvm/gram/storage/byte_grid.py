@@ -16,22 +16,22 @@ from numpy.typing import NDArray
 
 from qpsvm.numerics.parallel import parallel_for
 
-MOST = 255
+MAX_GRID_COORDINATE = 255
 """Greatest coordinate."""
 
-FEWEST, WIDEST = 8, 1 << 15
+MIN_GRID_FEATURES, MAX_GRID_FEATURES = 8, 1 << 15
 """Features of points that are worth it, and those whose squared distances 32 bits represent."""
 
-MANY = 2000
+MIN_GRID_POINTS = 2000
 """Points from which compiled code is at hand for them."""
 
-SOME = 64
+GRID_SAMPLE_POINTS = 64
 """Points that say what the grid may be."""
 
-ROUNDED = 2.0**-21
+MAX_RELATIVE_OFFSET = 2.0**-21
 """Greatest distance of a coordinate from the grid, relative to the range: that of six digits."""
 
-ENTRIES = 1 << 16
+CHUNK_COORDINATES = 1 << 16
 """Coordinates converted at a time, in cache."""
 
 
@@ -94,7 +94,7 @@ class ByteGrid:
 
 def suits(m: int, d: int) -> bool:
     """Return whether so many points are worth it."""
-    return m >= MANY and FEWEST <= d <= WIDEST
+    return m >= MIN_GRID_POINTS and MIN_GRID_FEATURES <= d <= MAX_GRID_FEATURES
 
 
 class Found(NamedTuple):
@@ -110,14 +110,14 @@ def near_grid(X: NDArray[np.floating]) -> Found | None:
 
     It lies between the least and the greatest one; its step is the least gap among the first points.
     """
-    some = np.unique(X[:SOME]).astype(np.float64)
-    if not 2 <= len(some) <= MOST + 1:
+    some = np.unique(X[:GRID_SAMPLE_POINTS]).astype(np.float64)
+    if not 2 <= len(some) <= MAX_GRID_COORDINATE + 1:
         return None
     low, high = float(np.min(X)), float(np.max(X))
     with np.errstate(over="ignore", invalid="ignore"):
-        most, gaps = ROUNDED * (high - low), np.diff(some)
+        most, gaps = MAX_RELATIVE_OFFSET * (high - low), np.diff(some)
         number = np.rint((high - low) / np.min(gaps, where=gaps > most, initial=np.inf))
-    if not 1 <= number <= MOST:
+    if not 1 <= number <= MAX_GRID_COORDINATE:
         return None
     step = (high - low) / float(number)
     octets, farthest = room(*X.shape), [0.0]
@@ -131,7 +131,7 @@ def near_grid(X: NDArray[np.floating]) -> Found | None:
             away -= nearest
             farthest.append(max(float(np.max(away)), -float(np.min(away)), farthest[-1]))
 
-    piece(slice(0, SOME))
+    piece(slice(0, GRID_SAMPLE_POINTS))
     if farthest[-1] <= most:
         parallel_for(piece, pieces(octets))
     away = max(farthest) + 4.0 * float(np.finfo(np.float64).eps) * max(-low, high)
@@ -159,5 +159,5 @@ def room(m: int, d: int) -> NDArray[np.uint8]:
 
 def pieces(octets: NDArray[np.uint8]) -> list[slice]:
     """Return parts of points that are converted at a time."""
-    step = max(1, ENTRIES // octets.shape[1])
+    step = max(1, CHUNK_COORDINATES // octets.shape[1])
     return [slice(first, first + step) for first in range(0, len(octets), step)]

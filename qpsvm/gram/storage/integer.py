@@ -14,25 +14,25 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.storage.byte_grid import MOST, ByteGrid, gridded, pieces, room, suits
+from qpsvm.gram.storage.byte_grid import MAX_GRID_COORDINATE, ByteGrid, gridded, pieces, room, suits
 from qpsvm.numerics.parallel import parallel_for
 
-EXACT = 2.0**24
+MAX_EXACT_SQUARED_NORM = 2.0**24
 """Greatest squared norm of integer points whose sums of products float32 represents exactly."""
 
-FIRST, GLANCE = 1024, 64
+UNIT_SAMPLE_POINTS, FIRST_TRIED_POINTS = 1024, 64
 """Points that say what the unit may be, and how many of them are tried before the others."""
 
-ENTRIES = 1 << 16
+CHUNK_COORDINATES = 1 << 16
 """Coordinates looked at at a time, in cache."""
 
-PACKED = 1024
+MIN_POINTS_FOR_PACKING = 1024
 """Points from which they are packed: the products of fewer need no compiled code."""
 
-SPARSE = 1 / 256
+MAX_SPARSE_FRACTION = 1 / 256
 """Share of stored entries below which products of CSR rows cost less than counts of packed ones."""
 
-WORDS = 4
+WORDS_PER_COUNT = 4
 """Rows are padded to a multiple of this many words of 32 bits, counted together."""
 
 
@@ -99,7 +99,7 @@ class Unit(NamedTuple):
         if _convert(values, self.size, whole) is None:
             return None
         points = _like(X, whole)
-        return points if np.max(norms_of(points), initial=0.0) <= EXACT else None
+        return points if np.max(norms_of(points), initial=0.0) <= MAX_EXACT_SQUARED_NORM else None
 
     def take(self, rows: Any) -> Unit:
         """Return the unit of the points `rows`."""
@@ -125,7 +125,8 @@ def _unit_of_grid(X: Any, size: float) -> Unit | None:
     """Return the unit if it is of this size, and multiples fit into bytes."""
     if sp.issparse(X) or not suits(*X.shape):
         return None
-    if _convert(X[:GLANCE], size, np.empty((GLANCE, X.shape[1]), np.uint8)) is None:
+    tried = X[:FIRST_TRIED_POINTS]
+    if _convert(tried, size, np.empty(tried.shape, np.uint8)) is None:
         return None
     found = _in_bytes(X, size)
     return None if found is None else Unit(size, found[1], found[0], found[0].squared_norms())
@@ -147,10 +148,11 @@ def _in_bytes(X: NDArray[np.floating], size: float) -> tuple[ByteGrid, bool] | N
 def _unit(X: Any, size: float) -> Unit | None:
     """Return the unit if it is of this size; many points are shared out among threads."""
     values = X.data if sp.issparse(X) else X
-    if _convert(values[:GLANCE], size, np.empty(values[:GLANCE].shape, np.float32)) is None:
+    tried = values[:FIRST_TRIED_POINTS]
+    if _convert(tried, size, np.empty(tried.shape, np.float32)) is None:
         return None
     whole = np.empty(values.shape, np.float32)
-    step = max(1, ENTRIES * len(values) // max(1, values.size))
+    step = max(1, CHUNK_COORDINATES * len(values) // max(1, values.size))
     pieces = [slice(first, first + step) for first in range(0, len(values), step)]
     found: list[bool | None] = []
 
@@ -163,13 +165,19 @@ def _unit(X: Any, size: float) -> Unit | None:
         return None
     points = _like(X, whole)
     norms = norms_of(points)
-    return Unit(size, any(found), points, norms) if np.max(norms) <= EXACT else None
+    return (
+        Unit(size, any(found), points, norms) if np.max(norms) <= MAX_EXACT_SQUARED_NORM else None
+    )
 
 
 def packs(X: Any) -> bool:
     """Return whether points are many and dense enough to be packed, should they be binary."""
     m, d = X.shape
-    return m >= PACKED and d <= EXACT and (not sp.issparse(X) or X.nnz >= SPARSE * m * d)
+    return (
+        m >= MIN_POINTS_FOR_PACKING
+        and d <= MAX_EXACT_SQUARED_NORM
+        and (not sp.issparse(X) or X.nnz >= MAX_SPARSE_FRACTION * m * d)
+    )
 
 
 def pack(X: Any, value: float | None = None) -> PackedBits | None:
@@ -180,11 +188,11 @@ def pack(X: Any, value: float | None = None) -> PackedBits | None:
     """
     m, d = X.shape
     one = _least(X) if value is None else value
-    if not _binary(X[:GLANCE], one):
+    if not _binary(X[:FIRST_TRIED_POINTS], one):
         return None
-    n_words = -(-d // (32 * WORDS)) * WORDS
+    n_words = -(-d // (32 * WORDS_PER_COUNT)) * WORDS_PER_COUNT
     octets, ones = np.zeros((m, 4 * n_words), np.uint8), np.empty(m)
-    step = max(1, ENTRIES // d)
+    step = max(1, CHUNK_COORDINATES // d)
     for first in range(0, m, step):
         piece = X[first : first + step]
         if not _binary(piece, one):
@@ -206,7 +214,7 @@ def _binary(X: Any, one: float) -> bool:
 
 def _least(X: Any) -> float:
     """Return the least size of a coordinate other than 0 among the first points; 1 if all are 0."""
-    some = X[:FIRST]
+    some = X[:UNIT_SAMPLE_POINTS]
     values = np.abs(some.data if sp.issparse(some) else some)
     least = float(np.min(np.where(values > 0, values, np.inf), initial=np.inf))
     return least if least < np.inf else 1.0
@@ -221,7 +229,9 @@ def _convert(values: NDArray[np.floating], size: float, whole: NDArray[Any]) -> 
     with np.errstate(over="ignore", invalid="ignore"):  # in place: fresh memory costs more
         nearest = values / size
         np.rint(nearest, out=nearest)
-        if whole.dtype == np.uint8 and not (np.min(nearest) >= 0 and np.max(nearest) <= MOST):
+        if whole.dtype == np.uint8 and not (
+            np.min(nearest) >= 0 and np.max(nearest) <= MAX_GRID_COORDINATE
+        ):
             return None
         whole[:] = nearest
         away = np.multiply(nearest, size)
@@ -246,7 +256,7 @@ def norms_of(points: Any) -> NDArray[np.float64]:
         square = sp.csr_matrix((squares, points.indices, points.indptr), points.shape)
         return np.asarray(square @ np.ones(points.shape[1]))
     norms = np.empty(len(points))
-    step = max(1, ENTRIES // points.shape[1])
+    step = max(1, CHUNK_COORDINATES // points.shape[1])
 
     def piece(start: int) -> None:
         some = points[start : start + step].astype(np.float64)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.gram.storage.integer import WORDS, PackedBits
+from qpsvm.gram.storage.integer import WORDS_PER_COUNT, PackedBits
 from qpsvm.numerics.jit import count_bits, njit
 
-TILE = 256  # points whose words are turned at a time
+TILE_POINTS = 256  # points whose words are turned at a time
 
 
 def common_products(
@@ -36,16 +36,16 @@ def common_products(
 @njit(cache=True, nogil=True)
 def _common(A: Any, B: Any, weight: Any, out: Any) -> None:
     n_words = A.shape[1]
-    tile = np.empty((n_words, TILE), np.uint32)
-    for start in range(0, len(B), TILE):
-        width = min(TILE, len(B) - start)
+    tile = np.empty((n_words, TILE_POINTS), np.uint32)
+    for start in range(0, len(B), TILE_POINTS):
+        width = min(TILE_POINTS, len(B) - start)
         for j in range(width):
             for w in range(n_words):
                 tile[w, j] = B[start + j, w]
         for i in range(len(A)):
             row = out[i, start : start + width]
             _four(A[i], tile, 0, weight, row, False)
-            for w in range(WORDS, n_words, WORDS):
+            for w in range(WORDS_PER_COUNT, n_words, WORDS_PER_COUNT):
                 _four(A[i], tile, w, weight, row, True)
 
 

@@ -12,13 +12,13 @@ from qpsvm.gram.base import slices
 from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS as MIN_ENTRIES_FOR_COMPILED_PASS
 
-MANY, ABREAST = 1 << 17, 512
+MIN_COORDINATES_FOR_WIDE_SUMS, WIDE_SUM_COORDINATES = 1 << 17, 512
 """Coordinates from which points are summed side by side, and about how many then are a row."""
 
-PIECE = 1 << 14
+CHUNK_COORDINATES = 1 << 14
 """Coordinates converted at a time, in cache."""
 
-DENSIFIED = 2048
+MAX_DENSE_FEATURES = 2048
 """Features up to which sparse points are multiplied as dense ones."""
 
 Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, Bits, or Grid
@@ -56,10 +56,10 @@ def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> N
 
 def mean_point(X: Points) -> NDArray[np.float64]:
     """Return the mean of the points, shape (d,)."""
-    if sp.issparse(X) or not X.flags.c_contiguous or X.size < MANY:
+    if sp.issparse(X) or not X.flags.c_contiguous or X.size < MIN_COORDINATES_FOR_WIDE_SUMS:
         return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
     m, d = X.shape  # several points side by side: numpy's loops are over d numbers otherwise
-    side = min(m, 1 + ABREAST // d)
+    side = min(m, 1 + WIDE_SUM_COORDINATES // d)
     total = np.sum(X[: m - m % side].reshape(-1, side * d), axis=0, dtype=np.float64)
     total = np.sum(total.reshape(side, d), axis=0)
     return (total + np.sum(X[m - m % side :], axis=0, dtype=np.float64)) / m
@@ -68,7 +68,7 @@ def mean_point(X: Points) -> NDArray[np.float64]:
 def moved(X: NDArray[Any], by: NDArray[Any], dtype: Any, order: Any) -> NDArray[np.floating]:
     """Return dense points less one of them, subtracted in float64."""
     out = np.empty(X.shape, dtype, order=order)
-    size = max(1, PIECE // X.shape[1])
+    size = max(1, CHUNK_COORDINATES // X.shape[1])
     same = np.tile(by, (size, 1))  # without it numpy's loops are over d numbers each
     for at in slices(len(X), size):
         part = X[at]

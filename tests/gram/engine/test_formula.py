@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 from qpsvm import RBF, Laplacian, Linear, Polynomial, Sigmoid
-from qpsvm.gram.engine import tiles
 from qpsvm.gram.kernels import base
 
 M = 300
@@ -61,7 +60,9 @@ def make(request):
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("precise", [True, False], ids=["as given", "low precision"])
 def test_columns_are_within_their_bounds(make, storage, precise, rng, monkeypatch):
-    monkeypatch.setattr(base, "FUSED", 0)  # compiled code, however few the points are
+    monkeypatch.setattr(
+        base, "MIN_ENTRIES_FOR_COMPILED_PASS", 0
+    )  # compiled code, however few the points are
     monkeypatch.setattr(base, "MIN_POINTS_FOR_TILES", 0)
     X = STORAGES[storage](rng)
     given = make(X)
@@ -86,7 +87,7 @@ def test_columns_are_within_their_bounds(make, storage, precise, rng, monkeypatc
 
 @pytest.mark.parametrize("storage", STORAGES)
 def test_sums_in_float64_are_those_of_the_kernel(make, storage, rng, monkeypatch):
-    monkeypatch.setattr(base, "FUSED", 0)
+    monkeypatch.setattr(base, "MIN_ENTRIES_FOR_COMPILED_PASS", 0)
     X = STORAGES[storage](rng)
     gram = make(X)
     K = exact_values(gram, X, np.arange(M)).astype(float)
@@ -111,7 +112,6 @@ def test_low_precision_halves_the_memory_where_it_keeps_three_digits(make, rng):
 
 
 def test_sums_of_columns_are_swept_by_tiles(make, rng):
-    assert tiles.GROUP == 8
     gram = make(rng.standard_normal((2500, 6)).astype(np.float32))
     assert gram.break_even_reuse_count > 0
 

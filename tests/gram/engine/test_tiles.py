@@ -80,7 +80,7 @@ def test_sums_do_not_depend_on_threads_or_pieces(kind, rng, monkeypatch):
     x = rng.standard_normal((2, 200))
     for n in (1, 2):
         for entries in (1 << 14, 1 << 30):
-            monkeypatch.setattr(tiles, "ENTRIES", entries)
+            monkeypatch.setattr(tiles, "CHUNK_ENTRIES", entries)
             out, size = np.zeros(5000), np.zeros(5000)
             with threads.limit(n):
                 tiles.add(evaluator, columns, list(x), out, size)

@@ -14,11 +14,11 @@ from qpsvm.gram.engine.formula import Evaluator, Exponential, gaussian
 from qpsvm.gram.engine.kernel_rows import kernel_rows
 from qpsvm.gram.kernels import rbf
 from qpsvm.gram.storage import byte_grid as grid
-from qpsvm.gram.storage.byte_grid import MANY, ByteGrid, gridded, near_grid
+from qpsvm.gram.storage.byte_grid import MIN_GRID_POINTS, ByteGrid, gridded, near_grid
 from qpsvm.gram.storage.integer import unit_of
 from qpsvm.numerics import simd as lanes
 
-M = MANY + 100
+M = MIN_GRID_POINTS + 100
 
 
 def grid_of(X):
@@ -60,7 +60,8 @@ def test_values_on_lesser_processors(lanes, fresh_process):
     """Without products of bytes, and without vectors of 512 bits."""
     code = (
         "import qpsvm.numerics.vector_shape as shape\n"
-        f"shape.BYTES, shape.WIDE, shape.LANES = False, shape.WIDE and {lanes} == 16, {lanes}\n"
+        f"shape.HAS_BYTE_DOT, shape.VECTOR_LANES = False, {lanes}\n"
+        f"shape.HAS_AVX512 = shape.HAS_AVX512 and {lanes} == 16\n"
         "import numpy as np; import tests.gram.storage.test_byte_grid as t\n"
         "for kind in ('grid', 'grid in float64', 'float32', 'float64'):\n"
         "    t.values_are_right(np.random.default_rng(1), kind)\n"
@@ -70,7 +71,7 @@ def test_values_on_lesser_processors(lanes, fresh_process):
 
 
 def values_are_right(rng, kind):
-    X, gamma = extremes(rng, 23, 8 + lanes.TILE), 1e-5
+    X, gamma = extremes(rng, 23, 8 + lanes.TILE_POINTS), 1e-5
     square = np.square(X[:8, None] - X[None, 8:]).sum(axis=2)
     dtype, d = np.float32 if kind in ("grid", "float32") else np.float64, X.shape[1]
     factor = dtype(-gamma / np.log(2.0))
@@ -83,8 +84,8 @@ def values_are_right(rng, kind):
         norms = np.square(X).sum(axis=1) * factor
         a, norm = norms[:8].astype(dtype), norms[8:].astype(dtype)
         factor = -2 * factor
-    step, K = lanes.LANES * 4 // few.itemsize, np.zeros((8, lanes.TILE), dtype)
-    kernel_map, width = Exponential(), lanes.TILE
+    step, K = lanes.VECTOR_LANES * 4 // few.itemsize, np.zeros((8, lanes.TILE_POINTS), dtype)
+    kernel_map, width = Exponential(), lanes.TILE_POINTS
 
     @njit
     def row(few, tile, a, norm, factor, K):
@@ -189,7 +190,7 @@ def test_what_fits_into_bytes(rng):
     X = rng.integers(0, 256, (M, 10)).astype(float)
     X[0, 0] = 1.0
     assert isinstance(unit_of(X).points, ByteGrid)
-    assert not isinstance(unit_of(X[: MANY - 1]).points, ByteGrid)
+    assert not isinstance(unit_of(X[: MIN_GRID_POINTS - 1]).points, ByteGrid)
     for x in (256.0, -1.0):
         X[-1, -1] = x
         assert not isinstance(unit_of(X).points, ByteGrid)
