@@ -215,3 +215,18 @@ def test_public_names_are_documented():
 
     assert all(getattr(qpsvm, name).__doc__ for name in qpsvm.__all__)
     assert re.fullmatch(r"\d+\.\d+\.\d+", qpsvm.__version__)
+
+
+TERMS_OF_ONE_WORD = {"FALLBACKS", "FLOAT32", "LOG2E", "METHODS", "PARAMETERS", "QUANTUM"}
+"""Constants whose name of one word is the term itself."""
+
+
+@every_source
+def test_constants_say_what_they_count(path):
+    """By two words at least: a noun with a role or a unit."""
+    for node in parsed(path).body:
+        targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+        for target in targets:
+            for name in getattr(target, "elts", [target]):
+                if isinstance(name, ast.Name) and name.id.isupper():
+                    assert "_" in name.id or name.id in TERMS_OF_ONE_WORD, name.id

@@ -1,6 +1,6 @@
 """Directives that print what the code declares: the methods, and the statuses of a solve.
 
-``methods-table``: one row per entry of ``qpsvm.solvers.APPROXIMATIONS``. ``statuses-table``: one row per
+``methods-table``: one row per entry of ``qpsvm.solvers.methods.METHODS``. ``statuses-table``: one row per
 member of ``qpsvm.Status``. Both are read when the docs are built, so that they cannot go stale.
 """
 

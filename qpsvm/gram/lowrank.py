@@ -103,7 +103,7 @@ class LowRank(Gram):
         """Check the arguments and compute the factor."""
         if not isinstance(self.exact, Gram):
             raise InputError(f"exact must be a Gram, such as RBF(X); got {self.exact!r}")
-        check_choice("method", self.method, tuple(APPROXIMATIONS))
+        check_choice("method", self.method, tuple(APPROXIMATION_METHODS))
         check_number("seed", self.seed, low=0, integer=True)
         if self.rank is not None:
             check_number("rank", self.rank, low=1, integer=True)
@@ -115,7 +115,7 @@ class LowRank(Gram):
         begun = time.perf_counter()
         tol = max(0.0 if self.tol is None else self.tol, TRACE_ROUNDING)
         gram = self.exact.to_float64()  # converted once, not block by block
-        factor = APPROXIMATIONS[self.method](gram, most, tol, np.random.default_rng(self.seed))
+        factor = APPROXIMATION_METHODS[self.method](gram, most, tol, np.random.default_rng(self.seed))
         seconds = time.perf_counter() - begun
         if factor.landmarks.gram is gram:
             factor = factor._replace(landmarks=factor.landmarks._replace(gram=self.exact))
@@ -384,7 +384,7 @@ def _eigen(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Facto
     return Factor(np.ascontiguousarray(U * root), Landmarks(gram, np.arange(m), W))
 
 
-APPROXIMATIONS: dict[str, Callable[[Gram, int, float, np.random.Generator], Factor]] = {
+APPROXIMATION_METHODS: dict[str, Callable[[Gram, int, float, np.random.Generator], Factor]] = {
     "rpcholesky": _rpcholesky,
     "pivoted-cholesky": _pivoted_cholesky,
     "nystrom": _nystrom,

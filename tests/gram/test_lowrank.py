@@ -24,10 +24,10 @@ from qpsvm import (
     Status,
 )
 from qpsvm.driver.polish import at_bounds
-from qpsvm.gram.lowrank import APPROXIMATIONS, COLUMNS_PER_DRAW
+from qpsvm.gram.lowrank import APPROXIMATION_METHODS, COLUMNS_PER_DRAW
 
 ALL = np.arange(300)
-every_method = pytest.mark.parametrize("method", APPROXIMATIONS)
+every_method = pytest.mark.parametrize("method", APPROXIMATION_METHODS)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_it_stops_at_a_relative_trace_error(kernel, method):
     assert LowRank(kernel, rank=10, tol=0.01, method=method).rank == 10
 
 
-@pytest.mark.parametrize("method", [name for name in APPROXIMATIONS if name != "nystrom-kmeans"])
+@pytest.mark.parametrize("method", [name for name in APPROXIMATION_METHODS if name != "nystrom-kmeans"])
 def test_full_rank_is_the_kernel_itself(kernel, K, method):
     low = LowRank(kernel, rank=300, method=method)
     np.testing.assert_allclose(low.block(ALL), K, atol=1e-6)
