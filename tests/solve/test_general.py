@@ -209,7 +209,7 @@ def test_smoothness_is_an_upper_bound_whatever_way_it_is_found(rng, monkeypatch)
     b = np.ones(30)
     assert Residual(A, b).smoothness == pytest.approx(exact)
     assert Residual(A, b, 7.0).smoothness == 7.0
-    monkeypatch.setattr("qpsvm.gram.operator.EXACT", 5)
+    monkeypatch.setattr("qpsvm.gram.operator.MAX_ORDER_FOR_EXACT_EIGENVALUE", 5)
     assert exact <= Residual(A, b).smoothness <= 1.01 * exact
     qp = QuadraticProgram(A.T @ A, np.zeros(25), hypercube(25)).as_qp()
     assert exact <= qp.gram.smoothness <= 1.01 * exact
