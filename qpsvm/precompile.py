@@ -127,9 +127,11 @@ def every_kind_of_points() -> Iterator[Task]:
     for kind in ("dense", "binary", "integers", "levels", "sparse", "sparse binary"):
         for dtype in (np.float64, np.float32):
             X, y = points(N_POINTS_FOR_BLOCKS, kind, dtype)
-            kernels: list[Callable[[Any], Any]] = [qpsvm.RBF, qpsvm.Linear]
+            kernels: list[Callable[[Any], Any]] = [qpsvm.RBF, qpsvm.Linear, qpsvm.Polynomial]
+            if kind in ("dense", "sparse"):
+                kernels += [qpsvm.Laplacian]
             if kind == "dense":
-                kernels += [qpsvm.Laplacian, qpsvm.Polynomial]
+                kernels += [lambda X: qpsvm.Sigmoid(X, psd="assume")]
             for kernel in kernels:
                 yield qpsvm.HingeDual(kernel(X), y, 1.0), "decomposition", {"merge": False}
                 yield qpsvm.L2SVMDual(kernel(X), y, 1.0), "mfw", {"max_iter": 200}

@@ -115,7 +115,9 @@ class LowRank(Gram):
         begun = time.perf_counter()
         tol = max(0.0 if self.tol is None else self.tol, TRACE_ROUNDING)
         gram = self.exact.to_float64()  # converted once, not block by block
-        factor = APPROXIMATION_METHODS[self.method](gram, most, tol, np.random.default_rng(self.seed))
+        factor = APPROXIMATION_METHODS[self.method](
+            gram, most, tol, np.random.default_rng(self.seed)
+        )
         seconds = time.perf_counter() - begun
         if factor.landmarks.gram is gram:
             factor = factor._replace(landmarks=factor.landmarks._replace(gram=self.exact))

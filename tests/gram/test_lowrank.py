@@ -76,7 +76,9 @@ def test_it_stops_at_a_relative_trace_error(kernel, method):
     assert LowRank(kernel, rank=10, tol=0.01, method=method).rank == 10
 
 
-@pytest.mark.parametrize("method", [name for name in APPROXIMATION_METHODS if name != "nystrom-kmeans"])
+@pytest.mark.parametrize(
+    "method", [name for name in APPROXIMATION_METHODS if name != "nystrom-kmeans"]
+)
 def test_full_rank_is_the_kernel_itself(kernel, K, method):
     low = LowRank(kernel, rank=300, method=method)
     np.testing.assert_allclose(low.block(ALL), K, atol=1e-6)

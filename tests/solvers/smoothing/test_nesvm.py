@@ -227,7 +227,9 @@ def test_a_kernel_and_its_factor_have_the_same_iterates(method, formulation, mon
 
     Each point has one entry, so that |x_i|_inf is |x_i|, and both smooth alike.
     """
-    monkeypatch.setattr("qpsvm.gram.feature_map.MAX_ORDER_FOR_EXACT_EIGENVALUE", 0)  # the curvature of both by Lanczos steps
+    monkeypatch.setattr(
+        "qpsvm.gram.feature_map.MAX_ORDER_FOR_EXACT_EIGENVALUE", 0
+    )  # the curvature of both by Lanczos steps
     points = np.eye(6)[np.arange(150) % 6] * X[:, :1]
     K = Precomputed(points @ points.T)
     a = solve(formulation(points, Y, bias=False), method, tol=1e-9, max_iter=16)
