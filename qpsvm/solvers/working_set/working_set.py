@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import ApproximateProducts
 from qpsvm.canonical.qp import QP
-from qpsvm.clock import Expired
+from qpsvm.clock import Expired, poll
 from qpsvm.gram.base import slices
-from qpsvm.solvers.base import Reply, Solver
+from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Reply, Solver
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set.gradient_error import GradientError
 from qpsvm.solvers.working_set.gram_block import accumulate, empty_square, extend
@@ -207,27 +207,39 @@ def _solve(
     side = (z * gram.sign[working_set]).astype(store.store.dtype)
     upper, constants = pair.upper[working_set], (float(gram.shift), float(gram.scale))
     barriers = pair.up_barrier.take(working_set, axis=1), pair.low_barrier.take(working_set, axis=1)
-    limits: Any = (_inner_steps(len(working_set)), tolerance, min_tolerance, gap_goal)
+    limits: Any = (tolerance, min_tolerance, gap_goal)
+    n_polled = _steps_between_polls(len(working_set))
     x_start, rounding_limited = x.copy(), True
     while rounding_limited:
         arrays = _matrix(state), diagonal, side, ridge, z, upper
-        inner = InnerProblem(*arrays, *constants, state.unit)
-        n_done, violation, rounding_limited = solve_inner(
-            inner, x, x_start, pair.s[working_set], *barriers, *limits
-        )
-        state.n_pairs += n_done
+        inner, n_left = InnerProblem(*arrays, *constants, state.unit), _inner_steps(len(x))
+        is_cut = True
+        while is_cut:
+            most = min(n_left, n_polled)
+            n_done, violation, rounding_limited = solve_inner(
+                inner, x, x_start, pair.s[working_set], *barriers, most, *limits
+            )
+            state.n_pairs += n_done
+            n_left -= n_done
+            is_cut = n_done == most and n_left > 0 and not rounding_limited
+            poll()
         rounding_limited = rounding_limited and violation > ROUNDING_LIMITED_FRACTION * tolerance
         if rounding_limited:
             _refine(problem, state)
     if update_s:  # by no further steps
         s = pair.s[working_set]
-        solve_inner(inner, x, x_start, s, *barriers, 0, *limits[1:])
+        solve_inner(inner, x, x_start, s, *barriers, 0, *limits)
         pair.s[working_set] = s
     pair.x[working_set] = x
     for g in range(len(pair.up_barrier)):  # group by group: half the time
         pair.up_barrier[g][working_set] = barriers[0][g]
         pair.low_barrier[g][working_set] = barriers[1][g]
     return float(violation)
+
+
+def _steps_between_polls(size: int) -> int:
+    """Return the inner steps, each of which reads two rows, after which limits are polled."""
+    return max(1, int(WORK_BETWEEN_POLLS / (2 * size)))
 
 
 def extremes(
