@@ -58,12 +58,12 @@ def points(m: int = N_POINTS, kind: str = "dense", dtype: Any = np.float64) -> t
     return X.astype(dtype), y
 
 
-def automatic(*kinds: Callable[[Any, Any], Formulation]) -> Iterator[Task]:
-    """Yield problems for ``method="auto"``, with few and with many points."""
+def automatic(*kinds: Callable[[Any, Any], Formulation], method: str = "auto") -> Iterator[Task]:
+    """Yield problems for a method, by default the automatic choice, with few and with many points."""
     for m in (N_POINTS, N_POINTS_FOR_BLOCKS):
         X, y = points(m)
         for gram in (qpsvm.RBF(X, 0.1), qpsvm.Linear(X)):
-            yield from ((kind(gram, y), "auto", {}) for kind in kinds)
+            yield from ((kind(gram, y), method, {}) for kind in kinds)
 
 
 def every_method(*names: str) -> Iterator[Task]:
@@ -144,8 +144,10 @@ AUTOMATIC_GROUPS: dict[str, Callable[[], Iterator[Task]]] = {
         lambda gram, y: qpsvm.OneClassDual(gram),
         qpsvm.PolytopeDistanceDual,
     ),
+    "balls": lambda: automatic(lambda gram, y: qpsvm.MEBDual(gram), method="mfw"),
 }
-"""Problems for the functions of the automatic choice, which an installation compiles."""
+"""Problems for the functions of the automatic choice, and of balls by `mfw`, the first example of the
+README: an installation compiles them."""
 
 ALL_GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC_GROUPS | {
     "Frank-Wolfe": lambda: every_method(
