@@ -11,6 +11,12 @@ from qpsvm.gram.kernels import base
 
 M = 300
 
+
+def sparse(rng, d, density):
+    """Return CSR points of which this share of the coordinates is stored."""
+    return sp.csr_array(np.where(rng.random((M, d)) < density, rng.random((M, d)), 0.0))
+
+
 STORAGES = {
     "dense": lambda rng: rng.standard_normal((M, 13)),
     "far": lambda rng: 1e3 + rng.standard_normal((M, 7)),
@@ -20,8 +26,8 @@ STORAGES = {
     "float32": lambda rng: rng.standard_normal((M, 13)).astype(np.float32),
     "binary": lambda rng: (rng.random((M, 70)) < 0.3).astype(float),
     "integers": lambda rng: np.floor(200.0 * rng.random((M, 16))),
-    "csr": lambda rng: sp.random_array((M, 40), density=0.2, rng=rng, format="csr"),
-    "wide csr": lambda rng: sp.random_array((M, 2500), density=0.01, rng=rng, format="csr"),
+    "csr": lambda rng: sparse(rng, 40, 0.2),
+    "wide csr": lambda rng: sparse(rng, 2500, 0.01),
 }
 
 KERNELS = {
