@@ -123,9 +123,8 @@ class Trace:
     def record(self, running: Bounds, certified: Certified | None) -> None:
         """Record a check: the certified bounds, or else the running bounds as estimates."""
         bounds = running if certified is None else bounds_of(certified)
-        upper, lower, gap = bounds.upper, bounds.lower, bounds.gap
-        if not np.isfinite(upper) or not np.isfinite(gap):  # sums that overflow bound nothing
-            upper, lower, gap = (np.inf if np.isnan(upper) else upper), -np.inf, np.inf
+        shown = (bounds.upper, np.inf), (bounds.lower, -np.inf), (bounds.gap, np.inf)
+        upper, lower, gap = (unknown if np.isnan(value) else value for value, unknown in shown)
         row = self.n_iter, self.elapsed(), upper, lower, gap
         self.rows.append(Row(*row, estimated=certified is None))
 

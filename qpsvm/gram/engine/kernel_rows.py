@@ -188,9 +188,9 @@ _EXPONENTS = {"f": _exponent_of_numbers, "u": _exponent_of_words}
 _EXPONENTIALS = {"f": _value_of_numbers, "u": _value_of_words, "i": _value_of_bytes}
 
 kernel_rows: Any = with_plain_twin(_kernel_rows, _plain_kernel_rows)
-"""``kernel_rows(few, i, tile, first, a, norm, factor, kernel_map, K)`` writes entries of GROUP rows of
-`few`, from i on, with a vector of points of the tile, from `first` on, to the same places of K, shape
-(GROUP, TILE): t = (a_i + norm_j) + factor p, whose d terms are added one after the other, or 2^t for the
-exponential maps. p is the inner product, of L1Exponential the l1 distance; of words without a sign it is
-how many bits they have in common. Words with a sign are four bytes each, those of `few` with a sign and
-the others without; of these t is factor (a_i + norm_j - 2 p)."""
+"""``kernel_rows(few, i, tile, first, a, norm, factor, kernel_map, K)`` writes entries of GROUP_ROWS rows
+of `few`, from i on, with a vector of points of the tile, from `first` on, to the same places of K, shape
+(GROUP_ROWS, TILE_POINTS): t = (a_i + norm_j) + factor p, whose d terms are added one after the other, or
+2^t for the exponential maps. p is the inner product, of L1Exponential the l1 distance; of words without
+a sign it is how many bits they have in common. Words with a sign are four bytes each, those of `few` with
+a sign and the others without; of these t is factor (a_i + norm_j - 2 p)."""

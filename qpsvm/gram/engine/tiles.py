@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from qpsvm.gram.column_store import QUANTUM
 from qpsvm.gram.engine.formula import Evaluator
 from qpsvm.gram.engine.kernel_rows import kernel_rows
-from qpsvm.gram.engine.maps import MAP_FLAGS, finish_map
+from qpsvm.gram.engine.maps import finish_map
+from qpsvm.gram.engine.sweep import mapping, summing
 from qpsvm.gram.storage.byte_grid import ByteGrid
 from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.jit import njit
@@ -44,8 +45,6 @@ NO_PACKED_BLOCK = np.empty((0, 0), np.uint16)
 QUANTA_PER_ONE, ROUNDING_HALF = np.float32(1.0 / QUANTUM), np.float32(0.5)
 
 within = njit(inline="always")  # compiled once, in the sweep
-mapping = njit(cache=True, **MAP_FLAGS)
-summing = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "reassoc"})
 
 
 def fill(

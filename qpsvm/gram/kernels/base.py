@@ -134,19 +134,28 @@ class PointGram(Gram):
         return 1.0
 
     @cached_property
+    def _packed(self) -> PackedBits | None:
+        """Packed points, where they say the same as X."""
+        return pack(self.X) if self.by_products and packs(self.X) else None
+
+    @cached_property
     def _points(self) -> Points:
-        """The points that are multiplied: X, or packed where that says the same."""
-        bits = pack(self.X) if self.by_products and packs(self.X) else None
-        return self.X if bits is None else bits
+        """The points that are multiplied: packed, moved, or X itself."""
+        if self._packed is not None:
+            return self._packed
+        is_moved = not isinstance(self._mean, float)
+        return self._multiplied(slice(None), self.dtype) if is_moved else self.X
 
     def _multiplied(self, rows: Any, dtype: Any) -> Points:
-        """Return the points `rows` as they are multiplied, packed, or in that precision."""
-        if isinstance(self._points, PackedBits):
-            return self._points[rows]
-        part = self.X[rows].astype(dtype, copy=False)
-        if isinstance(self._mean, float):
-            return part
-        return (part - self._mean).astype(dtype, copy=False)
+        """Return the points `rows` as they are multiplied: packed, or moved and scaled."""
+        if self._packed is not None:
+            return self._packed[rows]
+        part, is_moved = self.X[rows], not isinstance(self._mean, float)
+        if self._scale != 1.0:  # in float64, whose range has room for both
+            part = part.astype(np.float64)
+            return ((part - self._mean if is_moved else part) * self._scale).astype(dtype)
+        part = part.astype(dtype, copy=False)
+        return (part - self._mean).astype(dtype, copy=False) if is_moved else part
 
     @cached_property
     def _terms(self) -> NDArray[np.floating]:
@@ -157,8 +166,6 @@ class PointGram(Gram):
     @cached_property
     def _evaluator(self) -> Evaluator:
         """What the sweep over tiles computes columns from."""
-        from qpsvm.gram.engine.formula import Evaluator
-
         assert self._formula is not None
         return Evaluator(self._points, self._terms, self._formula.factor, self._formula.map)
 
@@ -169,11 +176,11 @@ class PointGram(Gram):
         )
 
     def _by_tiles(self, n_entries: int) -> bool:
-        """Return whether columns are for compiled code, which many points in float32 have at hand."""
+        """Return whether columns are swept by tiles: always those of many points in float32."""
         if self._formula is None or sp.issparse(self._points):
             return False
-        at_hand = self.dtype == np.float32 and self.m >= MIN_POINTS_FOR_TILES
-        return at_hand or self._fuses(n_entries)
+        is_large = self.dtype == np.float32 and self.m >= MIN_POINTS_FOR_TILES
+        return is_large or self._fuses(n_entries)
 
     def fill(
         self,
@@ -236,13 +243,13 @@ class PointGram(Gram):
             return 0.0
         return SUM_ERROR * self._largest_value
 
-    @property
+    @cached_property
     def _largest_value(self) -> float:
         """Bound on the absolute kernel values: sqrt(k(x, x) k(z, z)) where K is positive semidefinite."""
         return float(np.max(np.abs(self.diag())))
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
-        """Return K x, or its entries `rows`, computed afresh in float64."""
+        """Return K x, or its entries `rows`, recomputed in float64."""
         formula, wide = self._formula, sp.issparse(self.X) and self.X.shape[1] > MAX_DENSE_FEATURES
         n_entries = np.count_nonzero(x) * (self.m if rows is None else len(rows))
         if (
@@ -260,7 +267,7 @@ class PointGram(Gram):
 
     @property
     def coordinates(self) -> Points:
-        """What tells the points apart: X, or packed points where they are at hand."""
+        """What tells the points apart: X, or packed points where they are computed already."""
         return self.X
 
     def to_float64(self) -> Gram:

@@ -30,6 +30,7 @@ class Laplacian(PointGram):
     """
 
     gamma: Any = "scale"
+    unit = QUANTUM
 
     def _settle(self) -> None:
         self._set(gamma=settle_gamma(self.gamma, self.X))
@@ -37,8 +38,6 @@ class Laplacian(PointGram):
     def diag(self) -> NDArray[np.float64]:
         """Return ones, shape (m,)."""
         return np.ones(self.m)
-
-    unit = QUANTUM
 
     @cached_property
     def _formula_of_points(self) -> Formula:
@@ -48,17 +47,6 @@ class Laplacian(PointGram):
     def _mean(self) -> NDArray[np.float64] | float:
         """What dense points are moved by: distances stay, and coordinates in float32 keep digits."""
         return 0.0 if sp.issparse(self.X) else mean_point(self.X)
-
-    @cached_property
-    def _points(self) -> Points:
-        """The points that are multiplied: moved, if they are dense."""
-        return self._multiplied(slice(None), self.dtype)
-
-    def _multiplied(self, rows: Any, dtype: Any) -> Points:
-        part = self.X[rows].astype(dtype, copy=False)
-        return (
-            part if isinstance(self._mean, float) else (part - self._mean).astype(dtype, copy=False)
-        )
 
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         if sp.issparse(B):

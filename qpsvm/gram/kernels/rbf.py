@@ -109,7 +109,7 @@ class RBF(PointGram):
 
     @cached_property
     def _points(self) -> Points:
-        """The points that are multiplied for held columns."""
+        """The points that are multiplied for cached columns."""
         if self._unit is not None:
             return self._unit.points
         return self._moved_by_pieces(self.dtype)
@@ -137,7 +137,7 @@ class RBF(PointGram):
 
     @property
     def column_error(self) -> NDArray[np.float64]:
-        """Return what rounding can do to an entry of a held column, for each row, shape (m,).
+        """Return what rounding can do to an entry of a cached column, for each row, shape (m,).
 
         What float64 loses of the points comes on top of what `bounds` says.
         """
@@ -181,13 +181,7 @@ class RBF(PointGram):
         """Return the points `rows` as they are multiplied: multiples, or moved in that precision."""
         if self._unit is not None:
             return self._points[rows]
-        part, is_moved = self.X[rows], not isinstance(self._mean, float)
-        if self._scale != 1.0:
-            part = part.astype(np.float64)
-            part = (part - self._mean if is_moved else part) * self._scale
-            return part.astype(dtype)
-        part = part.astype(dtype, copy=False)
-        return (part - self._mean).astype(dtype, copy=False) if is_moved else part
+        return super()._multiplied(rows, dtype)
 
     def _moved_by_pieces(self, dtype: Any) -> Points:
         """Return all points moved; whole arrays between would cost more time than their numbers."""
@@ -211,7 +205,7 @@ class RBF(PointGram):
         if self._unit is not None or at_hand:
             few, some = self._points[columns], self._points[rows]
             a, b = self._norms[columns], self._norms[rows]
-        else:  # afresh from X: rounding the moved points would change the problem
+        else:  # from X: rounding the moved points would change the problem
             few, some = self._multiplied(columns, dtype), self._multiplied(rows, dtype)
             a, b = (squared_norms(part.astype(np.float64, copy=False)) for part in (few, some))
         few = few.toarray() if sp.issparse(few) else few
