@@ -24,9 +24,9 @@ class CompilationStopped(Expired):
 
 
 class _Interrupt:
-    """Whether Ctrl-C was pressed, shared by all clocks of a call."""
+    """When Ctrl-C was pressed, shared by all clocks of a call."""
 
-    pressed = False
+    pressed_at = float("inf")
 
 
 class Clock:
@@ -50,7 +50,11 @@ class Clock:
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C was pressed."""
-        return self._interrupt.pressed
+        return self._interrupt.pressed_at < float("inf")
+
+    def after_interrupt(self, seconds: float) -> Clock:
+        """Return a clock that expires this many seconds after Ctrl-C was pressed."""
+        return Clock(self._interrupt.pressed_at + seconds - time.perf_counter())
 
     @property
     def timed_out(self) -> bool:
@@ -89,9 +93,9 @@ class Clock:
             return
 
         def record(signum: int, frame: Any) -> None:
-            if self._interrupt.pressed:
+            if self.interrupted:
                 raise KeyboardInterrupt
-            self._interrupt.pressed = True
+            self._interrupt.pressed_at = time.perf_counter()
 
         signal.signal(signal.SIGINT, record)
         try:

@@ -56,6 +56,10 @@ class Certificate:
         ``"relative"`` (gap <= tol * max(|upper|, |lower|)), ``"absolute"`` (value and gap are
         below `floor`, and the value is not proved to be positive), or ``"none"`` when neither test
         passed.
+    recomputed : bool
+        False after Ctrl-C where the answer's products could not be recomputed within 80 ms: the bounds
+        then come from those that the method maintained, and are wider by their proven error.
+        ``solve(problem, x0=result, max_iter=0)`` recomputes them.
     """
 
     upper: float
@@ -66,6 +70,7 @@ class Certificate:
     floor: float
     tol: float
     test: str
+    recomputed: bool = True
 
     def __post_init__(self) -> None:
         """Replace bounds that are NaN, since their terms overflowed, by infinite ones."""

@@ -31,6 +31,21 @@ class ApproximateProducts(NamedTuple):
     error: NDArray[np.float64]  # a bound on the error of each entry
 
 
+class ProductError(NamedTuple):
+    """Error of a product G x beyond the rounding of a recomputed one; entries off the support are bounds.
+
+    Where x_i is 0 a lower bound of entry i takes its place, which leaves gap and least margin valid.
+    """
+
+    quadratic: float = 0.0  # bound on the error of x'Gx
+    vertex: float = 0.0  # bound on the error of the support's part of a'Gx, for any a of the domain
+    entry: float = 0.0  # bound on the error of an entry of the support
+
+
+ROUNDED_PRODUCT = ProductError()
+"""Error of a product that was recomputed in float64: its rounding alone."""
+
+
 class Bounds(NamedTuple):
     """Upper and lower bound of the declared value, their gap, and the terms of both."""
 

@@ -11,26 +11,26 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import FLOAT64_EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, enclose
+from qpsvm.canonical.base import (
+    FLOAT64_EPS,
+    ROUNDED_PRODUCT,
+    ROUNDOFFS_OF_ZERO,
+    Bounds,
+    Form,
+    ProductError,
+    enclose,
+)
+from qpsvm.canonical.hinge_gap import HINGE_DOMAINS, hinge_gap
 from qpsvm.canonical.primal_point import BallPoint, HingePoint
 from qpsvm.clock import completing
-from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
+from qpsvm.domains import BoxHyperplane, Domain, SimplexProduct
 from qpsvm.gram import SignedGram
 from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.gram.operator import QuadraticGram, Residual
 from qpsvm.gram.psd import psd_defect
 
-MIN_POINTS_FOR_MARGIN_SAMPLE = 5000
-"""Points from which a sample of the support is first tested for a positive least margin."""
-
-MARGIN_SAMPLE_SIZE = 200
-"""Points of that sample."""
-
 MAX_RAY_FACTOR = 1e100
 """Factor from which a point of a cone is not moved along its ray: the value is unbounded there."""
-
-HINGE_DOMAINS = (BoxHyperplane, PenaltyBox)
-"""Domains of a hinge dual, with a free bias and without."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +124,13 @@ class QP(Form):
     def entry_roundoff(self, x: NDArray[np.float64]) -> float:
         """Return a bound on the rounding error of an entry of a recomputed G x."""
         return (4.0 * FLOAT64_EPS * self.scale + self.gram.error) * float(np.linalg.norm(x, 1))
+
+    def product_error(self, x: NDArray[np.float64], error: NDArray[np.float64]) -> ProductError:
+        """Return what bounds on the errors of the entries of G x make of the terms of `bounds`."""
+        support = x != 0
+        error = np.where(support, error, 0.0)
+        vertex = float(error @ self.domain.linear_min(-error))
+        return ProductError(float(error @ np.abs(x)), vertex, float(np.max(error, initial=0.0)))
 
     @np.errstate(invalid="ignore")  # thresholds may be infinite: then all entries matter
     def entries_that_matter(
@@ -228,8 +235,13 @@ class QP(Form):
         return self.gram.roundoff(self.scale, total, weight, quadratic)
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
-    def bounds(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> Bounds:
-        """Return the bounds at a feasible x, given `product` = G x.
+    def bounds(
+        self,
+        x: NDArray[np.float64],
+        product: NDArray[np.float64],
+        error: ProductError = ROUNDED_PRODUCT,
+    ) -> Bounds:
+        """Return the bounds at a feasible x, given `product` = G x, whose error may exceed its rounding.
 
         upper = constant + 1/2 x'Gx + 1/2 x'Dx + c'x, and
         lower = constant - 1/2 x'Gx + min over a in the domain of (Gx + c)'a + 1/2 a'Da:
@@ -249,11 +261,13 @@ class QP(Form):
         value = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
         value = value + float(self.linear[some] @ xs) + self.constant
         roundoff = self.roundoff(xs, product[some], value)
+        value += 0.5 * error.quadratic
         if isinstance(self.domain, HINGE_DOMAINS):
-            gap, multipliers = self._hinge_gap(x, product, quadratic, value, some)
+            gap, multipliers = hinge_gap(self, x, product, quadratic, value, some, error)
         else:
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
+            gap += error.quadratic + error.vertex
             multipliers = multipliers if self.level is None else multipliers + self.level
         if isinstance(self.gram, QuadraticGram):
             roundoff += self._slope_roundoff(x)
@@ -282,7 +296,7 @@ class QP(Form):
         """Return the loss of the lower bound where (a - x)'G(a - x) may be negative."""
         left = self.defect - self._moved_defect
         if left <= 0.0 or isinstance(self.domain, HINGE_DOMAINS):
-            return 0.0  # a hinge dual has its own: see `_hinge_gap`
+            return 0.0  # a hinge dual has its own: see `hinge_gap`
         return 0.5 * left * self.domain.farthest(x)
 
     def _separable_gap(
@@ -294,55 +308,6 @@ class QP(Form):
             ridge = self.ridge - moved if moved else self.ridge
             return self.domain.separable_gap(x, slope, ridge, some)
         return self.domain.separable_gap(x, slope, self.gram.ridge - moved)
-
-    def _hinge_gap(
-        self,
-        x: NDArray[np.float64],
-        product: NDArray[np.float64],
-        quadratic: float,
-        value: float,
-        some: NDArray[np.int64],
-    ) -> tuple[float, NDArray[np.float64]]:
-        """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
-
-        Either t = 1 with its slacks, or t such that the least margin is 1 and no slack remains: the only
-        choice with infinite C, and the better one where C is large. The least margin is proved to be
-        positive: its rounding error is subtracted.
-        """
-        domain = self.domain
-        assert isinstance(domain, HINGE_DOMAINS)
-        if domain.bounded:
-            slope = product + self.linear
-            gap, b = domain.separable_gap(x, slope, self.gram.ridge, some)
-            soft = gap, np.array([b[0] if len(b) else 0.0, 1.0])
-            if self.defect:  # w has a norm only where G is positive semidefinite
-                slope = slope + b[0] * self.gram.sign if len(b) else slope
-                return domain.convex_gap(x, slope, self.defect), soft[1]
-            # over all points the least margin is no greater than over a sample
-            few = some[:: 1 + len(some) // MARGIN_SAMPLE_SIZE]
-            if self.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(few):
-                if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
-                    return soft  # hard is infinite
-        error, square = self._margin_roundoff(x[some], product[some], quadratic)
-        least, bias = domain.cone_multiplier(product)
-        least -= error
-        t = 1.0 / least if least > 0 else np.inf
-        square = max(quadratic, 0.0) + square
-        hard = value + (0.5 * t * t * square if t and np.isfinite(t) else t) - self.constant
-        if domain.bounded and (gap <= hard or not t):
-            return soft
-        return hard, np.array([bias * t if t and np.isfinite(t) else np.sign(bias), t or 1.0])
-
-    def _margin_roundoff(
-        self, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float
-    ) -> tuple[float, float]:
-        """Return bounds on the rounding errors of an entry of G x and of x'Gx."""
-        total, length = float(np.linalg.norm(x, 1)), float(np.linalg.norm(x))
-        square = self.gram.roundoff(self.scale, total, total, quadratic)
-        if self.gram.kernel.by_factor:  # the margins are those of w as computed
-            entry = 4.0 * FLOAT64_EPS * np.sqrt(self.scale * (max(quadratic, 0.0) + square))
-            return min(float(entry), self.entry_roundoff(x)), square
-        return self.entry_roundoff(x) + self.defect * length, square + self.defect * length**2
 
     @property
     def cone(self) -> bool:

@@ -16,6 +16,9 @@ from qpsvm.canonical.base import (
 from qpsvm.canonical.qp import QP
 from qpsvm.result import Certificate, passed_test
 
+SAMPLED_ENTRIES = 128
+"""Entries of approximate products that are recomputed where the others are taken as they are."""
+
 MAX_RECOMPUTED_SHARE = 0.9
 """Share of the points of weight zero from which all points are evaluated."""
 
@@ -29,18 +32,21 @@ def certify(
     *,
     support_only: bool = False,
     approximate_products: ApproximateProducts | None = None,
+    recompute: bool = True,
 ) -> Certified:
     """Repair x, recompute its products in float64, and bound the optimal value.
 
     Only x is taken from the solver, and whether it met no negative curvature: `convex`. With
     `support_only` the points of a QP outside the support are not evaluated: the value of x is exact, and
     no lower bound is proved. With `approximate_products` and a bound on their error, points outside the
-    support are evaluated only where that bound does not suffice: see `partly_recomputed`.
+    support are evaluated only where that bound does not suffice: see `partly_recomputed`. Without
+    `recompute` the approximate products are taken as they are where a sample of them agrees with
+    recomputed ones, and the bounds are wider by their error: see `sampled_products`.
     """
     x = problem.repair(x)
     if not convex:
         problem = problem.nonconvex()
-    left = None
+    left = error = None
     if support_only:
         assert isinstance(problem, QP), "only methods on a QP leave points out"
         rows = np.flatnonzero(x != 0)
@@ -51,10 +57,17 @@ def certify(
         least = None
         if approximate_products is not None:
             assert isinstance(problem, QP), "only products of a QP are approximate"
-            least, left = partly_recomputed(problem, x, approximate_products)
+            if not recompute:
+                least, error = sampled_products(problem, x, approximate_products)
+            if least is None:
+                least, left = partly_recomputed(problem, x, approximate_products)
         product = problem.product(x) if least is None else least
         x, product = problem.feasible(x, product)
-        bounds = problem.bounds(x, product)
+        if error is None:
+            bounds = problem.bounds(x, product)
+        else:
+            assert isinstance(problem, QP)
+            bounds = problem.bounds(x, product, problem.product_error(x, error))
     point = None
     if not support_only and problem.convex:
         point = problem.primal_point(x, bounds.multipliers)
@@ -73,6 +86,7 @@ def certify(
         floor=bounds.floor,
         tol=tol,
         test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, bounds.floor),
+        recomputed=error is None,
     )
     return Certified(x, product, bounds.multipliers, certificate, left, point)
 
@@ -94,6 +108,37 @@ def at_stored_point(problem: Form, bounds: Bounds, point: PrimalPoint) -> Bounds
     )
 
 
+def _with_error(
+    problem: QP, x: NDArray[np.float64], approximate_products: ApproximateProducts
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return approximate products of x, lower bounds of them off the support, and their errors."""
+    moved = float(np.linalg.norm(x - approximate_products.x, 1)) * problem.scale
+    error = approximate_products.error + moved
+    lowered = approximate_products.product - error
+    return np.where(x != 0, approximate_products.product, lowered), error
+
+
+def sampled_products(
+    problem: QP, x: NDArray[np.float64], approximate_products: ApproximateProducts
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return approximate products of x and their errors, where a sample confirms them.
+
+    A sample of `SAMPLED_ENTRIES` entries is recomputed, which costs little beside the whole product. The
+    result is what `QP.bounds` and `QP.product_error` expect. Both are None where the sample refutes an
+    error, or where the bounds of the problem do not follow from such products.
+    """
+    if problem.cone or problem.defect or not problem.convex:
+        return None, None
+    product, error = _with_error(problem, x, approximate_products)
+    if not np.isfinite(product).all():
+        return None, None
+    rows = np.unique(np.linspace(0, problem.m - 1, SAMPLED_ENTRIES).astype(np.int64))
+    difference = np.abs(problem.gram.product(x, rows) - approximate_products.product[rows])
+    if np.any(difference > error[rows] + problem.entry_roundoff(x)):
+        return None, None
+    return product, error
+
+
 def partly_recomputed(
     problem: QP, x: NDArray[np.float64], approximate_products: ApproximateProducts
 ) -> tuple[NDArray[np.float64] | None, ApproximateProducts | None]:
@@ -108,11 +153,9 @@ def partly_recomputed(
     Both are None where all points must be evaluated: where these entries are most of them, where the
     domain does not know them, or where a recomputed value refutes the bound on the error.
     """
-    moved = float(np.linalg.norm(x - approximate_products.x, 1)) * problem.scale
-    error = approximate_products.error + moved
+    product, error = _with_error(problem, x, approximate_products)
     support, recomputed, roundoff = x != 0, np.zeros(problem.m, bool), problem.entry_roundoff(x)
     n, known = np.count_nonzero(support), support
-    product = np.where(support, approximate_products.product, approximate_products.product - error)
     if not np.isfinite(product).all():
         return None, None
     while True:

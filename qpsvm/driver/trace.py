@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import ApproximateProducts, Bounds, Certified, Form
-from qpsvm.clock import Clock
+from qpsvm.clock import Clock, Expired
 from qpsvm.result import Certificate, History, Progress, Status, passed_test
 
 CHECKS_WITHOUT_PROGRESS = 20
@@ -23,6 +23,9 @@ rounding errors are in proportion to the larger value."""
 
 REFUTED_GAP_RATIO = 2.0
 """Certified over running gap of the best point from which the current point is certified too."""
+
+INTERRUPT_GRACE_SECONDS = 0.08
+"""Seconds after Ctrl-C in which the certificate of the answer may be recomputed."""
 
 SAME_GAP_FACTOR = 1.0 + 1e-9
 """Factor within which two gaps are equal up to rounding."""
@@ -155,11 +158,16 @@ class Trace:
         x: NDArray[np.float64],
         approximate_products: ApproximateProducts | None,
         running: float = np.inf,
+        recompute: bool = True,
     ) -> Certified:
         """Certify the current point; `running` is its gap by maintained products, if known."""
         before = time.perf_counter()
         certified = self.certifier(
-            self.problem, x, self.limits.tol, approximate_products=approximate_products
+            self.problem,
+            x,
+            self.limits.tol,
+            approximate_products=approximate_products,
+            recompute=recompute,
         )
         gap = certified.certificate.gap
         self.recomputed_value = abs(certified.certificate.upper)
@@ -219,7 +227,26 @@ class Trace:
         The candidates are the points that were certified, the point of least running gap and, where that
         gap is refuted, the current point x; the one of least certified gap is returned. A method whose
         theorem bounds the value alone returns the point of least value, and that one beside it.
+
+        After an interrupt these certificates are abandoned where they take longer than
+        `INTERRUPT_GRACE_SECONDS`, if the method maintains products of the current point whose error is
+        known: it is certified from them, and the better of it and the certified points is returned.
         """
+        if x is not None and approximate_products is not None and self.limits.clock.interrupted:
+            grace = self.limits.clock.after_interrupt(INTERRUPT_GRACE_SECONDS)
+            try:
+                with grace.abandoning():
+                    return self._choose(x, approximate_products)
+            except Expired:
+                self.certify(x, approximate_products, recompute=False)
+                assert self.proved is not None
+                return Choice(self.proved)
+        return self._choose(x, approximate_products)
+
+    def _choose(
+        self, x: NDArray[np.float64] | None, approximate_products: ApproximateProducts | None
+    ) -> Choice:
+        """Return the best point, its certificate recomputed: see `choose`."""
         if self.proved is None or self.best_gap < self.proved.certificate.gap:
             running = self.best_gap
             gap = self.certify(self.best.copy(), approximate_products).certificate.gap

@@ -226,6 +226,40 @@ def test_certificates_from_approximate_products_equal_the_exact_ones(stopped, rn
                     )
 
 
+def test_bounds_from_products_within_an_error_hold_for_any_products(stopped, rng):
+    """Without recomputation, and with the errors that a sample of the products does not refute."""
+    qp, found = stopped
+    if qp.cone or qp.defect:
+        given = ApproximateProducts(found[0], qp.product(found[0]), np.zeros(qp.m))
+        assert certify(
+            qp, found[0], 1e-6, approximate_products=given, recompute=False
+        ).certificate.recomputed
+        return
+    best = certify(qp, found[1], 1e-6).certificate
+    for x in found:
+        product, full, near = qp.product(x), certify(qp, x, 1e-6).certificate, noise(qp, x)
+        for size in (0.0, 1e-9, 1e-4, 1e-1):
+            error = size * qp.scale * np.linalg.norm(x, 1) * rng.random(qp.m)
+            for sign in (1.0, -1.0, np.where(x > 0, -1.0, 1.0), rng.uniform(-1, 1, qp.m)):
+                given = ApproximateProducts(x, product + sign * error, error)
+                wide = certify(qp, x, 1e-6, approximate_products=given, recompute=False).certificate
+                assert not wide.recomputed
+                assert wide.upper >= full.upper - near
+                assert wide.lower <= best.upper + near
+                assert wide.gap >= full.upper - best.upper - near
+                if size == 0.0:
+                    assert wide.gap == pytest.approx(full.gap, rel=1e-6, abs=near)  # repair moves x
+
+
+def test_products_that_a_sample_refutes_are_recomputed():
+    X, y = two_clouds(400, 3, seed=2)
+    problem = HingeDual(RBF(X + y[:, None], 0.5), y, 1.0)
+    qp, x = problem.as_qp(), solve(problem, tol=1e-6).x
+    wrong = ApproximateProducts(x, qp.product(x) + 1e-3, np.full(400, 1e-6))
+    certified = certify(qp, x, 1e-3, approximate_products=wrong, recompute=False)
+    assert certified.certificate == certify(qp, x, 1e-3).certificate
+
+
 def test_products_of_another_point_are_used_with_its_distance(rng, monkeypatch):
     monkeypatch.setattr(certificate, "MAX_RECOMPUTED_SHARE", 1.0)
     X, y = two_clouds(300, 3, seed=2)

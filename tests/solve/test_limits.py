@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import qpsvm.driver.loop
+from problems.clouds import two_clouds
 from qpsvm import (
     RBF,
     Cached,
@@ -24,6 +25,7 @@ from qpsvm import (
     Status,
     solve,
 )
+from qpsvm.driver import trace
 from qpsvm.solvers.smo.smo import SMO
 
 TIGHT = 1e-12  # not reached on the problem `hard` in minutes
@@ -171,6 +173,28 @@ def test_interrupt_within_the_closing_certificate(hard, sigint, monkeypatch):
     result = solve(hard, "smo", tol=TIGHT, max_iter=5)
     signal.signal(signal.SIGINT, sigint)
     assert result.n_iter == 5 and not pressed
+
+
+def test_an_interrupt_abandons_a_long_certificate(sigint, monkeypatch):
+    """The bounds then come from maintained products; a solve of no iterations recomputes them."""
+    monkeypatch.setattr(trace, "INTERRUPT_GRACE_SECONDS", 0.0)
+    X, y = two_clouds(1500, 3, seed=4)
+    problem = HingeDual(RBF(X, 0.3), y, 10.0)
+
+    def stop(progress):
+        if progress.iteration >= 2:
+            signal.raise_signal(signal.SIGINT)
+
+    found = solve(problem, "decomposition", tol=1e-10, callback=stop)
+    assert found.status is Status.INTERRUPTED
+    assert not found.certificate.recomputed
+    exact = solve(problem, "decomposition", x0=found, max_iter=0)
+    assert exact.certificate.recomputed
+    assert np.array_equal(exact.x, found.x)
+    assert exact.certificate.gap <= found.certificate.gap
+    best = solve(problem, tol=1e-8).certificate
+    assert found.certificate.lower <= best.lower
+    assert found.certificate.upper >= best.upper
 
 
 def test_second_interrupt_raises(hard, sigint):

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.clock import poll
 from qpsvm.gram.engine.formula import Formula
 from qpsvm.gram.engine.sweep import sum_products
 from qpsvm.gram.engine.tiles import add_both
@@ -92,6 +93,7 @@ def kernel_expansion(
     some, b = prepared(some, formula)
     total = np.zeros(len(b))
     for k, at in enumerate(range(0, len(coef), size)):
+        poll()
         few, a = parts(k)
         _add(few, a, some, b, formula, coef[at : at + size], total)
     return total
@@ -142,6 +144,7 @@ def _inside(
         here = slice(j * size, j * size + len(b))
         total, above = np.zeros(len(b)), np.zeros(j * size)
         for k in range(j + 1):
+            poll()
             few, a = parts(k)
             there = slice(k * size, k * size + len(a))
             both = () if k == j else (x[here], above[there])
