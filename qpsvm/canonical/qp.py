@@ -75,7 +75,7 @@ class QP(Form):
     store: ColumnStore | None = None
     primal: HingePoint | BallPoint | None = None
 
-    @property
+    @cached_property
     def m(self) -> int:  # type: ignore[override]
         """Number of variables."""
         return self.gram.m

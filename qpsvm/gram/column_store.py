@@ -163,7 +163,7 @@ class ColumnStore:
         self.stamp[slots] = self.clock[0]
         self.n_computed += len(missing)
 
-    @property
+    @cached_property
     def break_even_reuse_count(self) -> int:
         """How often a column is evaluated before it is held; -1 where it is held at once."""
         return -1 if self.lasting else self._gram.break_even_reuse_count

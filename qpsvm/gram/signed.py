@@ -33,7 +33,7 @@ class SignedGram:
     shift: float = 0.0
     scale: float = 1.0
 
-    @property
+    @cached_property
     def m(self) -> int:
         """Number of points."""
         return self.kernel.m

@@ -69,6 +69,11 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+def all_read_only(*arrays: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return read-only views of several arrays."""
+    return [read_only(array) for array in arrays]
+
+
 @reassociating
 def _products(X: Any, v: Any, out: Any) -> None:
     for i in range(X.shape[0]):

@@ -26,7 +26,7 @@ from qpsvm.gram.storage.byte_grid import ByteGrid
 from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
-from qpsvm.numerics.row_products import read_only
+from qpsvm.numerics.row_products import all_read_only, read_only
 from qpsvm.numerics.simd import aligned, transpose_tile
 from qpsvm.numerics.vector_shape import GROUP_ROWS, TILE_POINTS, VECTOR_LANES
 
@@ -65,8 +65,9 @@ def fill(
     """
     points, b, factor, kernel_map = evaluator
     sides, factor = _sides(points[columns], b[columns], points, b, factor)
-    m, chosen = (len(b), ALL_ROWS) if rows is None else (len(rows), read_only(rows))
-    width, into, x = _width(len(columns), m), read_only(slots), np.empty((2, 0), b.dtype)
+    m = len(b) if rows is None else len(rows)
+    chosen, into = all_read_only(ALL_ROWS if rows is None else rows, slots)
+    width, x = _width(len(columns), m), np.empty((2, 0), b.dtype)
     packs = out.dtype == np.uint16
     stores = (np.empty((0, 0), b.dtype), out) if packs else (out, NO_PACKED_BLOCK)
 
@@ -165,7 +166,8 @@ def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], factor: float)
     turned = some.flags.f_contiguous and not some.flags.c_contiguous
     held = np.ascontiguousarray(some.T if turned else some)
     few, a = _grouped(few), _grouped(a)
-    return (*map(read_only, (few, a, held)), turned, read_only(b)), kind(factor)
+    few, a, held, b = all_read_only(few, a, held, b)
+    return (few, a, held, turned, b), kind(factor)
 
 
 def _grouped(rows: NDArray[Any]) -> NDArray[Any]:

@@ -30,6 +30,8 @@ from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS, squared_norms
 PARAMETERS = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
 """What a kernel's parameters are where it does not have them."""
 
+DERIVED_ATTRIBUTES = ("relative_error", "break_even_reuse_count")
+"""Public attributes that are derived from the points of a Gram and cached."""
 
 MIN_POINTS_FOR_TILES = 2000
 """Points from which float32 columns are always swept by tiles and may be summed without being stored;
@@ -204,7 +206,7 @@ class PointGram(Gram):
 
         fill(self._evaluator, columns, rows, out, slots)
 
-    @property
+    @cached_property
     def break_even_reuse_count(self) -> int:
         """Dense or packed points are multiplied in cache, and their kernel values stay there."""
         points = self._points
@@ -333,7 +335,7 @@ class PointGram(Gram):
     def _over(self, X: Points, **known: Any) -> Self:
         """Return the Gram of other points with these parameters; the points are not checked again."""
         other = copy(self)
-        for name in [name for name in vars(other) if name[0] == "_" or name == "relative_error"]:
+        for name in [name for name in vars(other) if name[0] == "_" or name in DERIVED_ATTRIBUTES]:
             if name not in self.KEPT_SETTINGS:  # it was derived from the points
                 other.__dict__.pop(name)
         other._set(X=X, m=X.shape[0], dtype=np.dtype(X.dtype), **known)
