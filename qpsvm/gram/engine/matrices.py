@@ -1,0 +1,46 @@
+"""Whole kernel matrices in float64, for many parameters of a kernel on the same points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.gram.base import Gram
+from qpsvm.gram.engine.blocks import values_of_products
+from qpsvm.gram.engine.formula import L1Exponential
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.storage.integer import norms_of
+from qpsvm.gram.storage.points import products
+
+
+def kernel_matrices(grams: Sequence[Gram]) -> Iterator[NDArray[np.float64]]:
+    """Yield the matrix of each Gram, shape (m, m); it is overwritten by the next one.
+
+    The inner products of the points are computed once where the Grams are one kernel on the same points.
+    """
+    shared: tuple[Any, Any, NDArray[np.float64], NDArray[np.float64]] | None = None
+    for gram in grams:
+        key = _shared_key(gram)
+        if key is None:
+            yield gram.block(np.arange(gram.m), None, np.float64)
+            continue
+        if shared is None or shared[0] != key:
+            assert isinstance(gram, PointGram)
+            points = gram._multiplied(slice(None), np.float64)
+            inner = np.asarray(products(points, points), dtype=np.float64)
+            shared = key, points, inner, np.empty_like(inner)
+        _, points, inner, K = shared
+        formula = gram._formula  # type: ignore[attr-defined]
+        terms = formula.terms(points, norms_of(points))
+        np.copyto(K, inner)
+        yield values_of_products(K, formula, terms, terms)
+
+
+def _shared_key(gram: Gram) -> Any:
+    """Return what Grams have in common whose points have the same products; None without a formula."""
+    if not isinstance(gram, PointGram) or gram._formula is None:
+        return None
+    return None if isinstance(gram._formula.map, L1Exponential) else (id(gram.X), type(gram), gram._scale)

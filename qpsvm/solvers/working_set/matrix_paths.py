@@ -1,0 +1,276 @@
+"""Hinge duals of many subsets of the points of one stored kernel matrix, each for many penalties.
+
+Problem, for each subset and each C: minimize 1/2 u'Ku - sum x, u_i = y_i x_i, 0 <= x_i <= C w_i, sum u = 0.
+
+Pairs of classes, folds and grids of C make thousands of such problems of some hundred points: a solve of
+each one alone would spend its time outside of the steps. Here a subset's part of the matrix is copied to
+float32 once. For each C, in ascending order, the previous weights are scaled to the new bounds, and
+`inner_smo` makes steps. Every bound comes from sums in float64 over the matrix as it was given, by code
+that the steps do not use: `_bounds`.
+
+Sources: the steps are those of `inner_smo`. Warm starts along C: DeCoste and Wagstaff (2000),
+"Alpha seeding for support vector machines".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.numerics.jit import vectorized
+from qpsvm.numerics.parallel import parallel_for
+from qpsvm.numerics.vector_shape import VECTOR_LANES
+from qpsvm.solvers.working_set.inner_smo import InnerProblem, InnerState, _solve
+
+CHUNK_ENTRIES = 1 << 24
+"""Entries of matrices that a thread solves before it takes another chunk and limits are polled."""
+
+MAX_COPIED_POINTS = 1024
+"""Number of points up to which a subset's part of the matrix is copied in float64 too: rows of short runs
+are slow to read from a matrix beyond the caches."""
+
+FIRST_TOLERANCE = 0.1
+"""KKT violation, in units of the margin, down to which the first steps for a C go."""
+
+GAP_GOAL_FRACTION = 0.6
+"""Fraction of the gap asked for at which the steps end: the exact gap may be a little greater."""
+
+TOLERANCE_DECREASE = 0.1
+"""Factor of the tolerance where the steps ended and the exact gap is still too large."""
+
+MAX_ROUNDS = 40
+"""Number of rounds of steps for one C, after which the gap is returned as it is."""
+
+STEPS_PER_POINT, MIN_ROUND_STEPS = 100, 10_000
+"""Number of steps of a round: so many for each point, and so many at least."""
+
+Vector = NDArray[np.float64]
+
+
+class Subset(NamedTuple):
+    """Points of one problem: runs of consecutive rows of the matrix."""
+
+    runs: NDArray[np.int64]  # (n_runs, 2): first row of a run, and the row after its last
+    y: Vector  # (n,), -1 or +1
+    weight: Vector  # (n,), upper bounds are C times these; positive
+
+
+class SubsetPath(NamedTuple):
+    """Answers for one subset; the value is that of the dual, which is minimized.
+
+    The optimal value lies in [value - gap, value].
+    """
+
+    x: Vector  # (n_penalties, n)
+    b: Vector  # (n_penalties,)
+    value: Vector  # (n_penalties,)
+    gap: Vector  # (n_penalties,), rounding included
+    n_steps: NDArray[np.int64]  # (n_penalties,)
+
+
+def hinge_paths(
+    matrix: Vector, subsets: Sequence[Subset], penalties: Vector, tol: float, entry_error: float
+) -> list[SubsetPath]:
+    """Solve the hinge dual of each subset for each penalty, in parallel.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (m, m)
+        Kernel matrix in float64, positive semidefinite, C-ordered.
+    subsets : sequence of Subset
+    penalties : ndarray, shape (n_penalties,)
+        C, ascending and finite.
+    tol : float
+        Relative gap to be reached.
+    entry_error : float
+        Bound on the error of an entry of the matrix.
+
+    Returns
+    -------
+    list of SubsetPath
+        One for each subset. A gap is above `tol` where the rounds of steps did not reach it.
+
+    Raises
+    ------
+    Expired
+        If a limit is met between two chunks of subsets: see `qpsvm.clock`.
+    """
+    n_penalties = len(penalties)
+    paths = [
+        SubsetPath(
+            np.empty((n_penalties, len(subset.y))),
+            *(np.empty(n_penalties) for _ in range(3)),
+            np.empty(n_penalties, np.int64),
+        )
+        for subset in subsets
+    ]
+    rounding = entry_error + 4.0 * float(np.finfo(np.float64).eps) * float(np.max(np.diag(matrix)))
+
+    def solve_chunk(chunk: list[int]) -> None:
+        for k in chunk:
+            y, weight, runs = subsets[k].y, subsets[k].weight, subsets[k].runs
+            n, exact = len(y), matrix
+            if n <= MAX_COPIED_POINTS:
+                exact = np.empty((n, n))
+                _copy_block(matrix, runs, exact)
+                runs = np.array([[0, n]])
+            block = np.zeros((n, max(n, VECTOR_LANES)), np.float32)
+            _copy_block(exact, runs, block)
+            block.flags.writeable = False
+            _path(exact, runs, y, weight, block, penalties, tol, rounding, *paths[k])
+
+    parallel_for(solve_chunk, _chunks([len(subset.y) for subset in subsets]))
+
+    return paths
+
+
+def _chunks(sizes: list[int]) -> list[list[int]]:
+    """Return the subsets in chunks of about `CHUNK_ENTRIES`, the largest subsets first."""
+    chunks: list[list[int]] = []
+    left = 0
+    for k in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
+        if left <= 0:
+            chunks.append([])
+            left = CHUNK_ENTRIES
+        chunks[-1].append(k)
+        left -= sizes[k] * sizes[k]
+    return chunks
+
+
+@vectorized
+def _copy_block(matrix: Any, runs: Any, block: Any) -> None:
+    """Copy the rows and columns of the runs."""
+    i = 0
+    for a in range(len(runs)):
+        for row in range(runs[a, 0], runs[a, 1]):
+            at = 0
+            for b in range(len(runs)):
+                part = matrix[row, runs[b, 0] : runs[b, 1]]
+                to = block[i, at : at + len(part)]
+                for k in range(len(part)):
+                    to[k] = part[k]
+                at += len(part)
+            i += 1
+
+
+@vectorized
+def _bounds(
+    matrix: Any, runs: Any, y: Any, x: Any, upper: Any, rounding: float, s: Any
+) -> tuple[float, float, float]:
+    """Return value, gap and bias of feasible weights, and write Ku - y to s.
+
+    The gap is that of the primal point with this bias, which is midway between the bounds that the index
+    sets give. An entry of Ku is off by at most `rounding` times the sum of x.
+    """
+    s[:] = 0.0
+    i, total, quadratic = 0, 0.0, 0.0
+    for a in range(len(runs)):
+        for row in range(runs[a, 0], runs[a, 1]):
+            u, i = y[i] * x[i], i + 1
+            if u != 0.0:
+                at = 0
+                for b in range(len(runs)):
+                    part = matrix[row, runs[b, 0] : runs[b, 1]]
+                    to = s[at : at + len(part)]
+                    for k in range(len(part)):
+                        to[k] += u * part[k]
+                    at += len(part)
+    low, high = np.inf, -np.inf
+    for k in range(len(y)):
+        total += x[k]
+        quadratic += y[k] * x[k] * s[k]
+        s[k] -= y[k]
+        up = x[k] < upper[k] if y[k] > 0.0 else x[k] > 0.0
+        down = x[k] > 0.0 if y[k] > 0.0 else x[k] < upper[k]
+        low = s[k] if up and s[k] < low else low
+        high = s[k] if down and s[k] > high else high
+    if low == np.inf or high == -np.inf:  # one class, or all weights at their bounds
+        bias = -high if low == np.inf else -low
+    else:
+        bias = -0.5 * (low + high)
+    entry, gap = rounding * total, 0.0
+    for k in range(len(y)):
+        slope = y[k] * (s[k] + bias)
+        if slope < entry:
+            gap += (upper[k] - x[k]) * (max(-slope, 0.0) + entry)
+        if x[k] > 0.0:
+            gap += x[k] * (max(slope, 0.0) + entry)
+    return 0.5 * quadratic - total, gap, bias
+
+
+@vectorized
+def _scale_weights(y: Any, x: Any, before: Any, upper: Any) -> None:
+    """Set weights to their new bounds where they were at the old ones; scale one class to y'x = 0."""
+    balance, heavy = 0.0, 0.0
+    for k in range(len(x)):
+        if before[k] > 0.0 and x[k] >= before[k]:
+            x[k] = upper[k]
+        balance += y[k] * x[k]
+    for k in range(len(x)):
+        heavy += x[k] if y[k] * balance > 0.0 else 0.0
+    if heavy > 0.0:
+        factor = max(1.0 - abs(balance) / heavy, 0.0)
+        for k in range(len(x)):
+            x[k] *= factor if y[k] * balance > 0.0 else 1.0
+
+
+@vectorized
+def _path(
+    matrix: Any,
+    runs: Any,
+    y: Any,
+    weight: Any,
+    block: Any,
+    penalties: Any,
+    tol: float,
+    rounding: float,
+    weights: Any,
+    biases: Any,
+    values: Any,
+    gaps: Any,
+    n_steps: Any,
+) -> None:
+    """Solve one subset for all penalties."""
+    n, width = len(y), block.shape[1]
+    side, sizes = np.ones(width, np.float32), np.zeros(width, np.float32)
+    flags, extremes = np.ones((2, 1, width), np.int8), np.full((2, 1), -1, np.intp)
+    state = InnerState(
+        np.zeros(width, np.float32), side, sizes, flags[0], flags[1], extremes[0], extremes[1]
+    )
+    ones, no_ridge, diagonal = np.ones(n, np.float32), np.zeros(n), np.empty(n)
+    for k in range(n):
+        diagonal[k] = block[k, k]
+    x, start, s = np.zeros(n), np.empty(n), np.empty(n)
+    before, upper = np.zeros(n), np.empty(n)
+    up_barrier, low_barrier = np.empty((1, n)), np.empty((1, n))
+    problem = InnerProblem(block, diagonal, ones, no_ridge, y, upper, 0.0, 1.0, 1.0)
+    for c in range(len(penalties)):
+        for k in range(n):
+            upper[k] = penalties[c] * weight[k]
+        _scale_weights(y, x, before, upper)
+        tolerance, total_steps = FIRST_TOLERANCE, 0
+        for attempt in range(MAX_ROUNDS):
+            value, gap, bias = _bounds(matrix, runs, y, x, upper, rounding, s)
+            if gap <= -tol * value:
+                break
+            for k in range(n):
+                full, empty = x[k] >= upper[k], x[k] <= 0.0
+                up_blocked, low_blocked = (full, empty) if y[k] > 0.0 else (empty, full)
+                up_barrier[0, k] = np.inf if up_blocked else 0.0
+                low_barrier[0, k] = np.inf if low_blocked else 0.0
+                start[k] = x[k]
+            goal = -GAP_GOAL_FRACTION * tol * value
+            least = tolerance if goal == 0.0 else min(tolerance, 1e-3 * FIRST_TOLERANCE)
+            most = STEPS_PER_POINT * n + MIN_ROUND_STEPS
+            steps, _, _ = _solve(
+                problem, state, x, start, s, up_barrier, low_barrier, most, tolerance, least, goal
+            )
+            total_steps += steps
+            if attempt > 1:
+                tolerance *= TOLERANCE_DECREASE
+        for k in range(n):
+            weights[c, k], before[k] = x[k], upper[k]
+        biases[c], values[c], gaps[c], n_steps[c] = bias, value, gap, total_steps
