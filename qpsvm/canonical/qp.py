@@ -21,10 +21,10 @@ from qpsvm.gram.operator import QuadraticGram, Residual
 from qpsvm.gram.psd import psd_defect
 
 MIN_POINTS_FOR_MARGIN_SAMPLE = 5000
-"""Points from which a sample of the support is first tested for a positive least margin."""
+"""Number of points from which a sample of the support is first tested for a positive least margin."""
 
 MARGIN_SAMPLE_SIZE = 200
-"""Points of that sample."""
+"""Approximate number of points of that sample."""
 
 MAX_RAY_FACTOR = 1e100
 """Factor from which a point of a cone is not moved along its ray: the value is unbounded there."""
@@ -136,17 +136,17 @@ class QP(Form):
         domain, g = self.domain, product + self.linear
         if isinstance(domain, HINGE_DOMAINS) and not domain.bounded:  # `feasible` moves x
             return None
-        found = domain.entries_that_matter(g, domain.multipliers(x, g, self.gram.ridge), known)
-        if found is None:
+        needed = domain.entries_that_matter(g, domain.multipliers(x, g, self.gram.ridge), known)
+        if needed is None:
             return None
         if isinstance(domain, HINGE_DOMAINS):  # points that may determine the least margin
-            some = np.flatnonzero(known)
-            if not len(some):
+            rows = np.flatnonzero(known)
+            if not len(rows):
                 return None
-            least, bias = domain.take(some).cone_multiplier(product[some])
+            least, bias = domain.take(rows).cone_multiplier(product[rows])
             if least > 0.0:
-                found |= domain.entries_that_matter(product - least, np.array([bias]), known)
-        return found | (x != 0)
+                needed |= domain.entries_that_matter(product - least, np.array([bias]), known)
+        return needed | (x != 0)
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a point of the domain near x."""
@@ -164,7 +164,7 @@ class QP(Form):
         return self.gram.scale * (float(np.max(self.gram.kernel.diag())) + self.gram.shift)
 
     @cached_property
-    def level(self) -> float | None:
+    def uniform_linear(self) -> float | None:
         """The constant entry of c on simplices, which shifts the multipliers alone; else None."""
         same = isinstance(self.domain, SimplexProduct) and np.all(self.linear == self.linear[0])
         return float(self.linear[0]) if same else None
@@ -243,18 +243,20 @@ class QP(Form):
             floor = self.floor(roundoff)
             return enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         ridge = self.gram.ridge
-        some = np.flatnonzero(x != 0)  # reads the support alone
-        xs = x[some]
-        quadratic = float(xs @ product[some])
-        value = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
-        value = value + float(self.linear[some] @ xs) + self.constant
-        roundoff = self.roundoff(xs, product[some], value)
+        support = np.flatnonzero(x != 0)  # only its entries are read
+        xs = x[support]
+        quadratic = float(xs @ product[support])
+        value = 0.5 * quadratic + 0.5 * float(ridge[support] @ (xs * xs))
+        value = value + float(self.linear[support] @ xs) + self.constant
+        roundoff = self.roundoff(xs, product[support], value)
         if isinstance(self.domain, HINGE_DOMAINS):
-            gap, multipliers = self._hinge_gap(x, product, quadratic, value, some)
+            gap, multipliers = self._hinge_gap(x, product, quadratic, value, support)
         else:
-            slope = product if self.level is not None else product + self.linear
-            gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
-            multipliers = multipliers if self.level is None else multipliers + self.level
+            slope = product if self.uniform_linear is not None else product + self.linear
+            gap, multipliers = self._separable_gap(x, slope, support[xs > 0])
+            multipliers = (
+                multipliers if self.uniform_linear is None else multipliers + self.uniform_linear
+            )
         if isinstance(self.gram, QuadraticGram):
             roundoff += self._slope_roundoff(x)
         floor = self.floor(roundoff)
@@ -262,10 +264,10 @@ class QP(Form):
         least = self.known_least
         if least == 0.0 and self.gram.kernel.psd == "check":
             least = -roundoff  # rounded entries give no exact zero
-        found = enclose(value, gap, roundoff, least, multipliers, floor)
+        bounds = enclose(value, gap, roundoff, least, multipliers, floor)
         if self.negated:
-            found = found._replace(upper=-found.lower, lower=-found.upper)
-        return found
+            bounds = bounds._replace(upper=-bounds.lower, lower=-bounds.upper)
+        return bounds
 
     def _slope_roundoff(self, x: NDArray[np.float64]) -> float:
         """Return the effect of the rounding of Gx + c on the gap (Gx + c)'(x - v) of any vertex v."""
@@ -280,19 +282,19 @@ class QP(Form):
 
     def _lost_by_defect(self, x: NDArray[np.float64]) -> float:
         """Return the loss of the lower bound where (a - x)'G(a - x) may be negative."""
-        left = self.defect - self._moved_defect
-        if left <= 0.0 or isinstance(self.domain, HINGE_DOMAINS):
+        remaining = self.defect - self._moved_defect
+        if remaining <= 0.0 or isinstance(self.domain, HINGE_DOMAINS):
             return 0.0  # a hinge dual has its own: see `_hinge_gap`
-        return 0.5 * left * self.domain.farthest(x)
+        return 0.5 * remaining * self.domain.farthest(x)
 
     def _separable_gap(
-        self, x: NDArray[np.float64], slope: NDArray[np.float64], some: NDArray[np.int64]
+        self, x: NDArray[np.float64], slope: NDArray[np.float64], support: NDArray[np.int64]
     ) -> tuple[float, NDArray[np.float64]]:
         moved = self._moved_defect
         slope = slope + moved * x if moved else slope
         if isinstance(self.domain, SimplexProduct):
             ridge = self.ridge - moved if moved else self.ridge
-            return self.domain.separable_gap(x, slope, ridge, some)
+            return self.domain.separable_gap(x, slope, ridge, support)
         return self.domain.separable_gap(x, slope, self.gram.ridge - moved)
 
     def _hinge_gap(
@@ -301,7 +303,7 @@ class QP(Form):
         product: NDArray[np.float64],
         quadratic: float,
         value: float,
-        some: NDArray[np.int64],
+        support: NDArray[np.int64],
     ) -> tuple[float, NDArray[np.float64]]:
         """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
 
@@ -313,17 +315,17 @@ class QP(Form):
         assert isinstance(domain, HINGE_DOMAINS)
         if domain.bounded:
             slope = product + self.linear
-            gap, b = domain.separable_gap(x, slope, self.gram.ridge, some)
+            gap, b = domain.separable_gap(x, slope, self.gram.ridge, support)
             soft = gap, np.array([b[0] if len(b) else 0.0, 1.0])
             if self.defect:  # w has a norm only where G is positive semidefinite
                 slope = slope + b[0] * self.gram.sign if len(b) else slope
                 return domain.convex_gap(x, slope, self.defect), soft[1]
             # over all points the least margin is no greater than over a sample
-            few = some[:: 1 + len(some) // MARGIN_SAMPLE_SIZE]
-            if self.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(few):
-                if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
+            sample = support[:: 1 + len(support) // MARGIN_SAMPLE_SIZE]
+            if self.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(sample):
+                if domain.take(sample).cone_multiplier(product[sample])[0] <= 0.0:
                     return soft  # hard is infinite
-        error, square = self._margin_roundoff(x[some], product[some], quadratic)
+        error, square = self._margin_roundoff(x[support], product[support], quadratic)
         least, bias = domain.cone_multiplier(product)
         least -= error
         t = 1.0 / least if least > 0 else np.inf
@@ -375,9 +377,9 @@ class QP(Form):
         total = float(np.sum(x)) if self.cone and self.convex else 0.0
         if not 0.0 < total < np.inf:
             return False
-        some = np.flatnonzero(x != 0)
-        unit = x[some] * (2.0 / total)
-        quadratic = float(unit @ product[some]) * (2.0 / total)
+        support = np.flatnonzero(x != 0)
+        scaled = x[support] * (2.0 / total)
+        quadratic = float(scaled @ product[support]) * (2.0 / total)
         roundoff = self.gram.roundoff(self.scale, 2.0, 2.0, quadratic)
         return 0.5 * abs(quadratic) <= self._zero(roundoff)
 

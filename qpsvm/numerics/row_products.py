@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qpsvm.numerics.jit import reassociating
 
 
-# Sums may be reassociated: the same machine code still gives the same bits.
+# Sums are reassociated at compile time: results are reproducible on one machine.
 def row_products(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X v for C-ordered X of shape (m, d)."""
     out = np.empty(len(X))
