@@ -17,7 +17,7 @@ from qpsvm.canonical.qp import QP
 from qpsvm.result import Certificate, passed_test
 
 MAX_RECOMPUTED_SHARE = 0.9
-"""Share of the points of weight zero from which all points are evaluated."""
+"""Fraction of the points of weight zero from which all points are evaluated."""
 
 
 @np.errstate(invalid="ignore", over="ignore")  # overflow gives infinite bounds: see Certificate
