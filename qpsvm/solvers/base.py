@@ -78,7 +78,7 @@ class Solver(ABC):
     """Whether it reads columns of the Gram; a least-squares problem has none."""
 
     check_threshold: ClassVar[float] = 0.5
-    """Fraction of the tolerance at which its gap is worth a certificate; below 1, as products drift."""
+    """Fraction of the tolerance at which its gap is worth a certificate; below 1, as products carry errors."""
 
     first_check: ClassVar[int] = 1
     """Iteration of the first check; larger where a check costs as much as many steps."""

@@ -136,7 +136,7 @@ class FaceNewton(Solver):
     room: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
-    check_threshold: ClassVar[float] = 0.9  # products over the rows do not drift
+    check_threshold: ClassVar[float] = 0.9  # errors of products over the rows do not add up
     is_abandonable: ClassVar[bool] = (
         True  # x and its product are set together, at the end of a step
     )

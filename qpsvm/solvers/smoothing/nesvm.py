@@ -238,7 +238,7 @@ class NESVM(Solver):
         return state.smoothing_gap <= KEPT_SMOOTHING_FRACTION * state.last_smoothing_gap
 
     def refresh(self, problem: MarginProblem, state: Any, product: Products) -> None:
-        """Replace the products by recomputed ones; those of the iterates never drift."""
+        """Replace the products by recomputed ones; errors of those of the iterates do not add up."""
         state.product = product
 
 

@@ -174,7 +174,7 @@ def extend(
         store.write(new, working_set, block[first:])
         block[indices[first:], indices[first:]] = diagonal
     else:
-        dtype = store.store.dtype.type  # rounded to whole multiples, or copied
+        dtype = store.store.dtype.type  # rounded to multiples of the quantum, or copied
         scale, half = (dtype(1.0 / store.unit), dtype(0.5)) if packed else (dtype(1.0), dtype(0.0))
         parallel_for(
             lambda at: _gather(
