@@ -1,4 +1,4 @@
-"""One pass over dense points with float64 sums, whatever their precision, without a copy.
+"""One pass over dense points of any precision, summed in float64, without a copy.
 
 BLAS reaches the memory bandwidth for long float64 rows; these loops reach it for short rows and for
 float32.

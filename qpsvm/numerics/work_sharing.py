@@ -21,13 +21,13 @@ from qpsvm.numerics.jit import compiled, inlined
 from qpsvm.numerics.parallel import parallel_for
 
 TILE_POINTS = 1024
-"""Points of a tile: it is updated and then searched while it is in the first-level cache."""
+"""Number of points of a tile: it is updated and then searched while it is in the first-level cache."""
 
 MIN_POINTS_FOR_SHARING = 200_000
 """Minimum number of points at which passes are shared."""
 
 CHUNK_TILES = 16
-"""Tiles of a chunk, the unit that a worker claims."""
+"""Number of tiles of a chunk, the unit that a worker claims."""
 
 MAX_THREADS = 4
 """Maximum number of threads: a few cores saturate the memory bandwidth."""

@@ -44,7 +44,7 @@ MIN_CURVATURE_RATIO = np.float32(1e-12)
 """Lower bound on curvatures, relative to the greatest diagonal entry."""
 
 MIN_POINTS_PER_CANDIDATE = 8
-"""Points per coordinate of I_low from which its coordinates are evaluated one by one."""
+"""Number of points per coordinate of I_low from which its coordinates are evaluated one by one."""
 
 
 @vectorized

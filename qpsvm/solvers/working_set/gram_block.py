@@ -15,7 +15,7 @@ from qpsvm.numerics.simd import CACHE_LINE_BYTES, masked_expand, prefetch, trans
 from qpsvm.numerics.vector_shape import HAS_MASKED_EXPAND, VECTOR_LANES
 
 CHUNK_POINTS = 4096
-"""Points whose sums stay in cache while columns are added."""
+"""Number of points whose sums stay in cache while columns are added."""
 
 MIN_KEPT_BYTES = 1 << 23
 """Least size of a Gram matrix whose memory is kept for the next one, once per process: the first touch of
@@ -25,7 +25,7 @@ MAX_KEPT_BYTES = 1 << 26
 """Greatest size of memory that is kept."""
 
 CHUNK_ENTRIES = 1 << 18
-"""Entries of a chunk; fewer than two chunks are not worth a second thread."""
+"""Number of entries of a chunk; fewer than two chunks are not worth a second thread."""
 
 
 def _chunks(n: int, width: int, step: int) -> list[tuple[int, int]]:
