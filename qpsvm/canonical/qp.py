@@ -21,10 +21,10 @@ from qpsvm.gram.operator import QuadraticGram, Residual
 from qpsvm.gram.psd import psd_defect
 
 MIN_POINTS_FOR_MARGIN_SAMPLE = 5000
-"""Number of points from which a sample of the support is first tested for a positive least margin."""
+"""Points from which a sample of the support is first tested for a positive least margin."""
 
 MARGIN_SAMPLE_SIZE = 200
-"""Approximate number of points of that sample."""
+"""Points of that sample."""
 
 MAX_RAY_FACTOR = 1e100
 """Factor from which a point of a cone is not moved along its ray: the value is unbounded there."""
@@ -136,8 +136,8 @@ class QP(Form):
         domain, g = self.domain, product + self.linear
         if isinstance(domain, HINGE_DOMAINS) and not domain.bounded:  # `feasible` moves x
             return None
-        needed = domain.entries_that_matter(g, domain.multipliers(x, g, self.gram.ridge), known)
-        if needed is None:
+        found = domain.entries_that_matter(g, domain.multipliers(x, g, self.gram.ridge), known)
+        if found is None:
             return None
         if isinstance(domain, HINGE_DOMAINS):  # points that may determine the least margin
             rows = np.flatnonzero(known)
@@ -145,8 +145,8 @@ class QP(Form):
                 return None
             least, bias = domain.take(rows).cone_multiplier(product[rows])
             if least > 0.0:
-                needed |= domain.entries_that_matter(product - least, np.array([bias]), known)
-        return needed | (x != 0)
+                found |= domain.entries_that_matter(product - least, np.array([bias]), known)
+        return found | (x != 0)
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a point of the domain near x."""
@@ -164,7 +164,7 @@ class QP(Form):
         return self.gram.scale * (float(np.max(self.gram.kernel.diag())) + self.gram.shift)
 
     @cached_property
-    def uniform_linear(self) -> float | None:
+    def level(self) -> float | None:
         """The constant entry of c on simplices, which shifts the multipliers alone; else None."""
         same = isinstance(self.domain, SimplexProduct) and np.all(self.linear == self.linear[0])
         return float(self.linear[0]) if same else None
@@ -243,20 +243,18 @@ class QP(Form):
             floor = self.floor(roundoff)
             return enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         ridge = self.gram.ridge
-        support = np.flatnonzero(x != 0)  # only its entries are read
-        xs = x[support]
-        quadratic = float(xs @ product[support])
-        value = 0.5 * quadratic + 0.5 * float(ridge[support] @ (xs * xs))
-        value = value + float(self.linear[support] @ xs) + self.constant
-        roundoff = self.roundoff(xs, product[support], value)
+        some = np.flatnonzero(x != 0)  # reads the support alone
+        xs = x[some]
+        quadratic = float(xs @ product[some])
+        value = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
+        value = value + float(self.linear[some] @ xs) + self.constant
+        roundoff = self.roundoff(xs, product[some], value)
         if isinstance(self.domain, HINGE_DOMAINS):
-            gap, multipliers = self._hinge_gap(x, product, quadratic, value, support)
+            gap, multipliers = self._hinge_gap(x, product, quadratic, value, some)
         else:
-            slope = product if self.uniform_linear is not None else product + self.linear
-            gap, multipliers = self._separable_gap(x, slope, support[xs > 0])
-            multipliers = (
-                multipliers if self.uniform_linear is None else multipliers + self.uniform_linear
-            )
+            slope = product if self.level is not None else product + self.linear
+            gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
+            multipliers = multipliers if self.level is None else multipliers + self.level
         if isinstance(self.gram, QuadraticGram):
             roundoff += self._slope_roundoff(x)
         floor = self.floor(roundoff)
@@ -264,10 +262,10 @@ class QP(Form):
         least = self.known_least
         if least == 0.0 and self.gram.kernel.psd == "check":
             least = -roundoff  # rounded entries give no exact zero
-        bounds = enclose(value, gap, roundoff, least, multipliers, floor)
+        found = enclose(value, gap, roundoff, least, multipliers, floor)
         if self.negated:
-            bounds = bounds._replace(upper=-bounds.lower, lower=-bounds.upper)
-        return bounds
+            found = found._replace(upper=-found.lower, lower=-found.upper)
+        return found
 
     def _slope_roundoff(self, x: NDArray[np.float64]) -> float:
         """Return the effect of the rounding of Gx + c on the gap (Gx + c)'(x - v) of any vertex v."""
@@ -282,19 +280,19 @@ class QP(Form):
 
     def _lost_by_defect(self, x: NDArray[np.float64]) -> float:
         """Return the loss of the lower bound where (a - x)'G(a - x) may be negative."""
-        remaining = self.defect - self._moved_defect
-        if remaining <= 0.0 or isinstance(self.domain, HINGE_DOMAINS):
+        left = self.defect - self._moved_defect
+        if left <= 0.0 or isinstance(self.domain, HINGE_DOMAINS):
             return 0.0  # a hinge dual has its own: see `_hinge_gap`
-        return 0.5 * remaining * self.domain.farthest(x)
+        return 0.5 * left * self.domain.farthest(x)
 
     def _separable_gap(
-        self, x: NDArray[np.float64], slope: NDArray[np.float64], support: NDArray[np.int64]
+        self, x: NDArray[np.float64], slope: NDArray[np.float64], some: NDArray[np.int64]
     ) -> tuple[float, NDArray[np.float64]]:
         moved = self._moved_defect
         slope = slope + moved * x if moved else slope
         if isinstance(self.domain, SimplexProduct):
             ridge = self.ridge - moved if moved else self.ridge
-            return self.domain.separable_gap(x, slope, ridge, support)
+            return self.domain.separable_gap(x, slope, ridge, some)
         return self.domain.separable_gap(x, slope, self.gram.ridge - moved)
 
     def _hinge_gap(
@@ -303,7 +301,7 @@ class QP(Form):
         product: NDArray[np.float64],
         quadratic: float,
         value: float,
-        support: NDArray[np.int64],
+        some: NDArray[np.int64],
     ) -> tuple[float, NDArray[np.float64]]:
         """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
 
@@ -315,17 +313,17 @@ class QP(Form):
         assert isinstance(domain, HINGE_DOMAINS)
         if domain.bounded:
             slope = product + self.linear
-            gap, b = domain.separable_gap(x, slope, self.gram.ridge, support)
+            gap, b = domain.separable_gap(x, slope, self.gram.ridge, some)
             soft = gap, np.array([b[0] if len(b) else 0.0, 1.0])
             if self.defect:  # w has a norm only where G is positive semidefinite
                 slope = slope + b[0] * self.gram.sign if len(b) else slope
                 return domain.convex_gap(x, slope, self.defect), soft[1]
             # over all points the least margin is no greater than over a sample
-            sample = support[:: 1 + len(support) // MARGIN_SAMPLE_SIZE]
-            if self.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(sample):
-                if domain.take(sample).cone_multiplier(product[sample])[0] <= 0.0:
+            few = some[:: 1 + len(some) // MARGIN_SAMPLE_SIZE]
+            if self.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(few):
+                if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
                     return soft  # hard is infinite
-        error, square = self._margin_roundoff(x[support], product[support], quadratic)
+        error, square = self._margin_roundoff(x[some], product[some], quadratic)
         least, bias = domain.cone_multiplier(product)
         least -= error
         t = 1.0 / least if least > 0 else np.inf

@@ -40,7 +40,7 @@ def certify(
     x = problem.repair(x)
     if not convex:
         problem = problem.nonconvex()
-    updated_products = None
+    left = None
     if support_only:
         assert isinstance(problem, QP), "only methods on a QP leave points out"
         rows = np.flatnonzero(x != 0)
@@ -51,7 +51,7 @@ def certify(
         least = None
         if approximate_products is not None:
             assert isinstance(problem, QP), "only products of a QP are approximate"
-            least, updated_products = partly_recomputed(problem, x, approximate_products)
+            least, left = partly_recomputed(problem, x, approximate_products)
         product = problem.product(x) if least is None else least
         x, product = problem.feasible(x, product)
         bounds = problem.bounds(x, product)
@@ -74,7 +74,7 @@ def certify(
         tol=tol,
         test=passed_test(bounds.gap, bounds.upper, bounds.lower, tol, bounds.floor),
     )
-    return Certified(x, product, bounds.multipliers, certificate, updated_products, point)
+    return Certified(x, product, bounds.multipliers, certificate, left, point)
 
 
 def at_stored_point(problem: Form, bounds: Bounds, point: PrimalPoint) -> Bounds:

@@ -144,9 +144,9 @@ def _iterate(
         ended, certified = _check(problem, solver, state, stop, trace)
         if ended is not None:
             return ended, certified
-        limit_status = trace.limit()
-        if limit_status is not None:
-            return limit_status, None
+        reached = trace.limit()
+        if reached is not None:
+            return reached, None
         if limits.is_slow is not None and limits.is_slow(_n_pair_steps(state)):
             return Status.STALLED, None
         stop = _advance_to_next_check(problem, solver, state, period, chunk, limits, trace)

@@ -82,7 +82,7 @@ class FrankWolfeState:
             group=domain.group.astype(np.int8 if domain.n_groups < 128 else np.int32),
             linear=problem.linear,
             plain=problem.gram.plain,
-            flat=problem.uniform_linear is not None,
+            flat=problem.level is not None,
         )
         support = Support(
             at=np.empty(m, np.int64),

@@ -155,7 +155,7 @@ class PairState:
     @property
     def product(self) -> NDArray[np.float64]:
         """G x, from the maintained gradient."""
-        ridge, level, product = self.problem.gram.ridge, self.problem.uniform_linear, self.scratch
+        ridge, level, product = self.problem.gram.ridge, self.problem.level, self.scratch
         if level is not None:  # on simplices z = 1
             np.subtract(self.s, level, out=product)
         else:
