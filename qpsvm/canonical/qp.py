@@ -140,10 +140,10 @@ class QP(Form):
         if found is None:
             return None
         if isinstance(domain, HINGE_DOMAINS):  # points that may determine the least margin
-            rows = np.flatnonzero(known)
-            if not len(rows):
+            some = np.flatnonzero(known)
+            if not len(some):
                 return None
-            least, bias = domain.take(rows).cone_multiplier(product[rows])
+            least, bias = domain.take(some).cone_multiplier(product[some])
             if least > 0.0:
                 found |= domain.entries_that_matter(product - least, np.array([bias]), known)
         return found | (x != 0)
@@ -375,9 +375,9 @@ class QP(Form):
         total = float(np.sum(x)) if self.cone and self.convex else 0.0
         if not 0.0 < total < np.inf:
             return False
-        support = np.flatnonzero(x != 0)
-        scaled = x[support] * (2.0 / total)
-        quadratic = float(scaled @ product[support]) * (2.0 / total)
+        some = np.flatnonzero(x != 0)
+        unit = x[some] * (2.0 / total)
+        quadratic = float(unit @ product[some]) * (2.0 / total)
         roundoff = self.gram.roundoff(self.scale, 2.0, 2.0, quadratic)
         return 0.5 * abs(quadratic) <= self._zero(roundoff)
 

@@ -59,11 +59,11 @@ class CappedSimplex(Domain):
         return float((self.upper - 2.0 * x) @ v + x @ x)
 
     def level(self, g: Vector) -> float:
-        """Return rho that maximizes rho - sum upper_i max(0, rho - g_i): the exactly optimal threshold.
+        """Return rho that maximizes rho - sum upper_i max(0, rho - g_i): the exactly optimal level.
 
-        The function is concave and piecewise linear; its slope falls by upper_i at g_i. If it is
-        constant between two values of g, their midpoint is returned; if it is constant above the last
-        one, since all coordinates are at their bounds, that value is.
+        The function is concave and piecewise linear; its slope falls by upper_i at g_i. Where it is
+        flat between two values of g, their midpoint is returned, and the lower end where there is no
+        upper one (all coordinates are at their bounds).
         """
         order = np.argsort(g)
         filled = np.cumsum(self.upper[order])
@@ -91,7 +91,7 @@ class CappedSimplex(Domain):
     def entries_that_matter(
         self, g: Vector, multipliers: Vector, known: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Return where g is at most rho, or the upper end of the interval of optimal thresholds."""
+        """Return where g is at most rho, or, if the best levels are an interval, its upper end."""
         rho = float(multipliers[0])
         if not np.any(g == rho):
             rho = float(np.min(g[known & (g > rho)], initial=np.inf))
