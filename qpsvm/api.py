@@ -27,7 +27,7 @@ MAX_POLISH_START_GAP = 1e-6
 """Largest gap of the low-rank problem at which a polish starts: it identifies weights at bounds."""
 
 MAX_POINTS_FOR_ONE_THREAD = 2000
-"""Points up to which a second thread of BLAS does not pay."""
+"""Number of points up to which a second thread of BLAS does not pay."""
 
 
 def solve(
@@ -62,28 +62,28 @@ def solve(
         Certified relative gap to reach: gap <= tol * max(|upper|, |lower|). An optimum of zero passes the
         absolute test: value and gap are zero at the precision of the data.
     max_iter : int, optional
-        Most iterations; by default a finite number that grows with the problem.
+        Maximum number of iterations; by default a finite number that grows with the problem.
     time_limit : float, optional
-        Seconds from the start of the call, including the search for copies, the choice of a method, its
-        setup and the compilation of its steps. The iterations end within 50 ms of the limit, or after
-        the current block of work where that takes longer; a setup that exceeds the limit is abandoned,
-        and the starting point returned. The final certificate is computed after the limit and never
-        skipped.
+        Seconds from the start of the call, including the search for duplicates, the choice of a method,
+        its setup and the compilation of its steps. The iterations end within 50 ms of the limit, or
+        after the current block of work where that takes longer; a setup that exceeds the limit is
+        abandoned, and the starting point returned. The final certificate is computed after the limit
+        and never skipped.
     callback : callable, optional
         ``callback(progress)`` at each check; True or StopIteration stops. Its bounds are estimates
         unless ``progress.estimated`` is False; ``progress.certificate`` proves them.
     verbose : bool or "table"
         True for a progress bar, ``"table"`` for a line at each check.
     seed : int
-        Seed of all that is drawn at random.
+        Seed of all random draws.
     memory_limit : int, optional
         Bytes for cached kernel columns; by default a quarter of the machine's memory, or of the limit
         of the container.
     merge : bool, optional
         Whether points with the same coordinates and label are merged; the answer still has a weight for
         every point, and is as exact. By default with ``method="auto"``, from 1,000 points on of which
-        at least a twentieth are copies; True: always, with any method. Nothing is merged where there is
-        no QP on a Gram of points, or no memory for the distinct points.
+        at least a twentieth are duplicates; True: always, with any method. Nothing is merged without a
+        QP on a Gram of points, or without memory for the distinct points.
     original : bool
         On a `LowRank` Gram: also certify the answer in the problem on the exact kernel, as
         `Result.original`. It costs a pass over the kernel columns of the support.

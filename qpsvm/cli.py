@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--no-plot", action="store_true", help="draw no picture")
     demo.add_argument("--quick", action="store_true", help="take a quarter of the points")
     demo.add_argument("--time-limit", metavar="SECONDS", type=float, default=20.0,
-                      help="most seconds for each solve (default: %(default)g)")  # fmt: skip
+                      help="time limit of each solve (default: %(default)g)")  # fmt: skip
     demo.set_defaults(run=_demo)
 
     methods = commands.add_parser("methods", help="list the methods and what each one promises")
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         help="compile everything now, so that no solve has to",
         description="Compile every method for this processor, into the cache of this user "
         "(NUMBA_CACHE_DIR, where it is set), or into the installed package for all users: for "
-        "images and CI. What is ready already takes a second.",
+        "images and CI. Code that exists already takes a second.",
     )
     compile_.add_argument("--into-package", action="store_true",
                           help="keep the code in the package, for all users")  # fmt: skip

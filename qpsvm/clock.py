@@ -145,5 +145,5 @@ def poll_compilation() -> None:
 
 
 def completing() -> AbstractContextManager[None]:
-    """Complete the work inside the ``with`` block, whatever limit is met."""
+    """Complete the work inside the ``with`` block, even if a limit is met."""
     return _bound(_active, None)

@@ -57,7 +57,7 @@ class Expansion:
 
     @classmethod
     def of(cls, gram: Gram, weights: Vector, features: Vector | None = None) -> Expansion:
-        """Keep the nonzero weights and their points; compute the sum of features unless given."""
+        """Store the nonzero weights and their points; compute the sum of features unless it is given."""
         indices = np.flatnonzero(weights != 0)  # several times as fast as without the comparison
         coef, known = weights[indices], kept_map(gram)
         if known is not None:
@@ -72,7 +72,7 @@ class Expansion:
         return self.from_origin(points) + self.level(0.0)
 
     def from_origin(self, points: Any) -> Vector:
-        """Return the inner products less that of the origin, which loses few digits."""
+        """Return the inner products minus that of the origin: few digits are lost."""
         if isinstance(self.gram, FeatureMap):
             return self.gram.values(points, self._sum)
         return self.gram.combine(points, np.arange(len(self.coef)), self.coef)
@@ -134,7 +134,7 @@ class Normal:
     features: Vector
 
     def __call__(self, points: Any) -> Vector:
-        """Return w'x of the points, shape (n,); of a low-rank Gram w'(their features)."""
+        """Return w'x of the points, shape (n,), x their features for a low-rank Gram."""
         return self.from_origin(points) + self.level(0.0)
 
     def from_origin(self, points: Any) -> Vector:
@@ -171,9 +171,9 @@ class Ball:
     expansion : Expansion
         The center as a combination of the points.
     n_outside : int
-        Number of points outside, at the price of their slack.
+        Number of points outside, which have slack.
     slack : float
-        That price: sum of C_i (|phi(x_i) - c|^2 - radius^2) over them.
+        Their penalty: the sum of C_i (|phi(x_i) - c|^2 - radius^2).
     """
 
     radius: float
@@ -251,7 +251,7 @@ class OneClass:
     w : ndarray of shape (d,) or None
         The normal, where the kernel is linear.
     n_outside : int
-        Training points on the origin's side, at the price of their slack.
+        Number of training points on the origin's side, which have slack.
     """
 
     rho: float

@@ -57,7 +57,7 @@ def solve_path(
         A parameter of the problem, such as ``"C"``, ``"chi"`` or ``"nu"``, or one of its kernel,
         such as ``"gamma"``.
     values : iterable
-        Numbers are taken in ascending order, anything else as given.
+        Numbers are solved in ascending order, other values in the given one.
     method : str
         As in `solve`.
     memory_limit : int, optional

@@ -31,13 +31,13 @@ log = logging.getLogger("qpsvm")
 Task = tuple[Formulation, str, dict[str, Any]]
 
 N_POINTS = 60
-"""Points of a problem whose size does not matter."""
+"""Number of points of a problem whose size does not matter."""
 
 N_POINTS_FOR_BLOCKS = 3000
-"""Points from which columns are computed in blocks and many weights move at once."""
+"""Number of points from which columns are computed in blocks and many weights move at once."""
 
 N_FEATURES_FOR_PASSES = 100
-"""Features with which that many points have enough entries for a compiled pass."""
+"""Number of features with which these points have enough entries for a compiled pass."""
 
 
 def points(m: int = N_POINTS, kind: str = "dense", dtype: Any = np.float64) -> tuple[Any, Any]:

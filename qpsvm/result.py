@@ -245,17 +245,17 @@ class Result(Generic[Model]):
         The method that was used.
     counters : dict
         Numbers of steps by kind; ``"columns"``: kernel columns computed; ``"bytes"``: memory of
-        the cached columns; ``"matrix_bytes"``: of a method's own matrices; ``"merged"``: points that
-        are copies of others, where these were merged.
+        the cached columns; ``"matrix_bytes"``: of a method's own matrices; ``"merged"``: duplicate
+        points, where these were merged.
     original : Certificate or None
         The answer's certificate in the problem on the exact kernel, where the solve was on a `LowRank`
         Gram with ``original=True`` or ``polish``.
     reason : str
         Why ``method="auto"`` picked this method; empty where it was named.
     direction : ndarray of shape (m,) or None
-        With the status INFEASIBLE, of a hard margin: nonnegative weights a, those of each class of sum
-        1, for which sum a_i y_i phi(x_i) is zero at the precision of the data: a point that lies in
-        the hulls of both classes. Along a the dual value has no bound. Without a bias all weights sum
+        With the status INFEASIBLE of a hard margin: nonnegative weights a that sum to 1 in each class,
+        for which sum a_i y_i phi(x_i) is zero at the precision of the data: the hulls of both classes
+        have a common point, and the dual value is unbounded along a. Without a bias all weights sum
         to 1, and no hyperplane through the origin separates the classes.
     selection : str
         The criterion that selected x: ``"least gap"``, or ``"least value"`` where a method whose theorem

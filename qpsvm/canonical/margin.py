@@ -107,7 +107,7 @@ class MarginProblem(Form):
     def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Iterator[Self]:
         """Store a Gram in memory where it fits, and test whether it is positive semidefinite."""
         try:
-            stored = self.features.held(memory_limit)
+            stored = self.features.with_matrix(memory_limit)
         except Expired:  # the remaining work needs no matrix
             stored = self.features
         with completing():
@@ -156,10 +156,10 @@ class MarginProblem(Form):
     def violation(self, x: Vector) -> float:
         """Return the largest violation of the bounds of a and of y'a = 0."""
         a = self.split(x).a
-        broken = [0.0, abs(float(self.y @ a)) if self.bias else 0.0]
+        violations = [0.0, abs(float(self.y @ a)) if self.bias else 0.0]
         if self.loss == "hinge":
-            broken += [float(-np.min(a)), float(np.max(a - self.C))]
-        return max(broken)
+            violations += [float(-np.min(a)), float(np.max(a - self.C))]
+        return max(violations)
 
     @np.errstate(invalid="ignore", over="ignore")
     def feasible(self, x: Vector, product: Products) -> tuple[Vector, Products]:
@@ -181,16 +181,16 @@ class MarginProblem(Form):
         if total <= 0.0:
             return 0.0 if a.any() else 1.0
         curvature = float(v @ paired) if self.penalty == "l2" else 0.0
-        most = np.inf
+        max_scale = np.inf
         if self.penalty == "l1":
             steepest = float(np.max(np.abs(v)))
-            most = 1.0 / steepest if steepest > 0 else np.inf
+            max_scale = 1.0 / steepest if steepest > 0 else np.inf
         if self.loss == "squared":
             curvature += float(np.sum(a * a / (2.0 * self.C)))
         else:
-            some = a > 0
-            most = min(most, float(np.min(self.C[some] / a[some])))
-        return min(most, total / curvature if curvature > 0 else np.inf)
+            positive = a > 0
+            max_scale = min(max_scale, float(np.min(self.C[positive] / a[positive])))
+        return min(max_scale, total / curvature if curvature > 0 else np.inf)
 
     def stored_bias(self, w: Vector, b: float) -> float:
         """Return b after its rounding in the coordinates of the user's points."""
@@ -246,7 +246,7 @@ class MarginProblem(Form):
         """Return a bound on the rounding error of value and gap from float64 products.
 
         A value has an error of 4 eps |w| |x_i|, which enters the primal by the slope of its loss; v has
-        one of 4 eps times the sum of all a_i |x_i|. Of a Gram the values of w = sum c_j phi(x_j) have
+        one of 4 eps times the sum of all a_i |x_i|. For a Gram the values of w = sum c_j phi(x_j) have
         errors of 4 eps |x_i| times the sum of all |c_j| |x_j|: that is no less than |w| and does not
         cancel, unlike the square of the norm, which may even become negative. The defect of K from
         positive semidefiniteness is treated as an error of K.
@@ -257,17 +257,17 @@ class MarginProblem(Form):
         slope = (shortfall > 0.0) if self.loss == "hinge" else 2.0 * np.abs(shortfall)
         lengths = self.features.lengths
         longest, total = float(np.max(lengths)), float(np.sum(np.abs(a)))
-        pulled = float(self.C @ slope)
+        total_slope = float(self.C @ slope)
         if isinstance(self.features, GramFeatures):
             length, reach = float(np.abs(w) @ lengths), float(np.abs(a) @ lengths)
-            here, there = float(np.linalg.norm(w)), float(np.linalg.norm(a))
+            w_norm, a_norm = float(np.linalg.norm(w)), float(np.linalg.norm(a))
             squares = length**2 + reach**2
-            lost = self.defect * ((here + there) ** 2 + pulled * here)
+            lost = self.defect * ((w_norm + a_norm) ** 2 + total_slope * w_norm)
         else:
-            length, drift = float(np.linalg.norm(w)), 4.0 * FLOAT64_EPS * longest * total
-            reach = total if self.penalty == "l1" else float(np.linalg.norm(v)) + drift
+            length, v_error = float(np.linalg.norm(w)), 4.0 * FLOAT64_EPS * longest * total
+            reach = total if self.penalty == "l1" else float(np.linalg.norm(v)) + v_error
             squares, lost = longest * reach * total, 0.0
-        pull = pulled * (longest * length + abs(b)) + squares
+        terms = total_slope * (longest * length + abs(b)) + squares
         weight = float(np.sum(np.abs(w))) + total
-        entries = self.features.error * weight * (weight + pulled)
-        return 4.0 * FLOAT64_EPS * (pull + abs(value)) + entries + lost
+        entries = self.features.error * weight * (weight + total_slope)
+        return 4.0 * FLOAT64_EPS * (terms + abs(value)) + entries + lost

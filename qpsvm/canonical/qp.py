@@ -191,7 +191,7 @@ class QP(Form):
     def known_least(self) -> float:
         """A lower bound of the optimal value from the ridge, and from `least` where G allows it.
 
-        On a simplex 1/2 x'Dx is at least 1/2 over the sum of all 1 / d_i, whatever x is.
+        On a simplex 1/2 x'Dx is at least 1/2 over the sum of all 1 / d_i, for every x.
         """
         if not self.convex or self.least != 0.0 or isinstance(self.gram, Residual):
             return self.least if self.convex else -np.inf

@@ -31,16 +31,16 @@ REFERENCE_TOL = 1e-6
 """Relative error assumed for cvxpy's answer."""
 
 N_WARM_UP_POINTS = 60
-"""Points of the small problem that compiles all functions before a timed solve."""
+"""Number of points of the small problem that compiles all functions before a timed solve."""
 
 MAX_WARM_UP_ITER = 1000
-"""Iterations on that problem, at most."""
+"""Maximum number of iterations on that problem."""
 
 MAX_COMPILE_SHARE = 0.02
 """Largest share of compilation in a timed solve; otherwise the solve is repeated."""
 
 MAX_TIMED_SOLVES = 3
-"""Repetitions of a timed solve, at most, until nothing is compiled in it."""
+"""Maximum number of repetitions of a timed solve until nothing is compiled in it."""
 
 BAR_FORMAT = "|{bar:30}| {n_fmt}/{total_fmt} [{elapsed}] {desc}"
 """Format of the progress bar."""

@@ -158,10 +158,14 @@ class L2Ball(_Sized):
         With u = -g/|g|: radius - u'x = |x - radius u|^2 / (2 radius) + (radius^2 - |x|^2) /
         (2 radius).
         """
-        away = x - self.linear_min(g)
+        difference = x - self.linear_min(g)
         slack = max((self.radius - float(np.linalg.norm(x))), 0.0)
         slack *= self.radius + float(np.linalg.norm(x))
-        return float(np.linalg.norm(g)) * (float(away @ away) + slack) / (2.0 * self.radius)
+        return (
+            float(np.linalg.norm(g))
+            * (float(difference @ difference) + slack)
+            / (2.0 * self.radius)
+        )
 
     def violation(self, x: Vector) -> float:
         """Return the excess of the norm."""

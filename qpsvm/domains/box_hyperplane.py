@@ -80,24 +80,26 @@ class BoxHyperplane(Domain):
         breakpoints = -signed
         upper, below = self.upper, -self.positive
         total = below + self.total
-        enough = -1e-12 * total if total > 0 else total
+        min_slope = -1e-12 * total if total > 0 else total
         if len(breakpoints) > MAX_SORTED_POINTS:  # bisect among a sample; few remain to sort
-            some = np.sort(breakpoints[:: len(breakpoints) // SAMPLE_SIZE])
-            low, high = -1, len(some)  # the slope is too small after `low`, and not after `high`
+            sample = np.sort(breakpoints[:: len(breakpoints) // SAMPLE_SIZE])
+            low, high = -1, len(sample)  # the slope is too small after `low`, and not after `high`
             while high - low > 1:
                 middle = (low + high) // 2
-                passed = float(upper @ (breakpoints <= some[middle]))  # a sum with `where` is slow
-                low, high = (middle, high) if below + passed < enough else (low, middle)
-            left = np.ones(len(breakpoints), np.bool_)
+                passed = float(
+                    upper @ (breakpoints <= sample[middle])
+                )  # a sum with `where` is slow
+                low, high = (middle, high) if below + passed < min_slope else (low, middle)
+            inside = np.ones(len(breakpoints), np.bool_)
             if low >= 0:
-                left &= breakpoints > some[low]
-                below += float(upper @ ~left)
-            if high < len(some):
-                left &= breakpoints <= some[high]
-            breakpoints, upper = breakpoints[left], upper[left]
+                inside &= breakpoints > sample[low]
+                below += float(upper @ ~inside)
+            if high < len(sample):
+                inside &= breakpoints <= sample[high]
+            breakpoints, upper = breakpoints[inside], upper[inside]
         order = np.argsort(breakpoints)
         slope = below + np.cumsum(upper[order])
-        first = min(int(np.searchsorted(slope, enough)), len(order) - 1)
+        first = min(int(np.searchsorted(slope, min_slope)), len(order) - 1)
         return float(breakpoints[order[first]])
 
     def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -107,7 +109,7 @@ class BoxHyperplane(Domain):
         v = np.where(slack < 0, self.upper, 0.0)
         imbalance = float(self.y @ v)
         for i in np.flatnonzero(slack == 0):
-            # raise ties of the lighter class until y'v = 0
+            # raise ties of the class of smaller sum until y'v = 0
             if imbalance * self.y[i] < 0:
                 v[i] = min(self.upper[i], abs(imbalance))
                 imbalance += self.y[i] * v[i]
@@ -177,10 +179,7 @@ class BoxHyperplane(Domain):
             return clipped
         finite = self.upper[np.isfinite(self.upper)]
         reach = float(np.max(np.abs(x))) + (float(finite.max()) if len(finite) else 0.0)
-        low, high = (
-            -reach,
-            reach,
-        )  # excess does not increase with t: excess(low) >= 0 >= excess(high)
+        low, high = -reach, reach  # excess does not increase: it is >= 0 at low, <= 0 at high
         while True:
             middle = 0.5 * (low + high)
             if middle in (low, high):
@@ -201,18 +200,18 @@ def nth_smallest(values: NDArray[np.float64], n: int) -> float:
     Among many, the candidates are narrowed to an interval between two values of a sample.
     """
     if len(values) > MAX_SORTED_POINTS:
-        some = np.sort(values[:: len(values) // SAMPLE_SIZE])
-        middle, width = n * len(some) // len(values), len(some) // 16
-        low = some[max(0, middle - width)] if middle > width else -np.inf
-        high = some[middle + width] if middle + width < len(some) else np.inf
+        sample = np.sort(values[:: len(values) // SAMPLE_SIZE])
+        middle, width = n * len(sample) // len(values), len(sample) // 16
+        low = sample[max(0, middle - width)] if middle > width else -np.inf
+        high = sample[middle + width] if middle + width < len(sample) else np.inf
         below, inside = values < low, values <= high
         inside ^= below
-        before, left = int(np.count_nonzero(below)), int(np.count_nonzero(inside))
-        if before < n <= before + left:
+        n_below, n_inside = int(np.count_nonzero(below)), int(np.count_nonzero(inside))
+        if n_below < n <= n_below + n_inside:
             if low == high:
                 return float(low)
-            if left < len(values):
-                return nth_smallest(values[np.flatnonzero(inside)], n - before)
+            if n_inside < len(values):
+                return nth_smallest(values[np.flatnonzero(inside)], n - n_below)
     return float(np.partition(values, n - 1)[n - 1])
 
 
@@ -226,9 +225,9 @@ def slack_gap(
     if len(x) <= MAX_SORTED_POINTS:
         return float((upper - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0))
     under = np.flatnonzero(~(slack >= 0.0))  # NaN included
-    some = np.flatnonzero(x != 0) if support is None else support
+    support = np.flatnonzero(x != 0) if support is None else support
     gap = float((x[under] - upper[under]) @ slack[under])
-    return gap + float(x[some] @ np.maximum(slack[some], 0.0))
+    return gap + float(x[support] @ np.maximum(slack[support], 0.0))
 
 
 def convex_gap(
@@ -244,9 +243,9 @@ def convex_gap(
 
 
 def balance(x: NDArray[np.float64], classes: Sequence[NDArray[Any]]) -> tuple[float, float]:
-    """Scale down the heavier class in place so that y'x = 0; return the sums of both before.
+    """Scale down the class of larger sum in place so that y'x = 0; return both sums before that.
 
-    `classes` holds the rows with y = +1 and those with y = -1, as indices or as masks.
+    `classes` are the rows with y = +1 and those with y = -1, as indices or as masks.
     """
     plus, minus = (float(np.sum(x[rows])) for rows in classes)
     if plus != minus:

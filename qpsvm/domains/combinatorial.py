@@ -88,7 +88,7 @@ class KSubset(OracleDomain):
 
 @dataclass(frozen=True, eq=False)
 class SpanningTrees(OracleDomain):
-    """Mixtures of the spanning trees of a connected graph: x on the edges.
+    """Convex combinations of the spanning trees of a connected graph: x on the edges.
 
     {x >= 0, sum x = n - 1, sum of x inside each set S of nodes <= |S| - 1}.
 
@@ -114,7 +114,9 @@ class SpanningTrees(OracleDomain):
             raise InputError(f"edges must be pairs of nodes, shape (m, 2); got {edges.shape}")
         edges.sort(axis=1)
         if np.any(edges[:, 0] == edges[:, 1]) or len(np.unique(edges, axis=0)) < len(edges):
-            raise InputError("edges must join different nodes, none twice; got a loop or a twin")
+            raise InputError(
+                "edges must join different nodes, none twice; got a loop or a repeated edge"
+            )
         object.__setattr__(self, "edges", edges)
         if np.sum(self.linear_min(np.zeros(len(edges)))) != self.n_nodes - 1:
             raise InputError("edges must form a connected graph; got several components")
@@ -148,7 +150,7 @@ class SpanningTrees(OracleDomain):
     def violation(self, x: Vector) -> float:
         """Return the largest violation of a constraint.
 
-        Beyond 12 nodes only the sets S that are the two ends of an edge or all nodes but one are checked.
+        Above 12 nodes only sets S of two adjacent nodes or of all nodes but one are checked.
         """
         worst = max(0.0, -float(np.min(x)), abs(float(np.sum(x)) - (self.n_nodes - 1)))
         if self.n_nodes > MAX_NODES_FOR_FULL_CHECK:

@@ -1,4 +1,4 @@
-"""The flow polytope: mixtures of paths from a source to a target in a directed acyclic graph."""
+"""The flow polytope: convex combinations of the paths between two nodes of an acyclic graph."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ class FlowPolytope(OracleDomain):
             level = raised
         else:
             raise InputError("tail and head must form a graph without cycles; got a cycle")
-        found = []
+        edges_by_level = []
         of_edge = level[self.head]
         for k in range(1, int(level.max()) + 1):
             edges = np.flatnonzero(of_edge == k)
             edges = edges[np.argsort(self.head[edges], kind="stable")]
             heads, begins = np.unique(self.head[edges], return_index=True)
-            found.append((edges, begins, heads))
-        return found
+            edges_by_level.append((edges, begins, heads))
+        return edges_by_level
 
     @cached_property
     def _entering(self) -> list[Indices]:
@@ -100,8 +100,8 @@ class FlowPolytope(OracleDomain):
         distance = np.full(self.n_nodes, np.inf)
         distance[self.source] = 0.0
         for edges, begins, heads in self._levels:
-            reached = np.minimum.reduceat(distance[self.tail[edges]] + cost[edges], begins)
-            distance[heads] = np.minimum(distance[heads], reached)
+            lengths = np.minimum.reduceat(distance[self.tail[edges]] + cost[edges], begins)
+            distance[heads] = np.minimum(distance[heads], lengths)
         return distance
 
     def linear_min(self, g: Vector) -> Vector:
@@ -143,8 +143,8 @@ def layered_graph(sizes: Any, density: float, seed: int) -> tuple[Indices, Indic
     sizes : sequence of int
         Nodes of each layer.
     density : float
-        Chance of an edge between nodes of consecutive layers; a cycle through all nodes of both
-        layers is always there, so that every node lies on a path.
+        Probability of an edge between nodes of consecutive layers. Each node has at least one edge to
+        the layer before and after, so that it lies on a path.
     seed : int
     """
     rng = np.random.default_rng(seed)

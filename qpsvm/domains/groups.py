@@ -25,8 +25,8 @@ def least_of_groups(g: Any, d: Any, group: Any, n_groups: int, ridged: bool) -> 
             k, at = start + lane, np.uintp(group[start + lane])
             low[lane, at] = g[k] if g[k] < low[lane, at] else low[lane, at]
             if ridged:
-                rim = g[k] + d[k]
-                top[lane, at] = rim if rim < top[lane, at] else top[lane, at]
+                total = g[k] + d[k]
+                top[lane, at] = total if total < top[lane, at] else top[lane, at]
     for lane in range(1, N_LANES):
         low[0], top[0] = np.minimum(low[0], low[lane]), np.minimum(top[0], top[lane])
     return low[0], top[0] if ridged else low[0]

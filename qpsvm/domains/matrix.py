@@ -16,7 +16,7 @@ from qpsvm.errors import check_number
 Vector = NDArray[np.float64]
 
 MAX_DENSE_ORDER = 200
-"""Order up to which one eigenvector is computed by a dense factorization, beyond it by Lanczos."""
+"""Order up to which one eigenvector is computed by a dense factorization; above it, by Lanczos."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ from qpsvm.errors import InputError
 FLOAT64_EPS = float(np.finfo(np.float64).eps)
 
 MIN_POINTS_FOR_SUPPORT_LEVEL = 5000
-"""Points from which the water level of the support first bounds which others lie below the level."""
+"""Number of points from which the water level of the support first bounds that of all points."""
 
 MIN_POINTS_FOR_COMPILED_PASS = 20_000
-"""Points from which the minima of several simplices are computed in one compiled pass."""
+"""Number of points from which the minima of several simplices are computed in one compiled pass."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +56,8 @@ class SimplexProduct(Domain):
     def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the vertex with the smallest g in each group; ties go to the first."""
         v = np.zeros(self.m)
-        for of in self.members:
-            v[of[np.argmin(g[of])]] = 1.0
+        for rows in self.members:
+            v[rows[np.argmin(g[rows])]] = 1.0
         return v
 
     def separable_gap(
@@ -70,27 +70,28 @@ class SimplexProduct(Domain):
         """Return the gap by water-filling in each group, and the water levels rho, (n_groups,).
 
         With a_i = max(rho - g_i, 0) / d_i summing to 1, the terms are d_i (x_i - a_i)^2 / 2 where
-        a_i > 0 and x_i (g_i - rho + d_i x_i / 2) elsewhere.
+        a_i > 0, and x_i (g_i - rho + d_i x_i / 2) elsewhere.
         """
         gap, levels = 0.0, np.empty(self.n_groups)
         low, top = self._least(g, d)
         none = np.empty(0, np.int64)
-        one = self.n_groups == 1
-        # only the points with weight and those below the water level are read
-        some = np.flatnonzero(x > 0) if support is None else support
+        is_single = self.n_groups == 1
+        # only the support and the points below the water level are read
+        support = np.flatnonzero(x > 0) if support is None else support
         for k in range(self.n_groups) if self.m >= MIN_POINTS_FOR_SUPPORT_LEVEL else ():
-            own = some if one else some[self.group[some] == k]
-            if top[k] > low[k] and len(own):  # over all points the water level is no higher
-                level = water_level(g[own], d[own])
+            members = support if is_single else support[self.group[support] == k]
+            if top[k] > low[k] and len(members):  # over all points the water level is no higher
+                level = water_level(g[members], d[members])
                 top[k] = min(top[k], level + 4.0 * FLOAT64_EPS * max(abs(level), abs(low[k])))
-        deep = np.flatnonzero(g < (top[0] if one else top[self.group])) if any(top > low) else none
+        bound = top[0] if is_single else top[self.group]
+        candidates = np.flatnonzero(g < bound) if any(top > low) else none
         for k in range(self.n_groups):
-            below = deep if one else deep[self.group[deep] == k]
+            below = candidates if is_single else candidates[self.group[candidates] == k]
             rho = low[k] if top[k] <= low[k] else water_level(g[below], d[below], top[k])
-            wet = below[(g[below] < rho) & (d[below] > 0)]
-            a = (rho - g[wet]) / d[wet]
-            gap += 0.5 * float(d[wet] @ (x[wet] - a) ** 2)
-            dry = some if one else some[self.group[some] == k]
+            filled = below[(g[below] < rho) & (d[below] > 0)]
+            a = (rho - g[filled]) / d[filled]
+            gap += 0.5 * float(d[filled] @ (x[filled] - a) ** 2)
+            dry = support if is_single else support[self.group[support] == k]
             dry = dry[(g[dry] >= rho) | (d[dry] == 0)]
             gap += float(x[dry] @ (g[dry] - rho + 0.5 * d[dry] * x[dry]))
             levels[k] = rho
@@ -100,17 +101,17 @@ class SimplexProduct(Domain):
         self, g: NDArray[np.float64], d: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the least g and the least g + d of each group."""
-        even = d.strides == (0,)  # a view of one number
-        ridged = not even and bool(d.any())
+        is_uniform = d.strides == (0,)  # a broadcast view of one number
+        ridged = not is_uniform and bool(d.any())
         if self.n_groups > 1 and self.m >= MIN_POINTS_FOR_COMPILED_PASS:
             from qpsvm.domains.groups import least_of_groups
 
             low, top = least_of_groups(g, d if ridged else g, self.group, self.n_groups, ridged)
         else:
-            parts = [slice(None)] if self.n_groups == 1 else self.members
-            low = np.array([np.min(g[of]) for of in parts])
-            top = np.array([np.min(g[of] + d[of]) for of in parts]) if ridged else low
-        return low, low + d[0] if even else top
+            groups = [slice(None)] if self.n_groups == 1 else self.members
+            low = np.array([np.min(g[rows]) for rows in groups])
+            top = np.array([np.min(g[rows] + d[rows]) for rows in groups]) if ridged else low
+        return low, low + d[0] if is_uniform else top
 
     def entries_that_matter(
         self,
@@ -123,27 +124,27 @@ class SimplexProduct(Domain):
 
     def violation(self, x: NDArray[np.float64]) -> float:
         """Return the largest of -x_i and |sum of a group - 1|."""
-        some = np.flatnonzero(x != 0)
-        sums = np.bincount(self.group[some], weights=x[some], minlength=self.n_groups)
+        support = np.flatnonzero(x != 0)
+        sums = np.bincount(self.group[support], weights=x[support], minlength=self.n_groups)
         return float(max(0.0, -x.min(), np.max(np.abs(sums - 1.0))))
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Clip at 0 and rescale each group to sum 1."""
         x = np.maximum(x, 0.0)
-        some = np.flatnonzero(x != 0)
-        sums = np.bincount(self.group[some], weights=x[some], minlength=self.n_groups)
+        support = np.flatnonzero(x != 0)
+        sums = np.bincount(self.group[support], weights=x[support], minlength=self.n_groups)
         if not np.all(sums > 0):
             raise InputError(
                 "x0 must have a positive weight in every simplex; got a group of zeros"
             )
-        x[some] /= sums[self.group[some]]
+        x[support] /= sums[self.group[support]]
         return x
 
     def project(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the nearest point: one sort for each group."""
         nearest = np.empty(self.m)
-        for of in self.members:
-            nearest[of] = project_simplex(x[of])
+        for rows in self.members:
+            nearest[rows] = project_simplex(x[rows])
         return nearest
 
     def take(self, rows: NDArray[np.int64]) -> SimplexProduct:
@@ -159,9 +160,9 @@ def simplex(m: int) -> SimplexProduct:
 def water_level(g: NDArray[np.float64], d: NDArray[np.float64], top: float | None = None) -> float:
     """Return rho with sum_i max(rho - g_i, 0) / d_i = 1, at most min of g_i where d_i = 0.
 
-    Since no a_i exceeds 1, only g_i below min(g + d) can matter; if only such are given, `top` is that
-    minimum. The level of too many points is too high: points above it are removed until none is above
-    (Michelot 1986), which needs no sort.
+    Since no a_i exceeds 1, only g_i below min(g + d) matter; if only these are given, `top` is that
+    minimum. Points above the level are removed, and the level is computed again, until none is above
+    (Michelot 1986): no sort is needed.
     """
     low = float(np.min(g))
     if top is None:

@@ -20,7 +20,7 @@ SAMPLED_ENTRIES = 128
 """Entries of approximate products that are recomputed where the others are taken as they are."""
 
 MAX_RECOMPUTED_SHARE = 0.9
-"""Share of the points of weight zero from which all points are evaluated."""
+"""Fraction of the points of weight zero from which all points are evaluated."""
 
 
 @np.errstate(invalid="ignore", over="ignore")  # overflow gives infinite bounds: see Certificate
@@ -146,7 +146,7 @@ def partly_recomputed(
 
     The gap is the maximum over a in the domain of (Gx + c)'(x - a) + 1/2 x'Dx - 1/2 a'Da. Where x_i
     is 0 and no a_i is negative, entry i of Gx enters it only by -(Gx)_i a_i: a smaller entry does not
-    reduce the gap. So a lower bound in its place leaves the gap valid, whatever the point; the same
+    reduce the gap. So a lower bound in its place leaves the gap valid for every point; the same
     holds for a least margin. It leaves the gap unchanged where a_i is 0 at the maximum. So the support is
     evaluated, and the entries on which the maximum depends, until it depends on no other entry.
 

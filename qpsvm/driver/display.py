@@ -37,7 +37,6 @@ ESTIMATE_MARK = "~"
 """Prefix of a gap that is not proved."""
 
 BAR_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]"
-
 """Format of the progress bar."""
 
 

@@ -32,20 +32,20 @@ FALLBACKS = {
 """Fallbacks of a method that ends without a certificate: the first that fits is taken."""
 
 SLOW_MIN_PAIRS = 10_000
-"""Pair steps, beside those per point, after which a method is slow where a fallback fits."""
+"""Number of pair steps, in addition to those per point, above which a method is slow."""
 
 SLOW_PAIRS_PER_POINT = 100
-"""Pair steps per point after which a method is slow.
+"""Number of pair steps per point above which a method is slow.
 
-Where pair steps suit the problem, 1 to 6 per point are enough, down to gaps of 1e-6.
+Problems that suit pair steps need 1 to 6 per point, down to gaps of 1e-6.
 """
 
 DENSE_BYTES_PER_ENTRY = 24
-"""Bytes of memory for each pair of points that a fallback may take for its dense matrices."""
+"""Memory of the dense matrices of a fallback, in bytes per pair of points."""
 
 
 class Stage(NamedTuple):
-    """A method, its solver, and why it runs."""
+    """A method, its solver, and the reason for it."""
 
     name: str
     solver: Solver
@@ -101,7 +101,7 @@ def _fallback(form: Form, name: str, memory_limit: int) -> str | None:
 def _next_stages(
     form: Form, stage: Stage, fallback: Callable[[], str | None]
 ) -> Iterator[tuple[Form, str, Solver, str]]:
-    """Yield what is tried after the first method: the problem, a name, the solver, and why.
+    """Yield the stages after the first method: the problem, a name, the solver, and the reason.
 
     First the same method with columns in float64, where they had less precision; then another method.
     The points in float64 are a copy, which is made on demand.

@@ -24,10 +24,10 @@ from qpsvm.solvers.shared.starting_points import feasible_start
 log = logging.getLogger("qpsvm")
 
 MAX_STALLED_CHECKS = 3
-"""Recomputations of the products without progress after which the status is STALLED."""
+"""Number of recomputations of the products without progress after which the status is STALLED."""
 
 QUICK_SETUP_POINTS = 1000
-"""Points up to which the setup of a method is always completed: it takes milliseconds."""
+"""Number of points up to which the setup of a method is always completed: it takes milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def run(
 
 
 def merged(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
-    """Return the counters of two runs: sums, but for memory sizes, of which the larger."""
+    """Return the counters of two runs: sums, but the larger one of memory sizes."""
     total = {key: first.get(key, 0) + second.get(key, 0) for key in first | second}
     sizes = {"bytes", *(key for key in total if key == "matrix_bytes")}
     return total | {key: max(first.get(key, 0), second.get(key, 0)) for key in sizes}

@@ -1,4 +1,4 @@
-"""From a low-rank Gram back to the exact kernel that it approximates."""
+"""Problems, answers and certificates on the exact kernel of a low-rank Gram."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEAR_BOUND_FRACTION = 1e-3
 
 
 def exact_kernel_problem(problem: Any) -> Any:
-    """Return the same problem on the kernel behind its low-rank Gram."""
+    """Return the same problem on the exact kernel of its low-rank Gram."""
     K = getattr(problem, "K", None)
     if not isinstance(K, LowRank):
         raise InputError(
@@ -39,7 +39,7 @@ def exact_kernel_certificate(
 
 
 def at_bounds(problem: Any, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return hinge weights with those near a bound moved to it; other weights as they are.
+    """Return hinge weights with those near a bound moved to it; weights of other problems unchanged.
 
     An interior point has no zeros, and every nonzero weight costs a kernel column.
     """
@@ -51,7 +51,7 @@ def at_bounds(problem: Any, x: NDArray[np.float64]) -> NDArray[np.float64]:
     )
     if not problem.bias:
         return x
-    # y'x = 0 by the free weights of the heavier class: a projection would move every zero
+    # y'x = 0 by the free weights of the class of larger sum: a projection would move every zero
     excess = float(y @ x)
     free = np.flatnonzero((x > 0) & (x < C) & (y * excess > 0))
     total = float(np.sum(x[free]))

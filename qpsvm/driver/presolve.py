@@ -1,4 +1,4 @@
-"""Presolve: points that are equal, label included, are merged into one, which is an exact reduction.
+"""Presolve: points with equal coordinates and labels are merged into one, an exact reduction.
 
 Let x_1 .. x_n be the weights of equal points with equal labels. The products G x depend on their sum s
 alone, and so do the linear term and the constraints, except for the bounds and the ridge:
@@ -42,10 +42,10 @@ MIN_DUPLICATE_SHARE = 0.05
 """Minimum share of duplicates among the points at which they are merged by default."""
 
 CHUNK_ENTRIES = 1 << 17
-"""Coordinates compared at a time, in cache."""
+"""Number of coordinates compared at a time, in cache."""
 
 HASH_BINS_PER_POINT = 16
-"""Hash bins for each point: three in a hundred distinct points collide."""
+"""Number of hash bins per point: three in a hundred distinct points collide."""
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -275,7 +275,7 @@ def _n_bytes(points: Points) -> int:
 
 
 def _kinds(qp: QP) -> list[NDArray[Any]]:
-    """Return what must be equal besides the points: it enters the products or the constraints."""
+    """Return the data that must be equal besides the points: they enter products or constraints."""
     kinds: list[NDArray[Any]] = [qp.gram.sign, qp.linear]
     if isinstance(qp.domain, SimplexProduct):
         kinds.append(qp.domain.group)
@@ -287,7 +287,7 @@ def _kinds(qp: QP) -> list[NDArray[Any]]:
 def _shares(qp: QP, duplicates: Duplicates) -> tuple[Vector, Vector, Domain, Vector] | None:
     """Return `part` and `total` of a presolve, and the domain and the ridge of the reduced problem.
 
-    None where both bounds and ridge are present, which do not add up.
+    None where both bounds and ridge are present: these cannot be combined.
     """
     (first, label), domain = duplicates, qp.domain
     if isinstance(domain, SimplexProduct):

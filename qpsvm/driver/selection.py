@@ -22,38 +22,38 @@ from qpsvm.gram.cached import Cached
 from qpsvm.gram.precomputed import Precomputed
 
 MIN_POINTS_FOR_BLOCKS = 1500
-"""Points from which ``method="auto"`` prefers blocks of columns to the whole Gram matrix."""
+"""Number of points from which ``method="auto"`` prefers blocks of columns to pairs."""
 
 MIN_POINTS_FOR_PENALTY_RULES = 1000
-"""Points of a factor from which penalties and sizes enter the choice."""
+"""Number of points of a factor from which penalties and sizes enter the choice."""
 
 WEAK_PENALTY_MEAN = 0.3
 """Mean of C_i |x_i|^2 below which most weights are at their bounds, and few Newton steps are needed."""
 
 STRONG_PENALTY_MEAN = 2.0
-"""The same mean from which Newton steps do most of the work."""
+"""The same mean, above which Newton steps do most of the work."""
 
 CHEAP_MATRIX_RATIO = 1.0
 """Cubed number of columns per entry of the points up to which Newton matrices in the columns cost no
 more than passes over the points."""
 
 COSTLY_MATRIX_RATIO = 10.0
-"""The same ratio of CSR points from which Newton matrices cost too much."""
+"""The same ratio for CSR points, above which Newton matrices cost too much."""
 
 MIN_POINTS_FOR_SAMPLE = 5000
-"""Points from which ``method="auto"`` estimates the share of support vectors from a sample."""
+"""Number of points from which ``method="auto"`` estimates the share of support vectors by a sample."""
 
 MAX_POINTS_FOR_SAMPLE = 50_000
-"""Points up to which the share is estimated."""
+"""Number of points up to which that share is estimated."""
 
 MIN_SUPPORT_SHARE = 0.5
-"""Share of support vectors from which Newton steps on the support pay."""
+"""Share of support vectors from which Newton steps on the support are chosen."""
 
 MIN_RIDGE_RATIO = 0.3
-"""Mean ridge relative to the mean diagonal from which they pay."""
+"""Ratio of the mean ridge to the mean diagonal from which they are chosen."""
 
 QUICK_SEARCH_POINTS = 10_000
-"""Points up to which the search for duplicates is always completed: it takes milliseconds."""
+"""Number of points up to which the search for duplicates is always completed: it takes milliseconds."""
 
 
 def check_problem(problem: Any) -> None:
@@ -74,7 +74,7 @@ def methods(problem: Formulation) -> list[str]:
 
 
 class Choice(NamedTuple):
-    """The form, the method and the solver of a problem, and why."""
+    """The form, the method and the solver of a problem, and the reason."""
 
     declared: Form
     name: str
@@ -98,7 +98,7 @@ def find(
     *,
     argument: str = "method",
 ) -> Choice:
-    """Return what solves a problem; `argument` is the name of the argument `method` in messages.
+    """Return the choice for a problem; `argument` is the name of the argument `method` in messages.
 
     Duplicates are not merged, and no sample is drawn, where a limit of the clock is met before.
 
@@ -147,7 +147,7 @@ def find(
 
 
 def _presolved(form: Form | None, memory_limit: int, asked: bool, clock: Clock) -> Presolve | None:
-    """Return how duplicates are merged; None where they are not, or where a limit is met."""
+    """Return the presolve; None where no duplicates are merged, or where a limit is met."""
     quick = form is None or form.m <= QUICK_SEARCH_POINTS
     try:
         with completing() if quick else clock.abandoning():
@@ -157,7 +157,7 @@ def _presolved(form: Form | None, memory_limit: int, asked: bool, clock: Clock) 
 
 
 def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
-    """Return the method for a problem and why: the evidence is in docs/decisions.
+    """Return the method for a problem and the reason; docs/decisions has the evidence.
 
     The first rule that holds and whose method fits is taken.
     """
@@ -217,7 +217,7 @@ def _mostly_support(qp: QP, clock: Clock) -> bool:
     """Return whether a sample predicts mostly support vectors, and the ridge is large.
 
     With fewer, or a smaller ridge to precondition with, pair steps in blocks of columns are faster.
-    Cached columns are left to the methods that read them.
+    A Gram with cached columns is for the methods that read them.
     """
     from qpsvm.solvers.methods import METHODS
 

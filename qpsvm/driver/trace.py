@@ -15,14 +15,14 @@ from qpsvm.clock import Clock, Expired
 from qpsvm.result import Certificate, History, Progress, Status, passed_test
 
 CHECKS_WITHOUT_PROGRESS = 20
-"""Checks without progress after which the products are recomputed."""
+"""Number of checks without progress after which the products are recomputed."""
 
 PRECISE_VALUE_FRACTION = 1e-6
 """Fraction of the value at the last recomputed products below which they are recomputed again: their
 rounding errors are in proportion to the larger value."""
 
 REFUTED_GAP_RATIO = 2.0
-"""Certified over running gap of the best point from which the current point is certified too."""
+"""Ratio of certified to running gap of the best point above which the current point is certified too."""
 
 INTERRUPT_GRACE_SECONDS = 0.08
 """Seconds after Ctrl-C in which the certificate of the answer may be recomputed."""

@@ -97,17 +97,22 @@ class Formulation(ABC, Generic[Model]):
 
 
 class WeightedFormulation(Formulation[Model]):
-    """A formulation that omits points of penalty 0 from the solve and returns them with weight 0."""
+    """A formulation that omits points of penalty 0 from the solve and returns them with weight 0.
+
+    A field C has the penalties; a subclass without it defines `kept` and `n_points`.
+    """
+
+    C: Any
 
     @property
-    @abstractmethod
     def kept(self) -> NDArray[np.int64]:
-        """Indices of the points in the solve."""
+        """Indices of the points in the solve: those with a positive penalty."""
+        return np.flatnonzero(self.C > 0)
 
     @property
-    @abstractmethod
     def n_points(self) -> int:
         """Number of points given."""
+        return len(self.C)
 
     def start(self, qp: Any, x0: Any) -> NDArray[np.float64]:
         """Return the weights of the points in the solve."""
@@ -164,16 +169,6 @@ class MarginFormulation(WeightedFormulation[Hyperplane]):
     def origin(self) -> NDArray[np.float64] | None:
         """Translation of the points in a solve, which the bias absorbs, or None."""
         return self.gram.origin if self.bias else None
-
-    @property
-    def n_points(self) -> int:
-        """Number of points given."""
-        return len(self.y)
-
-    @property
-    def kept(self) -> NDArray[np.int64]:
-        """Points with a positive penalty."""
-        return np.flatnonzero(self.C > 0)
 
     def as_margin(self) -> MarginProblem | None:
         """Return the problem in w and b; with a bias, linear points are centered first."""

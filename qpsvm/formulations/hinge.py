@@ -74,16 +74,6 @@ class HingeDual(WeightedFormulation[Hyperplane]):
         object.__setattr__(self, "C", _check_uniform(check_penalty("C", self.C, K.m)))
         check_choice("bias", self.bias, (True, False))
 
-    @property
-    def n_points(self) -> int:
-        """Number of points given."""
-        return len(self.y)
-
-    @property
-    def kept(self) -> NDArray[np.int64]:
-        """Points with a positive penalty."""
-        return np.flatnonzero(self.C > 0)
-
     def as_qp(self) -> QP:
         """Return the QP on the box, with a hyperplane where there is a bias.
 

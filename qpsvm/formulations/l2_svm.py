@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Certified
 from qpsvm.canonical.qp import QP
@@ -56,16 +55,6 @@ class L2SVMDual(WeightedFormulation[Hyperplane]):
         object.__setattr__(self, "K", K)
         object.__setattr__(self, "y", check_labels("y", self.y, K.m))
         object.__setattr__(self, "C", check_penalty("C", self.C, K.m))
-
-    @property
-    def n_points(self) -> int:
-        """Number of points given."""
-        return len(self.y)
-
-    @property
-    def kept(self) -> NDArray[np.int64]:
-        """Points with a positive penalty."""
-        return np.flatnonzero(self.C > 0)
 
     def as_qp(self) -> QP:
         """Return the QP on the simplex."""

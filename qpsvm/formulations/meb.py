@@ -52,7 +52,7 @@ class MEBDual(Formulation[Ball]):
         return QP(signed, -gram.diag(), simplex(m), vanishing=True, noise=noise, primal=primal)
 
     def recover(self, qp: QP, certified: Certified) -> Recovery:
-        """Return the weights and the ball around sum a_i phi(x_i) that holds every point."""
+        """Return the weights and the ball around sum a_i phi(x_i) that contains every point."""
         bounds = certified.certificate
         ball = qp.primal if isinstance(qp.primal, BallPoint) else None
         known = None if ball is None else ball.center(qp, certified.x)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Certified, centering_noise
 from qpsvm.canonical.primal_point import BallPoint
@@ -61,16 +60,6 @@ class SVDDDual(WeightedFormulation[Ball]):
             )
         object.__setattr__(self, "K", K)
         object.__setattr__(self, "C", C)
-
-    @property
-    def n_points(self) -> int:
-        """Number of points given."""
-        return len(self.C)
-
-    @property
-    def kept(self) -> NDArray[np.int64]:
-        """Points with a positive penalty."""
-        return np.flatnonzero(self.C > 0)
 
     def as_qp(self) -> QP:
         """Return the QP on the simplex with bounds; points of a linear kernel are centered first."""

@@ -41,7 +41,7 @@ def as_gram(K: Any, instead: str = "Linear(X) or RBF(X)") -> Gram:
     Raises
     ------
     InputError
-        If `K` is no square, symmetric matrix; of points it says what to give `instead`.
+        If `K` is no square, symmetric matrix; for points the message names `instead`.
     """
     if isinstance(K, Gram):
         return K

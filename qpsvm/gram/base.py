@@ -15,8 +15,8 @@ from qpsvm.gram.column_store import FEWEST_COLUMNS, ColumnStore
 from qpsvm.gram.engine.error_bounds import RelativeError
 
 BLOCK_ENTRIES = 1 << 21
-"""Kernel entries evaluated at a time by fresh products: 16 MB in float64, which the allocator keeps;
-above 32 MB each block would be mapped, and its pages faulted in, anew."""
+"""Kernel entries evaluated at a time by recomputed products: 16 MB in float64, which the allocator
+reuses; above 32 MB the pages of each block would be mapped again."""
 
 
 class Gram(ABC):
@@ -27,22 +27,22 @@ class Gram(ABC):
     m : int
         Number of points.
     dtype : dtype
-        float32 or float64: the precision in which columns are held for the compiled steps.
-        Certificates are computed in float64 whatever it is.
+        float32 or float64: the precision of cached columns, which compiled steps read.
+        Certificates are computed in float64 in either case.
     psd : str
-        ``"fact"`` if the kernel is known to be positive semidefinite, ``"check"`` if this has to
-        be checked before a lower bound is believed, ``"assume"`` if the user vouches for it.
+        ``"fact"`` if the kernel is known to be positive semidefinite, ``"check"`` if lower bounds
+        require a check of it, ``"assume"`` if the user guarantees it.
     """
 
     m: int
     dtype: np.dtype[Any]
     psd: str = "fact"
     by_factor: bool = False
-    """Whether `dot` computes X (X'x): then its error is that of X w for one w near X'x."""
+    """Whether `dot` computes X (X'x): its error is then that of X w for some w near X'x."""
     unit: float = 1.0
-    """Below 1 it says that values lie between 0 and 1 and that `fill` may write them as its multiples."""
+    """Quantum of 16-bit entries: below 1, values lie in [0, 1] and `fill` may write multiples of it."""
     spreads: bool = False
-    """Whether `fill` and `dot` divide their work among threads themselves, BLAS keeping to one."""
+    """Whether `fill` and `dot` run on threads of the library, with one thread of BLAS each."""
 
     @abstractmethod
     def diag(self) -> NDArray[np.float64]:
@@ -66,7 +66,7 @@ class Gram(ABC):
     ) -> None:
         """Write k(columns, rows) to the beginning of the rows `slots` of `out`.
 
-        It has this Gram's `dtype`, or 16 bits for multiples of `unit`; `rows` are all by default.
+        `out` has this Gram's `dtype`, or 16 bits for multiples of `unit`; all rows by default.
         """
         n_rows = self.m if rows is None else len(rows)
         for at in slices(len(columns), max(FEWEST_COLUMNS, BLOCK_ENTRIES // n_rows)):
@@ -77,9 +77,9 @@ class Gram(ABC):
 
     @property
     def break_even_reuse_count(self) -> int:
-        """How many times `add` evaluates a column in the time that a place for it costs, or -1.
+        """Number of evaluations of a column by `add` that cost as much as memory for caching it.
 
-        -1 where `add` is no faster than to fill a column and read it.
+        It is -1 where `add` is no faster than filling a column and reading it.
         """
         return -1
 
@@ -91,10 +91,10 @@ class Gram(ABC):
         *,
         size: NDArray[np.float64] | None = None,
     ) -> None:
-        """Add the sum of k(column, all rows) by weight to `out`, entries as good as held ones.
+        """Add the weighted sum of k(column, all rows) to `out`, as accurate as cached columns are.
 
-        And to `size`, if given, where there is a `relative_error`: at least the sum by the sizes of the
-        weights times the factors that it has for columns, but for a thousandth.
+        With a `relative_error`, add to `size`, if given, the sum by other weights: the absolute weights
+        times the factors of the columns. It is too small by a thousandth at most.
         """
         known = None if size is None else self.relative_error
         for at in slices(len(columns), max(1, BLOCK_ENTRIES // self.m)):
@@ -105,7 +105,7 @@ class Gram(ABC):
 
     @property
     def sum_error(self) -> float:
-        """Bound on what `add` may lose beside the errors of columns, per unit of weight."""
+        """Bound on the error of `add` beyond the errors of columns, per unit of weight."""
         return 0.0
 
     @abstractmethod
@@ -113,13 +113,13 @@ class Gram(ABC):
         """Return the Gram of the points `rows`."""
 
     def take_for_solve(self, rows: NDArray[np.int64]) -> Gram:
-        """Return the Gram of the points `rows` for a solve: it need not judge new points."""
+        """Return the Gram of the points `rows` for a solve: it need not evaluate new points."""
         return self.take(rows)
 
     def own(self, rows: NDArray[np.int64]) -> Any:
-        """Return what evaluates sums over the points `rows` at new points, for a model to keep.
+        """Return the part of this Gram that evaluates sums over the points `rows` at new points.
 
-        It shares no memory with this Gram, nor with the arrays that it was made of.
+        A model stores it: it shares no memory with this Gram, nor with the user's arrays.
         """
         return self.take(rows)
 
@@ -138,7 +138,7 @@ class Gram(ABC):
         return np.concatenate([self.cross(points[at], columns) @ coef for at in slices(n, size)])
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
-        """Return K x, or its entries `rows`, computed afresh in float64 block by block."""
+        """Return K x, or its entries `rows`, recomputed in float64, block by block."""
         support = np.flatnonzero(x != 0)
         wanted = np.arange(self.m) if rows is None else np.asarray(rows)
         out = np.zeros(len(wanted))
@@ -149,7 +149,7 @@ class Gram(ABC):
         return out
 
     def factor(self) -> Any:
-        """Return X with K = X X', or None where no factor is at hand."""
+        """Return X with K = X X', or None where no factor is known."""
         return None
 
     @property
@@ -159,22 +159,22 @@ class Gram(ABC):
 
     @property
     def column_error(self) -> NDArray[np.float64] | None:
-        """Bound on the error of an entry of a held column, for each row, shape (m,); None if unknown."""
+        """Bound on the error of a cached column's entry, for each row, shape (m,); None if unknown."""
         return None
 
     @property
     def relative_error(self) -> RelativeError | None:
         """Bound on the error of an entry relative to it: factors for rows and for columns.
 
-        An entry of a held column is off by at most their product times the entry, as it is or as it is
-        evaluated again; the factor of a column is 0 where this is not known. None where it is known of
-        no column, or of no use: in float64.
+        The error of an entry of a cached column is at most the product of both factors and the entry,
+        as cached or as evaluated again; the factor is 0 for a column without such a bound. None where no
+        column has one, and in float64, where none is needed.
         """
         return None
 
     @property
     def origin(self) -> NDArray[np.float64] | None:
-        """The point that `centered` moves to zero, shape (d,), or None where it moves nothing."""
+        """The point that `centered` moves to zero, shape (d,), or None where no point is moved."""
         return None
 
     def centered(self) -> Gram:
@@ -182,20 +182,20 @@ class Gram(ABC):
         return self
 
     def low_precision(self) -> Gram:
-        """Return a Gram of less precision whose columns do for steps; itself where there is none.
+        """Return a Gram of lower precision whose columns suffice for steps; itself where there is none.
 
-        Steps from its columns approach the optimum of a slightly different problem; fresh products
-        of this one put that right, as in iterative refinement.
+        Steps from its columns approach the optimum of a slightly different problem; recomputed products
+        of this Gram correct that, as in iterative refinement.
         """
         return self
 
     def to_float64(self) -> Gram:
-        """Return the Gram with columns in float64; itself where that needs no other points."""
+        """Return the Gram with columns in float64; itself where that needs no conversion."""
         return self
 
     @contextmanager
     def hold(self, memory_limit: int) -> Iterator[ColumnStore]:
-        """Lend a store of held columns of at most `memory_limit` bytes to one solve."""
+        """Provide one solve with a store of cached columns of at most `memory_limit` bytes."""
         yield ColumnStore(self, memory_limit)
 
 
@@ -205,7 +205,7 @@ def _blocks(indices: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]
 
 
 def slices(length: int, size: int) -> Iterator[slice]:
-    """Yield the pieces of a range, of `size` each but for the last; a limit may end it in between."""
+    """Yield the chunks of a range, of `size` each but for the last; limits are polled before each."""
     for start in range(0, length, size):
         poll()
         yield slice(start, min(start + size, length))

@@ -1,4 +1,4 @@
-"""A Gram that remembers its columns from one solve to the next."""
+"""A Gram whose cached columns are kept from one solve to the next."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from qpsvm.gram.base import Gram
 from qpsvm.gram.column_store import ColumnStore
 from qpsvm.gram.engine.error_bounds import RelativeError
 
-_PRIVATE = ("_stores", "_reduced", "_lock")
+UNPICKLED_ATTRIBUTES = ("_stores", "_reduced", "_lock")
+"""Attributes that a pickle leaves out: the columns and their lock."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cached(Gram):
-    """Keep the unsigned columns of `gram` between solves: a path of C, other labels, another form.
+    """Keep the unsigned columns of `gram` between solves: for other C, labels or formulations.
 
     One solve at a time uses the store; pickling drops it.
 
@@ -42,30 +43,30 @@ class Cached(Gram):
         check_number("memory_limit", self.memory_limit, low=1, integer=True)
         for name in ("m", "dtype", "psd", "by_factor", "unit", "spreads"):
             object.__setattr__(self, name, getattr(self.gram, name))
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         object.__setattr__(self, "_stores", [])
         object.__setattr__(self, "_reduced", [])
         object.__setattr__(self, "_lock", threading.Lock())
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the description, not the columns."""
-        return {k: v for k, v in self.__dict__.items() if k not in _PRIVATE}
+        return {k: v for k, v in self.__dict__.items() if k not in UNPICKLED_ATTRIBUTES}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore with an empty store."""
         self.__dict__.update(state)
-        self._forget()
+        self._reset()
 
     def diag(self) -> NDArray[np.float64]:
-        """Return the diagonal of the Gram behind."""
+        """Return the diagonal of the underlying Gram."""
         return self.gram.diag()
 
     def block(
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
     ) -> NDArray[np.floating]:
-        """Evaluate a block of the Gram behind."""
+        """Evaluate a block of the underlying Gram."""
         return self.gram.block(columns, rows, dtype)
 
     def fill(
@@ -75,25 +76,25 @@ class Cached(Gram):
         slots: NDArray[np.int64],
         rows: NDArray[np.int64] | None = None,
     ) -> None:
-        """Evaluate columns of the Gram behind in place."""
+        """Evaluate columns of the underlying Gram in place."""
         self.gram.fill(columns, out, slots, rows)
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
-        """Return the fresh product of the Gram behind: certificates do not read the store."""
+        """Return the recomputed product of the underlying Gram: certificates do not read the store."""
         return self.gram.dot(x, rows)
 
     def take(self, rows: NDArray[np.int64]) -> Gram:
-        """Return the Gram behind, restricted; columns of a restriction are not kept."""
+        """Return the underlying Gram of the points `rows`, whose columns are not kept."""
         return self.gram.take(rows)
 
     def own(self, rows: NDArray[np.int64]) -> Any:
-        """Return what the Gram behind keeps of the points `rows`."""
+        """Return the part of the underlying Gram that a model of the points `rows` stores."""
         return self.gram.own(rows)
 
     def reduced(self, rows: NDArray[np.int64]) -> Cached | None:
-        """Return the Gram of the points `rows`, which keeps its columns as this one does.
+        """Return the Gram of the points `rows` with its columns kept between solves.
 
-        None where columns over all points, or other ones, are held: the memory is for one store.
+        None where columns over all points, or over other ones, are cached: there is memory for one store.
         """
         with self._lock:  # type: ignore[attr-defined]
             kept: list[tuple[NDArray[np.int64], Cached]] = self._reduced  # type: ignore[attr-defined]
@@ -104,31 +105,31 @@ class Cached(Gram):
             return kept[0][1] if np.array_equal(kept[0][0], rows) else None
 
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Evaluate the Gram behind at new points."""
+        """Evaluate the underlying Gram at new points."""
         return self.gram.cross(points, columns)
 
     @property
     def error(self) -> float:
-        """Return that of the Gram behind."""
+        """Return that of the underlying Gram."""
         return self.gram.error
 
     @property
     def column_error(self) -> NDArray[np.float64] | None:
-        """Return that of the Gram behind, whose columns are held."""
+        """Return that of the underlying Gram, whose columns are cached."""
         return self.gram.column_error
 
     @property
     def relative_error(self) -> RelativeError | None:
-        """Return that of the Gram behind."""
+        """Return that of the underlying Gram."""
         return self.gram.relative_error
 
     def factor(self) -> Any:
-        """Return the factor of the Gram behind."""
+        """Return the factor of the underlying Gram."""
         return self.gram.factor()
 
     @contextmanager
     def hold(self, memory_limit: int) -> Iterator[ColumnStore]:
-        """Lend the one persistent store; a second solve waits until the first is done."""
+        """Provide the one persistent store; a second solve waits until the first is finished."""
         with self._lock:  # type: ignore[attr-defined]
             stores: list[ColumnStore] = self._stores  # type: ignore[attr-defined]
             if not stores:

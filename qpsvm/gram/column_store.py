@@ -1,4 +1,4 @@
-"""Held columns: what compiled steps read, and the one service that fills them."""
+"""Cached columns: the arrays that compiled steps read, and the store that fills them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Gram = Any  # `qpsvm.gram.base.Gram`, which hands out these stores
 log = logging.getLogger("qpsvm")
 
 QUANTUM = 1.0 / 65535.0
-"""Values from 0 to 1 in 16 bits are whole multiples of it; they are off by half of it at most."""
+"""Quantum of values in [0, 1] stored in 16 bits; their rounding error is at most half of it."""
 
 FEWEST_COLUMNS = 8
-"""No step needs more columns at once."""
+"""Minimum number of columns of a store: no step needs more at once."""
 
 
 class Columns(NamedTuple):
     """Signed Gram as compiled steps see it: g_ij = scale s_i s_j (k_ij + shift), Q = G + ridge.
 
-    Row ``store[slot[i]]`` is column i of K; ``slot[i]`` is -1 while it is not held. `stamp` holds
+    Row ``store[slot[i]]`` is column i of K; ``slot[i]`` is -1 while it is not cached. `stamp` has
     the last use of each slot and `clock` counts the uses. `diag` is rounded to the store's
     precision, so that a step formula never mixes two roundings of the same kernel.
     """
@@ -43,7 +43,7 @@ class Columns(NamedTuple):
 
 
 class ColumnStore:
-    """Columns of a Gram held under a memory limit, the least recently used leaving first.
+    """Columns of a Gram, cached under a memory limit; the least recently used are evicted first.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ class ColumnStore:
     Attributes
     ----------
     n_slots : int
-        Number of columns that can be held at once.
+        Number of columns that can be cached at once.
     n_computed : int
         Columns evaluated so far (0 for a precomputed Gram).
     lasting : bool
-        Whether columns are kept for later solves: then none is released.
+        Whether columns are kept for later solves: none is released then.
     """
 
     lasting = False
@@ -82,7 +82,7 @@ class ColumnStore:
 
     @classmethod
     def of_matrix(cls, gram: Gram, matrix: NDArray[np.floating]) -> ColumnStore:
-        """Return a store in which every column of a precomputed matrix is held, without a copy."""
+        """Return a store of all columns of a precomputed matrix, without a copy."""
         self = cls.__new__(cls)
         self.n_slots, self._n_filled, self._base = len(matrix), 0, matrix
         self._open(gram, np.arange(gram.m))
@@ -95,11 +95,11 @@ class ColumnStore:
         self.clock = np.zeros(1, np.int64)
         self.diag = gram.diag().astype(gram.dtype, copy=False).astype(np.float64, copy=False)
         self.n_computed = 0
-        self._reads = np.zeros(gram.m, np.int32)  # how often a column was evaluated and not held
+        self._reads = np.zeros(gram.m, np.int32)  # evaluations of a column without caching it
 
     @cached_property
     def _base(self) -> NDArray[np.floating]:
-        """The memory of the columns, taken when the first of them is held."""
+        """The memory of the columns, allocated when the first of them is cached."""
         return np.empty((self.n_slots, self._gram.m), self._gram.dtype)
 
     @cached_property
@@ -111,17 +111,17 @@ class ColumnStore:
 
     @property
     def gram(self) -> Gram:
-        """The Gram whose columns are held."""
+        """The Gram whose columns are cached."""
         return self._gram
 
     @property
     def n_entries(self) -> int:
-        """Kernel values that the memory limit has room for, at most all of them."""
+        """Number of kernel values that fit into the memory limit, at most all of them."""
         return self.n_slots * self._gram.m
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the columns held, in bytes; 0 for a matrix that is only lent."""
+        """Memory of the cached columns, in bytes; 0 for a precomputed matrix."""
         return self._n_filled * self._gram.dtype.itemsize * self._gram.m
 
     @property
@@ -136,16 +136,16 @@ class ColumnStore:
 
     @property
     def sum_error(self) -> float:
-        """Bound on what `add` may lose beside the errors of columns, per unit of weight."""
+        """Bound on the error of `add` beyond the errors of columns, per unit of weight."""
         return self._gram.sum_error
 
     @property
     def unit(self) -> float:
-        """What entries among few coordinates may be whole multiples of, in 16 bits; else 1."""
+        """Quantum of entries that may be stored in 16 bits; 1 where they may not."""
         return self._gram.unit if self._gram.dtype == np.float32 else 1.0
 
     def ensure(self, indices: NDArray[np.int64]) -> None:
-        """Make the columns `indices` held, evaluating the missing ones in one block."""
+        """Cache the columns `indices`, evaluating the missing ones in one block."""
         self.clock[0] += 1
         held = self.slot[indices]
         self.stamp[held[held >= 0]] = self.clock[0]
@@ -165,14 +165,14 @@ class ColumnStore:
 
     @cached_property
     def break_even_reuse_count(self) -> int:
-        """How often a column is evaluated before it is held; -1 where it is held at once."""
+        """Number of evaluations of a column before it is cached; -1 where it is cached at once."""
         return -1 if self.lasting else self._gram.break_even_reuse_count
 
     def passing(self, indices: NDArray[np.int64], again: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which of the columns `indices` are better evaluated to be read than held.
+        """Return which of the columns `indices` are evaluated for one use rather than cached.
 
-        Those not held that are not to be read `again`, and of the others those that were not yet
-        read so often that to hold them would have cost less.
+        These are uncached columns that are not read `again`, or that were evaluated less often than
+        `break_even_reuse_count`.
         """
         if self.break_even_reuse_count < 0:
             return np.zeros(len(indices), bool)
@@ -187,9 +187,9 @@ class ColumnStore:
         *,
         size: NDArray[np.float64] | None = None,
     ) -> None:
-        """Add the columns `indices` of K by weight to `out`; they are evaluated and not held.
+        """Add the columns `indices` of K by weight to `out`; they are evaluated and not cached.
 
-        And what bounds the error of that to `size`: see `Gram.add`.
+        With `size`, add the sum that bounds the error too: see `Gram.add`.
         """
         self._gram.add(indices, weights, out, size=size)
         self._reads[indices] += 1
@@ -198,17 +198,17 @@ class ColumnStore:
     def write(
         self, indices: NDArray[np.int64], rows: NDArray[np.int64], out: NDArray[np.floating]
     ) -> None:
-        """Write k(indices, rows) to the beginning of the rows of `out`, columns held or not.
+        """Write k(indices, rows) to the beginning of the rows of `out`, without reading the cache.
 
-        As multiples of `unit`, if `out` is of 16 bits.
+        Where `out` is of 16 bits, the values are multiples of `unit`.
         """
         self._gram.fill(indices, out, np.arange(len(indices)), rows)
 
     def release(self, indices: NDArray[np.int64]) -> None:
-        """Let the columns `indices` be the first to leave, should they not be asked for again.
+        """Mark the columns `indices` as the first to be evicted, unless they are used again.
 
-        Memory that was used before is cheaper than new memory: on a virtual machine the first touch
-        of a page may cost more than the kernel entries that it holds.
+        Reused memory is cheaper than new memory: on a virtual machine the first touch of a page may
+        cost more than the evaluation of its kernel entries.
         """
         held = self.slot[indices]
         if not self.lasting:

@@ -9,11 +9,11 @@ from qpsvm.gram.base import Gram
 from qpsvm.gram.storage.points import Points
 
 MAX_POINTS_FOR_KERNEL_FACTOR = 5000
-"""Points up to which the matrix of a kernel without a factor is formed and factored: 200 MB."""
+"""Number of points up to which the matrix of a kernel without a factor is factored: 200 MB."""
 
 
 def has_factor(gram: Gram) -> bool:
-    """Return whether `factor_of` has an answer."""
+    """Return whether `factor_of` may be called: the Gram has a factor, or few points."""
     return gram.m <= MAX_POINTS_FOR_KERNEL_FACTOR or gram.factor() is not None
 
 
@@ -26,14 +26,14 @@ def factor_shape(gram: Gram) -> tuple[int, int]:
 def factor_of(gram: Gram) -> Points:
     """Return the factor that the Gram knows, or one by pivoted Cholesky (LAPACK's pstrf).
 
-    The latter has as many columns as the matrix has numerical rank; of an indefinite matrix it
-    gives what comes before the first pivot that is not positive.
+    The number of columns of the latter is the numerical rank; for an indefinite matrix it has the
+    columns before the first pivot that is not positive.
     """
     X = gram.factor()
     if X is not None:
         return X
-    everyone = np.arange(gram.m)
-    K = gram.block(everyone, None, np.float64)
+    all_points = np.arange(gram.m)
+    K = gram.block(all_points, None, np.float64)
     lower, order, rank, _ = scipy.linalg.lapack.dpstrf(0.5 * (K + K.T), lower=1)
     V = np.zeros((gram.m, max(1, rank)))
     V[order - 1, :rank] = np.tril(lower)[:, :rank]

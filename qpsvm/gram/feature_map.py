@@ -1,9 +1,8 @@
-"""Features: the points as a linear map, from a normal vector w to the values w'phi(x_i).
+"""Features: the points as a linear map from a normal vector w to the values w'phi(x_i).
 
-Of points, or of a low-rank Gram by its factor, w is a vector of features. Of any other Gram, w holds
-the coefficients c of sum c_j phi(x_j): values are Kc, inner products c'Kc, and the adjoint of the
-map in this metric is the identity. A gradient method needs no more than these operations, and by
-them is the same on both.
+For points, or a Gram with a factor, w is a vector of features. For any other Gram, w has the
+coefficients c of sum c_j phi(x_j): values are Kc, inner products c'Kc, and the adjoint of the map in
+this metric is the identity. A gradient method needs these operations only and is the same for both.
 """
 
 from __future__ import annotations
@@ -24,11 +23,8 @@ from qpsvm.numerics.products import times, transposed_times
 
 Vector = NDArray[np.float64]
 
-ROUNDING_UNIT = float(np.finfo(np.float64).eps)
-"""Spacing of float64 numbers at 1."""
-
 MAX_ORDER_FOR_EXACT_EIGENVALUE = 256
-"""Shorter side up to which a largest eigenvalue is computed exactly, from the small matrix."""
+"""Number of features up to which a largest eigenvalue is computed exactly, of the matrix X'WX."""
 
 
 class Features(ABC):
@@ -39,9 +35,9 @@ class Features(ABC):
     m, n : int
         Number of points; of entries of w.
     work : int
-        Entries that one product reads.
+        Number of entries that one product reads.
     adjoint : int
-        Products that `combine` takes.
+        Number of products in `combine`.
     error : float
         Bound on the error of an inner product beyond the rounding of a sum of its size.
     """
@@ -58,11 +54,11 @@ class Features(ABC):
 
     @abstractmethod
     def combine(self, v: Vector) -> Vector:
-        """Return sum v_i phi(x_i), shape (n,): a product with points, none with a Gram."""
+        """Return sum v_i phi(x_i), shape (n,): a product for points, none for a Gram."""
 
     @abstractmethod
     def paired(self, w: Vector, values: Vector | None = None) -> Vector:
-        """Return z with <u, w> = u'z for all u; from `values` of w where they are known."""
+        """Return z with <u, w> = u'z for all u; `values` are those of w, if known."""
 
     @property
     @abstractmethod
@@ -72,13 +68,13 @@ class Features(ABC):
     @property
     @abstractmethod
     def sizes(self) -> Vector:
-        """Largest absolute entry of each point; of a Gram its norm."""
+        """Largest absolute entry of each point; for a Gram its norm."""
 
     def curvature(self, weight: Vector, centered: bool) -> float:
         """Return the largest eigenvalue of sum weight_i phi_i phi_i', rounded up.
 
-        The points are moved to their weighted mean first where they are to be `centered`. Weights are
-        scaled to at most 1, so that their squares do not overflow.
+        With `centered` the weighted mean is subtracted from the points first. Weights are scaled to at
+        most 1, so that their squares do not overflow.
         """
         largest_weight = float(np.max(weight))
         if largest_weight <= 0.0:
@@ -90,8 +86,8 @@ class Features(ABC):
         """Return `curvature` for weights of at most 1."""
 
     @abstractmethod
-    def held(self, memory_limit: int) -> Features:
-        """Return the same map, its matrix held in memory where it fits."""
+    def with_matrix(self, memory_limit: int) -> Features:
+        """Return the same map with its matrix in memory, if it fits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +138,7 @@ class PointFeatures(Features):
         return np.maximum(self.X.max(axis=1), -self.X.min(axis=1)).astype(np.float64)
 
     def _curvature(self, weight: Vector, centered: bool) -> float:
-        """Return the largest eigenvalue of X'WX, less the mean's part."""
+        """Return the largest eigenvalue of X'WX, minus the part of the mean if centered."""
         if self.n > MAX_ORDER_FOR_EXACT_EIGENVALUE:
             return _curvature_by_lanczos(self, weight, centered)
         root = np.sqrt(weight)
@@ -158,14 +154,14 @@ class PointFeatures(Features):
             square = square - np.outer(mean, mean) / np.sum(weight)
         return max(largest(square), 0.0)
 
-    def held(self, memory_limit: int) -> PointFeatures:
+    def with_matrix(self, memory_limit: int) -> PointFeatures:
         """Return itself."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class ExpansionFeatures(Features):
-    """The points of a Gram; w is known by one coefficient a point."""
+    """The points of a Gram; w is given by one coefficient per point."""
 
     gram: Gram
     K: NDArray[np.float64] | None = None
@@ -177,7 +173,7 @@ class ExpansionFeatures(Features):
 
     @property
     def n(self) -> int:  # type: ignore[override]
-        """One coefficient a point."""
+        """One coefficient per point."""
         return self.gram.m
 
     @property
@@ -188,7 +184,7 @@ class ExpansionFeatures(Features):
 
 @dataclass(frozen=True, eq=False)
 class GramFeatures(ExpansionFeatures):
-    """The points of a Gram, seen through K alone."""
+    """The points of a Gram, by K alone."""
 
     adjoint = 0
 
@@ -202,7 +198,7 @@ class GramFeatures(ExpansionFeatures):
         return self.gram.dot(w) if self.K is None else self.K @ w
 
     def combine(self, v: Vector) -> Vector:
-        """Return v: these are the coefficients."""
+        """Return v itself: the coefficients."""
         return v
 
     def paired(self, w: Vector, values: Vector | None = None) -> Vector:
@@ -220,29 +216,29 @@ class GramFeatures(ExpansionFeatures):
         return self.lengths
 
     def _curvature(self, weight: Vector, centered: bool) -> float:
-        """Return the largest eigenvalue of W^1/2 K W^1/2, centered."""
+        """Return the largest eigenvalue of W^1/2 K W^1/2, with the projection that centers."""
         return _curvature_by_lanczos(self, weight, centered)
 
-    def held(self, memory_limit: int) -> GramFeatures:
-        """Return the same with K in float64 if it fits."""
-        K = _whole(self.gram, memory_limit)
+    def with_matrix(self, memory_limit: int) -> GramFeatures:
+        """Return the same map with K in float64, if it fits."""
+        K = _matrix_of(self.gram, memory_limit)
         return self if K is None else replace(self, K=K)
 
 
 @dataclass(frozen=True, eq=False)
 class CoefficientFeatures(ExpansionFeatures):
-    """The rows of a symmetric K as points: w holds the coefficients c, the values are Kc.
+    """The rows of a symmetric K as points: w has the coefficients c, the values are Kc.
 
-    Unlike in `GramFeatures` the inner product of coefficients is c'c: that of the l1 norm of c. K need
-    not be positive semidefinite.
+    Unlike in `GramFeatures` the inner product of coefficients is c'c, as a penalty on the l1 norm of c
+    requires. K need not be positive semidefinite.
     """
 
     @cached_property
     def error(self) -> float:  # type: ignore[override]
-        """The error of an entry of K; by a factor it is that of an inner product of two rows."""
+        """The error of an entry of K; with a factor, that of an inner product of two of its rows."""
         if self.K is not None or not self.gram.by_factor:
             return self.gram.error
-        return self.gram.error + 4.0 * ROUNDING_UNIT * float(np.max(self.gram.diag()))
+        return self.gram.error + 4.0 * FLOAT64_EPS * float(np.max(self.gram.diag()))
 
     def values(self, w: Vector) -> Vector:
         """Return Kc."""
@@ -272,33 +268,33 @@ class CoefficientFeatures(ExpansionFeatures):
         norms, largest_entries = np.empty(self.m), np.empty(self.m)
         for at in slices(self.m, max(1, BLOCK_ENTRIES // self.m)):
             rows = np.arange(at.start, at.stop)
-            part = self.gram.block(rows, None, np.float64) if self.K is None else self.K[at]
-            norms[at] = np.linalg.norm(part, axis=1)
-            largest_entries[at] = np.max(np.abs(part), axis=1)
+            block = self.gram.block(rows, None, np.float64) if self.K is None else self.K[at]
+            norms[at] = np.linalg.norm(block, axis=1)
+            largest_entries[at] = np.max(np.abs(block), axis=1)
         return norms, largest_entries
 
     def _curvature(self, weight: Vector, centered: bool) -> float:
-        """Return the largest eigenvalue of KWK, less the mean's part."""
+        """Return the largest eigenvalue of KWK, minus the part of the mean if centered."""
         return _curvature_by_lanczos(self, weight, centered)
 
-    def held(self, memory_limit: int) -> CoefficientFeatures:
-        """Return the same with K in float64 if it fits."""
-        K = _whole(self.gram, memory_limit)
+    def with_matrix(self, memory_limit: int) -> CoefficientFeatures:
+        """Return the same map with K in float64, if it fits."""
+        K = _matrix_of(self.gram, memory_limit)
         return self if K is None else replace(self, K=K)
 
 
-def _whole(gram: Gram, memory_limit: int) -> NDArray[np.float64] | None:
+def _matrix_of(gram: Gram, memory_limit: int) -> NDArray[np.float64] | None:
     """Return K in float64 if it fits, or None."""
     if 8 * gram.m**2 > memory_limit:
         return None
-    every, K = np.arange(gram.m), np.empty((gram.m, gram.m))
+    indices, K = np.arange(gram.m), np.empty((gram.m, gram.m))
     for at in slices(gram.m, max(1, BLOCK_ENTRIES // gram.m)):
-        K[at] = gram.block(every[at], None, np.float64)
+        K[at] = gram.block(indices[at], None, np.float64)
     return K
 
 
 def features_of(gram: Gram) -> Features:
-    """Return the features of a Gram: by its factor where it has one."""
+    """Return the features of a Gram: the rows of its factor where it has one."""
     X = gram.factor()
     return GramFeatures(gram) if X is None else PointFeatures(X)
 

@@ -1,16 +1,16 @@
 """Low-rank approximations of a Gram, K ~ V V', from some of its columns: K is never formed.
 
 Pivoted Cholesky takes the column with the largest residual diagonal (Fine and Scheinberg, 2001);
-randomly pivoted Cholesky draws columns with probabilities proportional to it, some at a time (Chen,
-Epperly, Tropp and Webber, 2022). Nystrom's method takes K_BB^-1 on landmarks B that are drawn evenly,
-by ridge leverage scores (Alaoui and Mahoney, 2015), or are centers of k-means. The truncated
-eigendecomposition is the best of its rank and the dearest: every step passes over all of K.
+randomly pivoted Cholesky draws columns with probabilities proportional to it, a block at a time (Chen,
+Epperly, Tropp and Webber, 2022). Nystrom's method takes K_BB^-1 on landmarks B, which are drawn uniformly
+or by ridge leverage scores (Alaoui and Mahoney, 2015), or are centers of k-means. The truncated
+eigendecomposition has the least error of its rank and costs most: every step passes over all of K.
 
 K - V V' is positive semidefinite in all of them, so its trace is its trace norm.
 
-Jung, O'Leary and Tits write K ~ V G^2 V' and, where only G^-2 is at hand (it is K_BB), change the
-normal matrix to (4.2), G^-2 + V'Omega^-1 V. Here G is always at hand, r^3 operations after the columns,
-so that V G is the factor; a step of (4.2) is the same step in the variable G^-1 w.
+Jung, O'Leary and Tits write K ~ V G^2 V' and, where only G^-2 is known (it is K_BB), change the normal
+matrix to (4.2), G^-2 + V'Omega^-1 V. Here G is always computed, by r^3 operations after the columns, and
+V G is the factor; a step of (4.2) is the same step in the variable G^-1 w.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from qpsvm.gram.model_features import LandmarkMap
 Matrix = NDArray[np.float64]
 
 DEFAULT_RANK = 256
-"""Rank where neither rank nor tolerance is given."""
+"""Rank if neither rank nor tolerance is given."""
 
 COLUMNS_PER_DRAW = 32
-"""Columns drawn at a time: one product instead of 32, for a hardly larger error."""
+"""Number of columns drawn at a time: one product instead of 32, for a hardly larger error."""
 
 MIN_EIGENVALUE_FRACTION = 1e-12
-"""Eigenvalues of a landmark block below this share of the largest are left out."""
+"""Fraction of the largest eigenvalue of a landmark block below which others are dropped."""
 
 TRACE_ROUNDING = 1e-12
-"""Residual trace, relative, below which nothing is left to approximate."""
+"""Relative residual trace that counts as zero: K is reproduced up to rounding."""
 
 MAX_EIGEN_PASSES = 20
-"""Most passes over K by the eigendecomposition."""
+"""Maximum number of passes over K by the eigendecomposition."""
 
 
 class Landmarks(NamedTuple):
@@ -57,7 +57,7 @@ class Landmarks(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """V of shape (m, r), and how new points get their rows."""
+    """V, shape (m, r), and the landmarks by which new points get rows."""
 
     V: Matrix
     landmarks: Landmarks
@@ -67,30 +67,30 @@ class Factor(NamedTuple):
 class LowRank(Gram):
     """Gram V V' that approximates another one, `exact`.
 
-    The factor is computed when this is made.
+    The constructor computes the factor.
 
     Parameters
     ----------
     exact : Gram
-        The kernel's Gram; kept, so that an answer can be judged by it.
+        The kernel's Gram; it is kept, so that an answer can be certified for it.
     rank : int, optional
-        Most columns of V; 256 unless `tol` is given.
+        Maximum number of columns of V; by default 256, or no limit if `tol` is given.
     tol : float, optional
-        Relative trace error, trace(K - V V') / trace(K), at which to stop.
+        Relative trace error, trace(K - V V') / trace(K), at which columns suffice.
     method : str
         ``"rpcholesky"``, ``"pivoted-cholesky"``, ``"nystrom"``, ``"nystrom-kmeans"`` (of points
         only), ``"nystrom-leverage"`` or ``"eigen"``.
     seed : int
-        Seed of what is drawn at random.
+        Seed of the random draws.
 
     Attributes
     ----------
     rank : int
-        Columns of V that were reached.
+        Number of columns of V.
     trace_error, relative_trace_error : float
-        trace(K - V V'), the trace norm of the error, and its share of trace(K).
+        trace(K - V V'), the trace norm of the error, and its ratio to trace(K).
     seconds : float
-        Time that the factor took.
+        Time of the factorization.
     """
 
     exact: Gram
@@ -110,15 +110,15 @@ class LowRank(Gram):
         if self.tol is not None:
             check_number("tol", self.tol, low=0.0, high=1.0)
         m = self.exact.m
-        fallback = DEFAULT_RANK if self.tol is None else m
-        most = min(m, fallback if self.rank is None else self.rank)
-        begun = time.perf_counter()
+        default_rank = DEFAULT_RANK if self.tol is None else m
+        max_rank = min(m, default_rank if self.rank is None else self.rank)
+        start_time = time.perf_counter()
         tol = max(0.0 if self.tol is None else self.tol, TRACE_ROUNDING)
         gram = self.exact.to_float64()  # converted once, not block by block
         factor = APPROXIMATION_METHODS[self.method](
-            gram, most, tol, np.random.default_rng(self.seed)
+            gram, max_rank, tol, np.random.default_rng(self.seed)
         )
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - start_time
         if factor.landmarks.gram is gram:
             factor = factor._replace(landmarks=factor.landmarks._replace(gram=self.exact))
         trace = float(np.sum(self.exact.diag()))
@@ -156,8 +156,8 @@ class LowRank(Gram):
     ) -> NDArray[np.floating]:
         """Return V_columns V_rows'."""
         V = self.factor()
-        some = V if rows is None else V[rows]
-        return (V[columns] @ some.T).astype(self.dtype if dtype is None else dtype, copy=False)
+        K = V[columns] @ (V if rows is None else V[rows]).T
+        return K.astype(self.dtype if dtype is None else dtype, copy=False)
 
     by_factor = True
 
@@ -168,28 +168,28 @@ class LowRank(Gram):
 
     def take(self, rows: NDArray[np.int64]) -> LowRank:
         """Return the same approximation on the points `rows`: their rows of V."""
-        some = object.__new__(LowRank)
+        restricted = object.__new__(LowRank)
         for name in ("tol", "method", "seed"):
-            object.__setattr__(some, name, getattr(self, name))
+            object.__setattr__(restricted, name, getattr(self, name))
         exact = self.exact.take(rows)
-        object.__setattr__(some, "exact", exact)
+        object.__setattr__(restricted, "exact", exact)
         V = self.factor()[rows]
         trace = float(np.sum(exact.diag()))
         error = max(0.0, trace - _square_sum(V))
         landmarks: Landmarks = self.landmarks  # type: ignore[attr-defined]
-        some._set(
+        restricted._set(
             Factor(V, landmarks),
             error,
             error / trace if trace > 0 else 0.0,
             self.seconds,  # type: ignore[attr-defined]
         )
-        return some
+        return restricted
 
     def own(self, rows: NDArray[np.int64]) -> LandmarkMap:
-        """Return the map to features from copies of the landmarks, whatever `rows` are."""
+        """Return the feature map of copies of the landmarks, the same for all `rows`."""
         gram, columns, W = self.landmarks  # type: ignore[attr-defined]
         kept = gram.own(columns)
-        if isinstance(kept, LandmarkMap):  # landmarks that are known by landmarks of their own
+        if isinstance(kept, LandmarkMap):  # the landmarks' Gram is of low rank itself
             return LandmarkMap(kept.landmarks, kept.W @ (gram.factor()[columns].T @ W))
         return LandmarkMap(kept, W.copy())
 
@@ -201,7 +201,7 @@ class LowRank(Gram):
     def combine(
         self, points: Any, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return sum_j coef_j k(points, columns_j): as many kernel values a point as landmarks."""
+        """Return sum_j coef_j k(points, columns_j), by the kernel values with all landmarks."""
         gram, landmarks, W = self.landmarks  # type: ignore[attr-defined]
         weights: Matrix = W @ (self.factor()[columns].T @ coef)
         return np.asarray(gram.combine(points, landmarks, weights))
@@ -216,19 +216,21 @@ def _square_sum(V: Matrix) -> float:
     return float(np.vdot(V, V))
 
 
-def _cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator, drawn: int) -> Factor:
-    """Grow V by columns: the largest residual diagonal (drawn = 1), or some at random."""
+def _cholesky(
+    gram: Gram, max_rank: int, tol: float, rng: np.random.Generator, n_drawn: int
+) -> Factor:
+    """Add columns to V: the one of largest residual diagonal (n_drawn = 1), or random ones."""
     m = gram.m
     d = gram.diag().astype(np.float64)
     trace = float(np.sum(d))
-    V = np.empty((m, most if tol <= TRACE_ROUNDING else min(most, 4 * COLUMNS_PER_DRAW)))
+    V = np.empty((m, max_rank if tol <= TRACE_ROUNDING else min(max_rank, 4 * COLUMNS_PER_DRAW)))
     pivots: list[NDArray[np.int64]] = []
     r = 0
-    while r < most and float(np.sum(d)) > tol * trace:
-        if drawn == 1:
+    while r < max_rank and float(np.sum(d)) > tol * trace:
+        if n_drawn == 1:
             c = np.array([np.argmax(d)])
         else:
-            c = np.unique(rng.choice(m, min(drawn, most - r), p=d / np.sum(d)))
+            c = np.unique(rng.choice(m, min(n_drawn, max_rank - r), p=d / np.sum(d)))
         G = gram.block(c, None, np.float64)  # residual columns, as rows
         if r:
             G = G - V[c, :r] @ V[:, :r].T
@@ -239,7 +241,7 @@ def _cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator, drawn
             continue
         new = G.T @ (U[:, good] / np.sqrt(values[good]))
         if r + new.shape[1] > V.shape[1]:
-            V = np.hstack([V, np.empty((m, min(most, 2 * V.shape[1]) - V.shape[1]))])
+            V = np.hstack([V, np.empty((m, min(max_rank, 2 * V.shape[1]) - V.shape[1]))])
         V[:, r : r + new.shape[1]] = new
         r += new.shape[1]
         pivots.append(c)
@@ -254,18 +256,18 @@ def _cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator, drawn
     return Factor(V, Landmarks(gram, columns, scipy.linalg.pinv(V[columns], rtol=1e-11).T))
 
 
-def _rpcholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
-    return _cholesky(gram, most, tol, rng, COLUMNS_PER_DRAW)
+def _rpcholesky(gram: Gram, max_rank: int, tol: float, rng: np.random.Generator) -> Factor:
+    return _cholesky(gram, max_rank, tol, rng, COLUMNS_PER_DRAW)
 
 
-def _pivoted_cholesky(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
-    return _cholesky(gram, most, tol, rng, 1)
+def _pivoted_cholesky(gram: Gram, max_rank: int, tol: float, rng: np.random.Generator) -> Factor:
+    return _cholesky(gram, max_rank, tol, rng, 1)
 
 
 def _from_landmarks(
     landmarks: Gram, columns: NDArray[np.int64], m: int, values: Callable[[slice], Matrix]
 ) -> Factor:
-    """Return V = K_mB K_BB^-1/2; `values(rows)` are the rows asked for of K_Bm'."""
+    """Return V = K_mB K_BB^-1/2; `values(rows)` returns rows of K_mB."""
     K = landmarks.block(columns, columns, np.float64)
     w, U = scipy.linalg.eigh(0.5 * (K + K.T), check_finite=False)
     good = w > MIN_EIGENVALUE_FRACTION * max(w[-1], np.finfo(float).tiny)
@@ -287,42 +289,44 @@ def _from_columns(gram: Gram, columns: NDArray[np.int64]) -> Factor:
     return _from_landmarks(gram, columns, gram.m, values)
 
 
-def _doubling(make: Callable[[int], Factor], gram: Gram, most: int, tol: float) -> Factor:
+def _doubling(make: Callable[[int], Factor], gram: Gram, max_rank: int, tol: float) -> Factor:
     """Double the number of landmarks until the trace error is met."""
     trace = float(np.sum(gram.diag()))
-    size = most if tol <= TRACE_ROUNDING else min(most, COLUMNS_PER_DRAW)
+    size = max_rank if tol <= TRACE_ROUNDING else min(max_rank, COLUMNS_PER_DRAW)
     while True:
         factor = make(size)
-        if size >= most or trace - _square_sum(factor.V) <= tol * trace:
+        if size >= max_rank or trace - _square_sum(factor.V) <= tol * trace:
             return factor
-        size = min(most, 2 * size)
+        size = min(max_rank, 2 * size)
 
 
-def _nystrom(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
+def _nystrom(gram: Gram, max_rank: int, tol: float, rng: np.random.Generator) -> Factor:
     order = rng.permutation(gram.m)
-    return _doubling(lambda r: _from_columns(gram, np.sort(order[:r])), gram, most, tol)
+    return _doubling(lambda r: _from_columns(gram, np.sort(order[:r])), gram, max_rank, tol)
 
 
-def _nystrom_leverage(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
-    """Draw by ridge leverage scores, themselves from an even draw of the same size."""
+def _nystrom_leverage(gram: Gram, max_rank: int, tol: float, rng: np.random.Generator) -> Factor:
+    """Draw by ridge leverage scores, which a uniform draw of the same size estimates."""
 
     def make(r: int) -> Factor:
         V = _from_columns(gram, np.sort(rng.permutation(gram.m)[:r])).V
-        rest = np.maximum(gram.diag() - np.einsum("ij,ij->i", V, V), 0.0)
-        ridge = max(float(np.sum(rest)) / r, 1e-12 * float(np.sum(gram.diag())), 1e-300)
+        residual_diagonal = np.maximum(gram.diag() - np.einsum("ij,ij->i", V, V), 0.0)
+        ridge = max(
+            float(np.sum(residual_diagonal)) / r, 1e-12 * float(np.sum(gram.diag())), 1e-300
+        )
         inner = V.T @ V
         inner[np.diag_indices_from(inner)] += ridge
         Z = scipy.linalg.solve_triangular(scipy.linalg.cholesky(inner, lower=True), V.T, lower=True)
-        scores = np.einsum("ij,ij->j", Z, Z) + rest / ridge
+        scores = np.einsum("ij,ij->j", Z, Z) + residual_diagonal / ridge
         scores += 1e-9 * np.max(scores) + 1e-300  # every point can be drawn
         chosen = rng.choice(gram.m, r, replace=False, p=scores / np.sum(scores))
         return _from_columns(gram, np.sort(chosen))
 
-    return _doubling(make, gram, most, tol)
+    return _doubling(make, gram, max_rank, tol)
 
 
-def _nystrom_kmeans(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
-    """Take the centers of k-means, on at most 20 points a center, as landmarks (Zhang, 2008)."""
+def _nystrom_kmeans(gram: Gram, max_rank: int, tol: float, rng: np.random.Generator) -> Factor:
+    """Take the centers of k-means, of at most 20 points per center, as landmarks (Zhang, 2008)."""
     if not isinstance(gram, PointGram):
         raise InputError(
             'method "nystrom-kmeans" needs a kernel on points, such as RBF(X); '
@@ -331,12 +335,12 @@ def _nystrom_kmeans(gram: Gram, most: int, tol: float, rng: np.random.Generator)
     from sklearn.cluster import MiniBatchKMeans
 
     def make(r: int) -> Factor:
-        some = np.sort(rng.permutation(gram.m)[: 20 * r])
+        sample = np.sort(rng.permutation(gram.m)[: 20 * r])
         seed = int(rng.integers(2**31))
         clusters = MiniBatchKMeans(r, random_state=seed, n_init=1, batch_size=max(1024, 2 * r))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fewer distinct points than centers
-            centers = clusters.fit(gram.X[some]).cluster_centers_.astype(np.float64)
+            centers = clusters.fit(gram.X[sample]).cluster_centers_.astype(np.float64)
         landmarks = replace(gram, X=centers)
 
         def values(at: slice) -> Matrix:
@@ -344,25 +348,25 @@ def _nystrom_kmeans(gram: Gram, most: int, tol: float, rng: np.random.Generator)
 
         return _from_landmarks(landmarks, np.arange(len(centers)), gram.m, values)
 
-    return _doubling(make, gram, most, tol)
+    return _doubling(make, gram, max_rank, tol)
 
 
-def _eigen(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Factor:
+def _eigen(gram: Gram, max_rank: int, tol: float, rng: np.random.Generator) -> Factor:
     """Iterate on a block (LOBPCG) from the column space of randomly pivoted Cholesky."""
     from scipy.sparse.linalg import LinearOperator, lobpcg
 
-    start = _rpcholesky(gram, most, tol, rng).V
+    start = _rpcholesky(gram, max_rank, tol, rng).V
     m, r = start.shape
 
     def apply(Z: Matrix) -> Matrix:
         out = np.empty_like(Z)
         size = max(1, BLOCK_ENTRIES // m)
         for i in range(0, m, size):
-            part = np.arange(i, min(i + size, m))
-            out[part] = gram.block(part, None, np.float64) @ Z
+            rows = np.arange(i, min(i + size, m))
+            out[rows] = gram.block(rows, None, np.float64) @ Z
         return out
 
-    if m < 5 * r:  # all of K is not much larger than V
+    if m < 5 * r:  # K is not much larger than V
         values, U = scipy.linalg.eigh(apply(np.eye(m)), subset_by_index=[m - r, m - 1])
         values, U = values[::-1], U[:, ::-1]
     else:
@@ -370,14 +374,14 @@ def _eigen(gram: Gram, most: int, tol: float, rng: np.random.Generator) -> Facto
             (m, m), matvec=lambda z: apply(z.reshape(-1, 1)), matmat=apply, dtype=np.float64
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what was not reached is in the trace error
+            warnings.simplefilter("ignore")  # the trace error shows a lack of convergence
             values, U = lobpcg(
                 operator, np.linalg.qr(start)[0], largest=True, maxiter=MAX_EIGEN_PASSES, tol=1e-6
             )
     trace = float(np.sum(gram.diag()))
     values = np.maximum(values, 0.0)
-    enough = trace - np.cumsum(values) <= tol * trace
-    count = int(np.argmax(enough)) + 1 if enough.any() else r
+    is_reached = trace - np.cumsum(values) <= tol * trace
+    count = int(np.argmax(is_reached)) + 1 if is_reached.any() else r
     n_kept = int(np.count_nonzero(values > MIN_EIGENVALUE_FRACTION * max(values[0], 1e-300)))
     count = max(1, min(count, n_kept))
     root = np.sqrt(values[:count])

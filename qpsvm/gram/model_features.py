@@ -1,6 +1,7 @@
-"""What a model keeps of a Gram: enough to evaluate it at new points, and nothing else.
+"""The part of a Gram that a model stores: enough to evaluate it at new points, and nothing else.
 
-A Gram of points keeps a Gram of the support, on copies (`Gram.own`). Here is what the others keep.
+Of a Gram of points that is a Gram of copies of the support (`Gram.own`). This file has the classes for
+all other Grams.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class FeatureMap(ABC):
     Attributes
     ----------
     origin : ndarray or None
-        A point from which `values` are counted.
+        The point whose features `values` subtracts.
     """
 
     origin: Vector | None
@@ -41,14 +42,14 @@ class FeatureMap(ABC):
 
 @dataclass(frozen=True, eq=False)
 class LinearMap(FeatureMap):
-    """The linear kernel's features: the coordinates, which are moved by `origin` where there is one.
+    """The linear kernel's features: the coordinates, minus those of `origin` where there is one.
 
     Attributes
     ----------
     n : int
         Number of coordinates of a point.
     origin : ndarray of shape (n,) or None
-        A point near the training points, from which functions of points are evaluated.
+        A point near the training points, about which functions are evaluated.
     """
 
     n: int
@@ -80,7 +81,7 @@ class LandmarkMap(FeatureMap):
     Attributes
     ----------
     landmarks : Gram or MatrixColumns
-        Of the landmarks alone.
+        The Gram of the landmarks alone.
     W : ndarray of shape (number of landmarks, rank)
     """
 
@@ -89,9 +90,9 @@ class LandmarkMap(FeatureMap):
     origin = None
 
     def values(self, points: Any, w: Vector) -> Vector:
-        """Return w'(features of z), shape (n,): as many kernel values a point as landmarks."""
-        every = np.arange(len(self.W))
-        return np.asarray(self.landmarks.combine(points, every, self.W @ w))
+        """Return w'(features of z), shape (n,), by the kernel values with all landmarks."""
+        landmarks = np.arange(len(self.W))
+        return np.asarray(self.landmarks.combine(points, landmarks, self.W @ w))
 
     def square_distances(self, points: Any, center: Vector) -> Vector:
         """Return |features of z - center|^2, shape (n,)."""
@@ -108,7 +109,7 @@ class MatrixColumns:
     m : int
         Number of training points, and so of columns of a matrix of new kernel values.
     columns : ndarray of int
-        Which of them belong to the support.
+        Those of the support.
     """
 
     m: int
@@ -119,12 +120,12 @@ class MatrixColumns:
         return np.asarray(self.values(points, columns) @ coef, dtype=np.float64)
 
     def cross(self, points: Any, columns: Indices) -> NDArray[np.float64]:
-        """Return the k(z, x_j) of some of the points, shape (n, len(columns))."""
-        part = self.values(points, columns)
-        return np.asarray(part if isinstance(part, np.ndarray) else part.toarray(), np.float64)
+        """Return k(z, x_j) for the support points j = columns, shape (n, len(columns))."""
+        K = self.values(points, columns)
+        return np.asarray(K if isinstance(K, np.ndarray) else K.toarray(), np.float64)
 
     def values(self, points: Any, columns: Indices) -> Any:
-        """Return the columns asked for of the matrix of all k(z, x_j), dense or sparse."""
+        """Return columns of the matrix of all k(z, x_j), dense or sparse as it is."""
         values = check_points("points", points)
         if values.shape[1] != self.m:
             raise InputError(
@@ -134,5 +135,5 @@ class MatrixColumns:
         return values[:, self.columns[columns]]
 
     def own(self, rows: Indices) -> MatrixColumns:
-        """Return the columns of some of the points."""
+        """Return the columns of the support points `rows`."""
         return MatrixColumns(self.m, self.columns[rows])

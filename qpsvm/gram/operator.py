@@ -1,12 +1,12 @@
 """General quadratics, declared by their operator: by Q itself, or by A of a least-squares problem.
 
-A solver that works on them asks for five things only. The *image* of x is what one product gives
-(Qx, or Ax); value, gradient and curvature follow from it::
+Solvers use five operations only. The *image* of x is the result of one product, Qx or Ax; value,
+gradient and curvature follow from it::
 
     p = quad.product(x)        # Q x, or A x: linear in x, so that it is maintained along steps
     quad.slope(p)              # Q x, or A'(Ax - b)
     quad.curvature(d, p_d)     # d'Qd, or |Ad|^2
-    quad.smoothness            # the largest eigenvalue of the Hessian, from above
+    quad.smoothness            # the largest eigenvalue of the Hessian, rounded up
     quad.work                  # multiplications of one product
 """
 
@@ -34,13 +34,13 @@ from qpsvm.gram.signed import SignedGram
 Vector = NDArray[np.float64]
 
 MAX_ORDER_FOR_EXACT_EIGENVALUE = 1500
-"""Up to this order the largest eigenvalue is computed exactly, beyond it by Lanczos steps."""
+"""Order up to which the largest eigenvalue is computed exactly; above it, by Lanczos steps."""
 
 FLOAT64_EPS = float(np.finfo(np.float64).eps)
 
 
 class General(ABC):
-    """A quadratic of m variables as the solvers on general domains see it."""
+    """A quadratic of m variables: the interface for solvers on general domains."""
 
     @property
     @abstractmethod
@@ -54,7 +54,7 @@ class General(ABC):
 
     @abstractmethod
     def product(self, x: Vector) -> Vector:
-        """Return the image of x, fresh."""
+        """Return the image of x, recomputed."""
 
     @abstractmethod
     def slope(self, product: Vector) -> Vector:
@@ -83,7 +83,7 @@ class SparseGram(Gram):
     psd: str = "check"
 
     def __post_init__(self) -> None:
-        """Check the matrix and keep it as CSR in float64."""
+        """Check the matrix and store it as CSR in float64."""
         K = check_points("Q", self.K).astype(np.float64, copy=False)
         if K.shape[0] != K.shape[1]:
             raise InputError(f"Q must be square, shape (m, m); got {K.shape}")
@@ -112,18 +112,18 @@ class SparseGram(Gram):
         return SparseGram(self.K[rows][:, rows], self.psd)
 
     def cross(self, points: Any, columns: NDArray[np.int64]) -> Vector:
-        """Return the columns asked for of a matrix of rows."""
+        """Return these columns of a matrix of kernel values with new points."""
         return np.asarray(sp.csr_matrix(points)[:, columns].toarray(), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class QuadraticGram(SignedGram, General):
-    """Q of 1/2 x'Qx: a signed Gram without signs, so that it has columns for the simplex.
+    """Q of 1/2 x'Qx: a signed Gram whose signs are all +1, so that methods on simplices apply.
 
     Parameters
     ----------
     given : float or None
-        The smoothness constant, where the user knows it.
+        The smoothness constant, if the user states it.
     """
 
     given: float | None = None
@@ -148,7 +148,7 @@ class QuadraticGram(SignedGram, General):
         return largest_by_lanczos(self.m, self.product)
 
     def product(self, x: Vector, rows: NDArray[np.int64] | None = None) -> Vector:
-        """Return Qx or its entries `rows`; only the rows of nonzero entries are read if they are few."""
+        """Return Qx or its entries `rows`; only the rows of few nonzero entries are read."""
         if rows is not None:
             return super().product(x, rows)
         if not isinstance(self.kernel, Precomputed) or self.kernel.dtype != np.float64:
@@ -180,7 +180,7 @@ class Residual(General):
     A : ndarray, CSR matrix or LinearOperator, shape (n, m)
     b : ndarray, shape (n,)
     given : float or None
-        The smoothness constant, where the user knows it.
+        The smoothness constant, if the user states it.
     """
 
     A: Any
@@ -196,12 +196,12 @@ class Residual(General):
 
     @property
     def kernel(self) -> Residual:
-        """The operator behind, which is this one."""
+        """The underlying operator: this one."""
         return self
 
     @contextmanager
     def hold(self, memory_limit: int) -> Iterator[SimpleNamespace]:
-        """Hold nothing: there are no columns."""
+        """Provide an empty store: there are no columns."""
         yield SimpleNamespace(n_computed=0, n_bytes=0)
 
     @property
@@ -211,7 +211,7 @@ class Residual(General):
 
     @cached_property
     def smoothness(self) -> float:
-        """Largest eigenvalue of A'A: exact where A is a matrix with a short side."""
+        """Largest eigenvalue of A'A: exact for a matrix with few rows or columns."""
         if self.given is not None:
             return self.given
         if isinstance(self.A, sla.LinearOperator):
@@ -229,7 +229,7 @@ class Residual(General):
 
     def product(self, x: Vector) -> Vector:
         """Return Ax."""
-        return np.array(self.A @ x, dtype=np.float64)  # an operator may give x itself back
+        return np.array(self.A @ x, dtype=np.float64)  # an operator may return x itself
 
     def value(self, product: Vector) -> float:
         """Return 1/2 |Ax - b|^2."""
@@ -252,7 +252,7 @@ class Residual(General):
 
     @cached_property
     def lengths(self) -> Vector | None:
-        """Norms of the columns of A, shape (m,); None of an operator."""
+        """Norms of the columns of A, shape (m,); None for an operator."""
         if isinstance(self.A, sla.LinearOperator):
             return None
         if sp.issparse(self.A):
@@ -262,9 +262,9 @@ class Residual(General):
     def roundoff(self, x: Vector, product: Vector) -> float:
         """Return a bound on the rounding error of value and gap.
 
-        The residual r that was computed is off by e, 4 eps times the sum of all |x_j| |A_j| and |b|. Any
-        vector in its place gives a valid lower bound, -|r|^2 / 2 + min r'(Aa - b), so that e enters by
-        |e| |r| and by its square only, and so does the rounding of A'r.
+        The computed residual r has an error e of at most 4 eps times the sum of all |x_j| |A_j| and |b|.
+        Any vector in place of r gives a valid lower bound, -|r|^2 / 2 + min r'(Aa - b): e contributes
+        |e| |r| and its square only, and so does the rounding of A'r.
         """
         norms = np.abs(x) @ self.lengths if self.lengths is not None else np.linalg.norm(product)
         e = 4.0 * FLOAT64_EPS * (float(norms) + float(np.linalg.norm(self.b)))
@@ -277,8 +277,8 @@ class Residual(General):
 
     def sampled_slope(self, x: Vector, rows: NDArray[np.int64]) -> Vector:
         """Return an unbiased estimate of the gradient from a sample of rows."""
-        part = self.A[rows]
-        return (len(self.b) / len(rows)) * (part.T @ (part @ x - self.b[rows]))
+        sample = self.A[rows]
+        return (len(self.b) / len(rows)) * (sample.T @ (sample @ x - self.b[rows]))
 
 
 def largest(K: Any) -> float:
@@ -288,15 +288,15 @@ def largest(K: Any) -> float:
 
 
 def largest_by_lanczos(m: int, apply: Any, tol: float = 1e-4, noise: float = 0.0) -> float:
-    """Return the largest eigenvalue, a little more than what Lanczos steps find from below.
+    """Return an upper estimate of the largest eigenvalue: that of Lanczos steps, enlarged.
 
-    `noise` is what rounding may add to an image of a vector of length 1. Lanczos steps find nothing
-    where there is nothing else: then it is returned, times the share of a random vector that any one
-    direction has.
+    `noise` bounds the rounding error of the image of a unit vector. Where the image of a random vector
+    is no larger, Lanczos steps would find rounding alone: sqrt(m) times the noise is returned, since a
+    random vector has 1 / sqrt(m) of its length in any one direction.
     """
     operator = sla.LinearOperator((m, m), matvec=apply, dtype=np.float64)
     first = np.random.default_rng(0).standard_normal(m)
     if np.linalg.norm(apply(first)) <= noise * np.linalg.norm(first):
         return float(np.sqrt(m)) * noise
-    found = sla.eigsh(operator, k=1, v0=first, tol=tol, return_eigenvectors=False)
-    return (1.0 + 10.0 * tol) * float(found[0])
+    estimate = sla.eigsh(operator, k=1, v0=first, tol=tol, return_eigenvectors=False)
+    return (1.0 + 10.0 * tol) * float(estimate[0])

@@ -25,10 +25,10 @@ class Precomputed(Gram):
     Parameters
     ----------
     K : array_like, shape (m, m)
-        Square, symmetric, finite; float32 or float64. It is read, never written, and not copied
-        where it is contiguous.
+        Square, symmetric, finite; float32 or float64. It is never written, and copied only if it is not
+        contiguous.
     psd : {"check", "assume"}
-        Whether positive semidefiniteness is checked before a lower bound is believed.
+        Whether positive semidefiniteness is checked, on which lower bounds rest.
 
     Raises
     ------
@@ -62,9 +62,9 @@ class Precomputed(Gram):
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None
     ) -> NDArray[np.floating]:
         """Return K[columns, rows]."""
-        whole = rows is None or isinstance(rows, slice)
-        part = self.K[columns, rows or slice(None)] if whole else self.K[np.ix_(columns, rows)]
-        return np.ascontiguousarray(part, dtype=dtype)
+        by_slice = rows is None or isinstance(rows, slice)
+        block = self.K[columns, rows or slice(None)] if by_slice else self.K[np.ix_(columns, rows)]
+        return np.ascontiguousarray(block, dtype=dtype)
 
     def take(self, rows: NDArray[np.int64]) -> Precomputed:
         """Return the principal submatrix of `rows`."""
@@ -75,17 +75,17 @@ class Precomputed(Gram):
         return MatrixColumns(self.m, rows.copy())
 
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the columns asked for of the kernel matrix `points`, shape (n, m)."""
+        """Return these columns of the kernel matrix `points`, whose shape is (n, m)."""
         return MatrixColumns(self.m, columns).cross(points, np.arange(len(columns)))
 
     @contextmanager
     def hold(self, memory_limit: int) -> Iterator[ColumnStore]:
-        """Lend the matrix itself: every column is held already."""
+        """Provide the matrix itself as the store: it has every column."""
         yield ColumnStore.of_matrix(self, self.K)
 
 
 def _check_symmetric(K: NDArray[np.floating]) -> None:
-    """Compare K with its transpose, by blocks, to the rounding of its precision; refuse huge values."""
+    """Raise InputError if K is not symmetric up to rounding, or has huge values; block by block."""
     largest, limit = largest_entry(K), LARGEST_VALUE[np.dtype(K.dtype)]
     if largest > limit:
         raise InputError(f"K must hold values below {limit:.0e} in {K.dtype}; got {largest:.3g}")

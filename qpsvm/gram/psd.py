@@ -1,4 +1,4 @@
-"""Is a Gram positive semidefinite? A lower bound is believed only where it is."""
+"""Check of a Gram for positive semidefiniteness, on which lower bounds rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from qpsvm.gram.base import Gram
 
 MAX_POINTS_FOR_FACTOR = 2000
-"""Up to this many points the whole matrix is factored."""
+"""Number of points up to which the whole matrix is factored."""
 
 
 def is_psd(gram: Gram) -> bool:
@@ -18,15 +18,14 @@ def is_psd(gram: Gram) -> bool:
 
 
 def psd_defect(gram: Gram) -> float:
-    """Return how far the least eigenvalue of K lies below 0, or infinity where that is no rounding.
+    """Return the distance of the least eigenvalue of K below 0, or infinity if it exceeds rounding.
 
-    It is 0 where K is known to be positive semidefinite, or where the eigenvalue is within the rounding
-    of float64. Rounding of K's own entries, in its own precision, may make it larger: then bounds have
-    to reckon with it.
+    It is 0 if K is known to be positive semidefinite, or if the eigenvalue is within the rounding of
+    float64. The rounding of K's entries to a lower precision may make it larger: bounds account for that.
 
-    Up to 2000 points the whole matrix is looked at: by a Cholesky factorization, and by its least
-    eigenvalue where that fails. Beyond, a principal submatrix of 2000 points spread over the data, and
-    30 Lanczos steps on the whole operator; both can only refute, and what they find is believed.
+    Up to 2000 points the whole matrix is checked: by a Cholesky factorization, and by its least
+    eigenvalue if that fails. Above, a principal submatrix of 2000 evenly chosen points is checked, then
+    the whole operator by 30 Lanczos steps. Both can only refute: K passes if neither does.
     """
     if gram.psd != "check":
         return 0.0
@@ -36,19 +35,21 @@ def psd_defect(gram: Gram) -> float:
     K = gram.block(rows, rows, np.float64)
     K = 0.5 * (K + K.T)
     size = float(np.linalg.norm(K))
-    own, double = (8.0 * float(np.finfo(kind).eps) for kind in (gram.dtype, np.float64))
+    entry_rounding, float64_rounding = (
+        8.0 * float(np.finfo(kind).eps) for kind in (gram.dtype, np.float64)
+    )
     defect = 0.0
-    if not _is_positive(K, double * size):
+    if not _is_positive(K, float64_rounding * size):
         least = float(scipy.linalg.eigvalsh(K, subset_by_index=[0, 0])[0])
-        if least < -own * np.sqrt(len(K)) * size:
+        if least < -entry_rounding * np.sqrt(len(K)) * size:
             return np.inf
-        defect = max(-least, 0.0) if least < -double * size else 0.0
+        defect = max(-least, 0.0) if least < -float64_rounding * size else 0.0
     if gram.m <= MAX_POINTS_FOR_FACTOR:
         return defect
     low, largest = _lanczos_range(gram, steps=30)
-    if low < -own * np.sqrt(gram.m) * largest:
+    if low < -entry_rounding * np.sqrt(gram.m) * largest:
         return np.inf
-    return max(defect, -low if low < -double * largest else 0.0)
+    return max(defect, -low if low < -float64_rounding * largest else 0.0)
 
 
 def _is_positive(K: NDArray[np.float64], shift: float) -> bool:
@@ -63,7 +64,7 @@ def _is_positive(K: NDArray[np.float64], shift: float) -> bool:
 
 
 def _lanczos_range(gram: Gram, steps: int) -> tuple[float, float]:
-    """Return the least and the largest Ritz value after some Lanczos steps."""
+    """Return the least Ritz value and the largest absolute one after these Lanczos steps."""
     v = np.random.default_rng(0).standard_normal(gram.m)
     basis: list[NDArray[np.float64]] = [v / np.linalg.norm(v)]
     alpha: list[float] = []

@@ -1,4 +1,4 @@
-"""The one signed Gram that serves every SVM dual."""
+"""The signed Gram of every SVM dual: a kernel with labels, shift, scale and ridge."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SignedGram:
     sign : ndarray, shape (m,)
         -1 or +1.
     ridge : ndarray, shape (m,)
-        Nonnegative; not part of products, since certificates treat it apart.
+        Nonnegative; not part of products, since certificates treat it separately.
     shift, scale : float
         Both nonnegative, so that G stays positive semidefinite.
     """
@@ -40,7 +40,7 @@ class SignedGram:
 
     @cached_property
     def error(self) -> float:
-        """Bound on the error of an entry of G that its kernel brings along."""
+        """Bound on the part of an entry's error that stems from the kernel."""
         return self.scale * self.kernel.error
 
     @cached_property
@@ -58,14 +58,14 @@ class SignedGram:
         return self.scale * (self.kernel.diag() + self.shift)
 
     def column(self, i: int) -> NDArray[np.float64]:
-        """Return column i of G afresh in float64, without the ridge."""
+        """Return column i of G, recomputed in float64, without the ridge."""
         k = self.kernel.block(np.array([i]), None, np.float64)[0]
         return self.scale * self.sign[i] * self.sign * (k + self.shift)
 
     def product(
         self, x: NDArray[np.float64], rows: NDArray[np.int64] | None = None
     ) -> NDArray[np.float64]:
-        """Return G x, or its entries `rows`, afresh in float64."""
+        """Return G x, or its entries `rows`, recomputed in float64."""
         signed = x if self.plain else self.sign * x
         total = self.kernel.dot(signed, rows)
         if self.shift:
@@ -77,15 +77,15 @@ class SignedGram:
         return total
 
     def roundoff(self, scale: float, total: float, weight: float, quadratic: float) -> float:
-        """Return a bound on what the rounding of a fresh product adds to a gap.
+        """Return a bound on the rounding error of a gap from a recomputed product.
 
         `scale` is the largest diagonal entry of G, `total` the sum of |x|, `weight` that of the
         factors by which a gap multiplies entries of G x, `quadratic` is x'Gx or infinite.
-        An entry of G is good to 4 eps of `scale`, and so is each entry of G x for |x| of sum 1. With
-        a factor it is better: the product is X w for the w = X'x + e that was computed, and any w
-        gives a valid lower bound, -|w|^2 / 2 + min (Xw + c)'a, which e lowers by |e|^2 / 2 only.
-        What is left is the rounding of X w itself, 4 eps of |x_i| |w|, and of x'Xw as |X'x|^2.
-        The hinge loss at w is such a bound too, whatever w is: decision 0002.
+        The error of an entry of G is at most 4 eps times `scale`, and so is that of each entry of G x
+        for |x| of sum 1. With a factor it is smaller: the product is X w for the computed
+        w = X'x + e, and any w gives a valid lower bound, -|w|^2 / 2 + min (Xw + c)'a, which e lowers
+        by |e|^2 / 2 only. The rounding of X w itself remains, 4 eps times |x_i| |w|, and that of x'Xw
+        in place of |X'x|^2. The hinge loss at any w is such a bound too: decision 0002.
         """
         eps = float(np.finfo(np.float64).eps)
         plain = (4.0 * eps * scale + self.error) * total * total
@@ -101,7 +101,7 @@ class SignedGram:
         )
 
     def columns(self, store: ColumnStore) -> Columns:
-        """Return what compiled steps read, on top of a store of the kernel's columns."""
+        """Return the arrays that compiled steps read: the store's columns, signs and ridge."""
         return Columns(
             store.store,
             store.slot,

@@ -1,8 +1,8 @@
-"""Affine functions w'z + b of points far from zero: evaluated about an origin near the points.
+"""Affine functions w'z + b of points far from zero, evaluated about an origin near the points.
 
-A number b that belongs to points far from zero is large and w'z nearly cancels it. With the origin o
-the same function is w'(z - o) + (b + w'o): the differences are small, and the level b + w'o is summed
-exactly and rounded once.
+The bias b of points far from zero is large, and w'z nearly cancels it. With the origin o the same
+function is w'(z - o) + (b + w'o): the differences are small, and b + w'o, its value at the origin, is
+summed exactly and rounded once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Vector = NDArray[np.float64]
 SPLIT_FACTOR = 134217729.0
 """2^27 + 1: it splits a float64 into two halves whose products are exact (Dekker, 1971)."""
 
-STRIP_ENTRIES = 1 << 18
-"""Coordinates that are moved at a time: 2 MB."""
+CHUNK_ENTRIES = 1 << 18
+"""Number of coordinates that are translated at a time: 2 MB."""
 
 
 def exact_dot(a: Vector, b: Vector, plus: float = 0.0) -> float:
@@ -52,9 +52,9 @@ def level_at(w: Vector, b: float, origin: Vector | None) -> float:
     return b if origin is None else exact_dot(w, origin, b)
 
 
-def bias_of(w: Vector, level: float, origin: Vector | None) -> float:
+def bias_of(w: Vector, value: float, origin: Vector | None) -> float:
     """Return the b of the function w'z + b that has this value at the origin, rounded once."""
-    return level if origin is None else exact_dot(w, -origin, level)
+    return value if origin is None else exact_dot(w, -origin, value)
 
 
 def moved_times(points: Any, w: Vector, origin: Vector | None) -> Vector:
@@ -62,7 +62,7 @@ def moved_times(points: Any, w: Vector, origin: Vector | None) -> Vector:
     if origin is None:
         return times(points, w)
     out = np.empty(points.shape[0])
-    for at in slices(len(out), max(1, STRIP_ENTRIES // len(w))):
+    for at in slices(len(out), max(1, CHUNK_ENTRIES // len(w))):
         out[at] = moved_rows(points[at], origin) @ w
     return out
 
@@ -70,13 +70,13 @@ def moved_times(points: Any, w: Vector, origin: Vector | None) -> Vector:
 def square_distances(points: Any, center: Vector) -> Vector:
     """Return |z - center|^2 of the points, shape (n,), in float64, without cancellation."""
     out = np.empty(points.shape[0])
-    for at in slices(len(out), max(1, STRIP_ENTRIES // len(center))):
-        part = moved_rows(points[at], center)
-        out[at] = np.einsum("ij,ij->i", part, part)
+    for at in slices(len(out), max(1, CHUNK_ENTRIES // len(center))):
+        differences = moved_rows(points[at], center)
+        out[at] = np.einsum("ij,ij->i", differences, differences)
     return out
 
 
 def moved_rows(points: Any, origin: Vector) -> NDArray[np.float64]:
-    """Return points less the origin as a dense float64 array."""
+    """Return the points minus the origin as a dense float64 array."""
     dense = points.toarray() if sp.issparse(points) else points
     return np.subtract(dense, origin, dtype=np.float64)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qpsvm.numerics.jit import bits32, bits64, vectorized
+from qpsvm.numerics.jit import bits32, bits64, inlined, vectorized
 
 MAX_KEY = np.int64(np.iinfo(np.int64).max)
 """Greatest key, the neutral element of minima; -MAX_KEY is that of maxima."""
@@ -19,13 +19,19 @@ SEARCH_CHUNK_VALUES = 64
 """Number of values compared before the result is tested: their comparison is vector code."""
 
 
+@inlined
+def ordered_key(value: Any) -> Any:
+    """Return the key of a float64."""
+    bits = bits64(value)
+    return bits ^ ((bits >> 63) & MAX_KEY)
+
+
 @vectorized
 def greatest_key(values: Any) -> Any:
     """Return the key of the maximum."""
     high = -MAX_KEY
     for k in range(len(values)):
-        bits = bits64(values[k])
-        key = bits ^ ((bits >> 63) & MAX_KEY)
+        key = ordered_key(values[k])
         high = key if key > high else high
     return high
 
@@ -39,9 +45,8 @@ def extreme_key_of(values: Any, mark: Any, wanted: int, inverted: int) -> Any:
     """
     low = MAX_KEY
     for k in range(len(values)):
-        bits = bits64(values[k])
         excluded = -np.int64(mark[k] != wanted)  # all bits or none: faster than a branch
-        key = bits ^ ((bits >> 63) & MAX_KEY) ^ inverted
+        key = ordered_key(values[k]) ^ inverted
         key = (key & ~excluded) | (MAX_KEY & excluded)
         low = key if key < low else low
     return low ^ inverted
@@ -57,13 +62,11 @@ def first_of(values: Any, key: int, mark: Any, wanted: int, flag_mask: int) -> A
         )
         found = np.int64(0)
         for k in range(len(chunk)):  # without early exit: vector code
-            bits = bits64(chunk[k])
-            difference = (bits ^ ((bits >> 63) & MAX_KEY)) ^ key
+            difference = ordered_key(chunk[k]) ^ key
             found += np.int64((difference | np.int64((kinds[k] & flag_mask) ^ wanted)) == 0)
         if found:
             for k in range(len(chunk)):
-                bits = bits64(chunk[k])
-                if (bits ^ ((bits >> 63) & MAX_KEY)) == key and (kinds[k] & flag_mask) == wanted:
+                if ordered_key(chunk[k]) == key and (kinds[k] & flag_mask) == wanted:
                     return start + k
     return -1
 

@@ -194,10 +194,12 @@ class CodeCache:
         root = user_folder()
         if root is None or compiled.lifted or compiled.library.has_dynamic_globals:
             return
-        write_whole(root / selected().folders[0] / self._file(signature), dumps(compiled._reduce()))
+        write_atomically(
+            root / selected().folders[0] / self._file(signature), dumps(compiled._reduce())
+        )
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically; skip it where the disk refuses."""
     name = None
     try:

@@ -16,7 +16,7 @@ Vector = NDArray[np.float64]
 
 
 class Rows(NamedTuple):
-    """Rows strung together: row i is data[ends[i] : ends[i + 1]].
+    """Concatenated rows: row i is data[ends[i] : ends[i + 1]].
 
     `columns` holds the columns of the entries; it is empty for dense rows. Where all CSR entries are
     equal, as in binary data, `data` holds that value once. Integers are unsigned, so that compiled code
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(X: Any, order: Any = None) -> Rows:
-    """Return the rows of a dense array or CSR matrix, those of CSR in the `order` given.
+    """Return the rows of a dense array or CSR matrix, those of CSR in the given `order`.
 
     Dense data are copied only where they are not in C order.
     """
@@ -161,12 +161,12 @@ def _products(rows: Rows, sign: Any, w: Any, out: Any) -> None:
 
 
 @reassociating
-def gather(rows: Rows, some: Any, scales: Any, out: Any) -> None:
-    """Fill the dense rows scales_k x_i, i = some[k]."""
+def gather(rows: Rows, selected: Any, scales: Any, out: Any) -> None:
+    """Fill the dense rows scales_k x_i, i = selected[k]."""
     data, columns, ends = rows
     out[:] = 0.0
-    for k in range(len(some)):
-        start, stop = ends[some[k]], ends[some[k] + 1]
+    for k in range(len(selected)):
+        start, stop = ends[selected[k]], ends[selected[k] + 1]
         if len(columns) == 0:
             for j in range(stop - start):
                 out[k, j] = scales[k] * data[start + j]
@@ -176,10 +176,10 @@ def gather(rows: Rows, some: Any, scales: Any, out: Any) -> None:
 
 
 @reassociating
-def add_outer_products(rows: Rows, some: Any, weights: Any, M: Any) -> None:
-    """Add weights_i x_i x_i' to the entries M[j, k], j <= k, for the CSR rows i in `some`."""
+def add_outer_products(rows: Rows, selected: Any, weights: Any, M: Any) -> None:
+    """Add weights_i x_i x_i' to the entries M[j, k], j <= k, for the CSR rows i in `selected`."""
     data, columns, ends = rows
-    for i in some:
+    for i in selected:
         for p in range(ends[i], ends[i + 1]):
             j = columns[p]
             if len(data) == 1:
@@ -193,20 +193,20 @@ def add_outer_products(rows: Rows, some: Any, weights: Any, M: Any) -> None:
 
 
 @in_order
-def add_products(rows: Rows, some: Any, weights: Any, v: Any, out: Any) -> None:
-    """Add sum weights_k (x_i'v) x_i, i = some[k]."""
+def add_products(rows: Rows, selected: Any, weights: Any, v: Any, out: Any) -> None:
+    """Add sum weights_k (x_i'v) x_i, i = selected[k]."""
     data, columns, ends = rows
-    for k in range(len(some)):
-        start, stop = ends[some[k]], ends[some[k] + 1]
+    for k in range(len(selected)):
+        start, stop = ends[selected[k]], ends[selected[k] + 1]
         add(data, columns, start, stop, weights[k] * dot(data, columns, start, stop, v), out)
 
 
 @in_order
-def moments(rows: Rows, some: Any, weights: Any, first: Any, second: Any) -> None:
-    """Add sum weights_k x_i and, entry by entry, sum weights_k x_i^2 of the CSR rows i = some[k]."""
+def moments(rows: Rows, selected: Any, weights: Any, first: Any, second: Any) -> None:
+    """Add sum weights_k x_i and, entry by entry, sum weights_k x_i^2 of the CSR rows i = selected[k]."""
     data, columns, ends = rows
-    for k in range(len(some)):
-        for p in range(ends[some[k]], ends[some[k] + 1]):
+    for k in range(len(selected)):
+        for p in range(ends[selected[k]], ends[selected[k] + 1]):
             x = data[p] if len(data) > 1 else data[0]
             first[columns[p]] += weights[k] * x
             second[columns[p]] += weights[k] * x * x

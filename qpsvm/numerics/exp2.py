@@ -1,9 +1,9 @@
-"""2^t for compiled loops: numba has no exponential that runs in vector lanes.
+"""2^t for compiled loops: numba has no vectorized exponential.
 
 2^t = 2^n 2^f with n the integer nearest to t. Adding and subtracting 1.5 times a power of two rounds
 to n and leaves n in the lowest bits; a shift moves it to the exponent. 2^f is the minimax polynomial of
 the relative error on [-1/2, 1/2], by the Remez exchange: its error is 3e-18 in float64 and 2e-9 in
-float32, below the rounding of either. Arguments are at most 0; values below 2^-1021, or 2^-125 in
+float32, below the rounding of both. Arguments are at most 0; values below 2^-1021, or 2^-125 in
 float32, are replaced by these bounds.
 
 The functions are for inlining. Callers may allow reassociation of sums; these functions must not, or

@@ -43,7 +43,9 @@ HAS_INTRINSICS = (
 """Whether functions emitted as LLVM instructions are used."""
 
 if IS_COMPILED and not HAS_INTRINSICS:
-    log.warning("numba %s lacks private names: plain loops serve, slower", numba.__version__)
+    log.warning(
+        "numba %s lacks private names: plain loops are used, which are slower", numba.__version__
+    )
 
 
 def with_plain_twin(emitting: Callable[..., Any], plain: Callable[..., Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Products of a factor, dense or CSR, with a vector: float64 sums whatever its precision."""
+"""Products of a factor, dense or CSR, with a vector: sums are in float64 for every precision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_FEATURES_OF_SHORT_ROW = 512
 """Number of features below which a compiled loop reads dense float64 rows faster than BLAS."""
 
 MIN_ENTRIES_FOR_COMPILED_PASS = 1 << 17
-"""Minimum number of entries for a compiled pass; below it numpy serves, which needs no compilation."""
+"""Minimum number of entries for a compiled pass; below it numpy is used, which needs no compilation."""
 
 
 def is_compiled_pass(X: NDArray[np.floating]) -> bool:
@@ -22,7 +22,7 @@ def is_compiled_pass(X: NDArray[np.floating]) -> bool:
 
 
 def times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return X v with float64 sums whatever the precision of X."""
+    """Return X v, summed in float64 for every precision of X."""
     if isinstance(X, np.ndarray) and is_compiled_pass(X):
         from qpsvm.numerics.row_products import row_products
 
@@ -35,7 +35,7 @@ def times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def transposed_times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return X'v with float64 sums whatever the precision of X; rows of weight 0 are not read."""
+    """Return X'v, summed in float64 for every precision of X; rows of weight 0 are not read."""
     if sp.issparse(X) and X.nnz >= MIN_ENTRIES_FOR_COMPILED_PASS:
         from qpsvm.numerics.row_products import csr_combination
 
@@ -53,7 +53,7 @@ def transposed_times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def squared_norms(A: Any) -> NDArray[Any]:
-    """Return the squared norms of the rows, dense, CSR, or packed, which know theirs."""
+    """Return the squared norms of the rows: dense, CSR, or packed ones, which store them."""
     if hasattr(A, "squared_norms"):
         return np.asarray(A.squared_norms())
     if sp.issparse(A):

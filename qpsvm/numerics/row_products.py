@@ -1,4 +1,4 @@
-"""One pass over dense points with float64 sums, whatever their precision, without a copy.
+"""One pass over dense points of any precision, summed in float64, without a copy.
 
 BLAS reaches the memory bandwidth for long float64 rows; these loops reach it for short rows and for
 float32.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qpsvm.numerics.jit import reassociating
 
 
-# Sums may be reassociated: the same machine code still gives the same bits.
+# Sums are reassociated at compile time: results are reproducible on one machine.
 def row_products(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X v for C-ordered X of shape (m, d)."""
     out = np.empty(len(X))

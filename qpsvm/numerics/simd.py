@@ -1,8 +1,8 @@
 """SIMD kernels that the auto-vectorizer misses: transpose, masked expand, a vector exponential.
 
 The compiler vectorizes an inner loop, but it moves the elements of a transpose or of a masked expand one
-by one. These kernels, and the parts of those in `gram/engine/kernel_rows.py`, are emitted in
-vectors of VECTOR_LANES elements of 32 bits, or half as many of 64; where registers are shorter, LLVM
+by one. These kernels, and those of `gram/engine/kernel_rows.py`, are emitted in vectors of
+VECTOR_LANES elements of 32 bits, or half as many of 64; where registers are shorter, LLVM
 splits the vectors.
 """
 
@@ -81,6 +81,7 @@ def _intrinsic_name(name: str, vector: Any) -> str:
 
 
 _FLOAT_SUFFIXES = {"float": "f32", "double": "f64"}
+"""Suffixes of LLVM's intrinsics by type of float."""
 
 
 def exp2(builder: Any, t: Any, bounded: bool) -> Any:
@@ -103,12 +104,12 @@ def exp2(builder: Any, t: Any, bounded: bool) -> Any:
         n = call_intrinsic(builder, "llvm.rint", t)
         return _scale_by_power(builder, _polynomial(builder, builder.fsub(t, n), series), n)
     bits, up = (32, 23) if single else (64, 52)
-    whole = ir.VectorType(ir.IntType(bits), lanes)
-    far = constant(ROUNDING_SHIFT_32 if single else ROUNDING_SHIFT_64)
-    n = builder.fadd(t, far)  # the integer is in its lowest bits
-    p = _polynomial(builder, builder.fsub(t, builder.fsub(n, far)), series)
-    power = builder.shl(builder.bitcast(n, whole), ir.Constant(whole, [up] * lanes))
-    return builder.bitcast(builder.add(builder.bitcast(p, whole), power), kind)
+    integers = ir.VectorType(ir.IntType(bits), lanes)
+    rounding_shift = constant(ROUNDING_SHIFT_32 if single else ROUNDING_SHIFT_64)
+    n = builder.fadd(t, rounding_shift)  # the integer is in its lowest bits
+    p = _polynomial(builder, builder.fsub(t, builder.fsub(n, rounding_shift)), series)
+    power = builder.shl(builder.bitcast(n, integers), ir.Constant(integers, [up] * lanes))
+    return builder.bitcast(builder.add(builder.bitcast(p, integers), power), kind)
 
 
 def _polynomial(builder: Any, f: Any, coefficients: Any) -> Any:
@@ -125,18 +126,18 @@ def _scale_by_power(builder: Any, p: Any, n: Any) -> Any:
     """Return p 2^n by the AVX-512 scale instruction."""
     single = str(p.type.element) == "float"
     lanes, name = (16, "ps") if single else (8, "pd")
-    kind, mask, way = ir.VectorType(p.type.element, lanes), ir.IntType(lanes), ir.IntType(32)
-    function = ir.FunctionType(kind, [kind, kind, kind, mask, way])
+    kind, mask, mode = ir.VectorType(p.type.element, lanes), ir.IntType(lanes), ir.IntType(32)
+    function = ir.FunctionType(kind, [kind, kind, kind, mask, mode])
     name = f"llvm.x86.avx512.mask.scalef.{name}.512"
     scalef = cgutils.get_or_insert_function(builder.module, function, name)
     parts = []
     for start in range(0, p.type.count, lanes):
-        some = ir.Constant(ir.VectorType(way, lanes), list(range(start, start + lanes)))
-        a, b = (builder.shuffle_vector(v, v, some) for v in (p, n))
-        parts.append(builder.call(scalef, [a, b, a, mask(-1), way(4)]))
+        indices = ir.Constant(ir.VectorType(mode, lanes), list(range(start, start + lanes)))
+        a, b = (builder.shuffle_vector(v, v, indices) for v in (p, n))
+        parts.append(builder.call(scalef, [a, b, a, mask(-1), mode(4)]))
     if len(parts) == 1:
         return parts[0]
-    both = ir.Constant(ir.VectorType(way, 2 * lanes), list(range(2 * lanes)))
+    both = ir.Constant(ir.VectorType(mode, 2 * lanes), list(range(2 * lanes)))
     return builder.shuffle_vector(*parts, both)
 
 
@@ -239,7 +240,7 @@ def transpose_tile(points: Any, by_features: bool, rows: Any, width: int, tile: 
     """Write the first `width` of the TILE_POINTS points `rows` to a tile, transposed.
 
     `by_features` says that the points are stored feature by feature. The tile has d rows, rounded up to
-    whole vectors; rows beyond d are undefined.
+    integers vectors; rows beyond d are undefined.
     """
     if by_features:
         for k in range(len(points)):

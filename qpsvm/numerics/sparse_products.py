@@ -24,10 +24,10 @@ from qpsvm.numerics.jit import njit
 from qpsvm.numerics.row_products import read_only
 
 TILE_ROWS = 64
-"""Dense rows per tile, and rows of the CSR matrix per tile."""
+"""Number of dense rows per tile, and rows of the CSR matrix per tile."""
 
 CHUNK_TILES = 8
-"""Tiles of the CSR matrix per chunk of a thread."""
+"""Number of tiles of the CSR matrix per chunk of a thread."""
 
 MIN_DENSITY_FOR_GEMM = 0.25
 """Fraction of stored entries above which many rows are faster by gemm."""

@@ -21,13 +21,13 @@ from qpsvm.numerics.jit import compiled, inlined
 from qpsvm.numerics.parallel import parallel_for
 
 TILE_POINTS = 1024
-"""Points of a tile: it is updated and then searched while it is in the first-level cache."""
+"""Number of points of a tile: it is updated and then searched while it is in the first-level cache."""
 
 MIN_POINTS_FOR_SHARING = 200_000
 """Minimum number of points at which passes are shared."""
 
 CHUNK_TILES = 16
-"""Tiles of a chunk, the unit that a worker claims."""
+"""Number of tiles of a chunk, the unit that a worker claims."""
 
 MAX_THREADS = 4
 """Maximum number of threads: a few cores saturate the memory bandwidth."""
@@ -77,19 +77,19 @@ def run_shared(sharing: WorkSharing, steps: Callable[[], Any], assist: Callable[
         return steps()
     sharing.state[:] = 0
     sharing.claimed[:] = 0
-    found = []
+    results = []
 
     def task(leads: bool) -> None:
         if not leads:
             assist()
             return
         try:
-            found.append(steps())
+            results.append(steps())
         finally:
             _close(sharing)
 
     parallel_for(task, [True] + [False] * (MAX_THREADS - 1))
-    return found[0]
+    return results[0]
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -161,7 +161,7 @@ def _plain_swap(array: Any, at: Any, old: Any, new: Any) -> Any:
     return is_old
 
 
-# The plain twins are not atomic: they serve where one thread makes all passes.
+# The plain twins are not atomic: they are used where one thread makes all passes.
 _load: Any = with_plain_twin(_load_entry, _plain_load)
 _store: Any = with_plain_twin(_store_entry, _plain_store)
 _add: Any = with_plain_twin(_add_entry, _plain_add)

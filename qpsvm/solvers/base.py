@@ -19,10 +19,10 @@ from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import BLOCK_ENTRIES
 
 WORK_BETWEEN_CHECKS = 2e7
-"""Entries read or written between two checks, where these are cheap: about 10 ms."""
+"""Number of entries read or written between two checks, where these are cheap: about 10 ms."""
 
 WORK_BETWEEN_POLLS = 1e8
-"""Entries read or written between two readings of the clock: about 50 ms."""
+"""Number of entries read or written between two readings of the clock: about 50 ms."""
 
 FLOOR_BYTES = 8 * BLOCK_ENTRIES
 """Bytes of a method's own matrices that do not count against `memory_limit`: 16 MB."""
@@ -78,7 +78,7 @@ class Solver(ABC):
     """Whether it reads columns of the Gram; a least-squares problem has none."""
 
     check_threshold: ClassVar[float] = 0.5
-    """Fraction of the tolerance at which its gap is worth a certificate; below 1, as products drift."""
+    """Fraction of the tolerance at which its gap is worth a certificate; products carry errors."""
 
     first_check: ClassVar[int] = 1
     """Iteration of the first check; larger where a check costs as much as many steps."""

@@ -11,7 +11,7 @@ import pytest
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, InputError, L2SVMDual, Status, solve
 from qpsvm.gram.base import BLOCK_ENTRIES
-from qpsvm.gram.storage.integer import unit_of
+from qpsvm.gram.storage.integer import integer_points
 from qpsvm.models import Expansion
 from qpsvm.solvers.base import FLOOR_BYTES
 
@@ -125,9 +125,9 @@ def test_prediction_holds_a_block_at_a_time():
 
 def test_a_unit_is_found_without_a_copy_of_the_points_in_float64():
     X = np.random.default_rng(0).integers(0, 256, (4000, 500)) / 255
-    unit_of(X[:2000])  # memory that is kept
+    integer_points(X[:2000])  # memory that is kept
     tracemalloc.start()
-    unit = unit_of(X)
+    unit = integer_points(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert unit is not None and unit.points.dtype == np.float32

@@ -1,4 +1,4 @@
-"""Kernel values of a block of inner products: by numpy where it is small, by a compiled sweep else."""
+"""Kernel values of a block of inner products: by numpy if it is small, else by a compiled sweep."""
 
 from __future__ import annotations
 

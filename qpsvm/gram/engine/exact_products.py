@@ -1,10 +1,9 @@
-"""Sums of kernel values in float64: what a certificate and a prediction are made of.
+"""Sums of kernel values in float64, for certificates and predictions.
 
-Every entry costs an inner product and a map to the kernel value, whatever is done. Beyond that nothing
-should be paid for: blocks stay in cache from the product to the sum, their memory is used again, and an
-entry between two points of the support is evaluated once and used for both. Inner products of whole
-multiples of a unit are exact in float32, where they take half the time, and those of binary points a
-tenth.
+Every entry costs an inner product and a map to the kernel value. Other costs are avoided: blocks stay in
+cache from the product to the sum, their memory is reused, and an entry between two points of the support
+is evaluated once and used for both. Inner products of integer points are exact in float32, which takes
+half the time, and those of binary points take a tenth.
 """
 
 from __future__ import annotations
@@ -24,19 +23,20 @@ from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
 from qpsvm.numerics.parallel import parallel_for, scratch
 
 BLOCK_POINTS = 512
-"""Support points of a block; half as many where the support is small, for threads to share out."""
+"""Support points of a block; half as many where the support is small, so that threads get equal work."""
 
 MIN_SUPPORT_FOR_WHOLE_BLOCKS = 2048
+"""Size of the support from which blocks have all of `BLOCK_POINTS`."""
 
 PANEL_POINTS = 512
-"""Other points of a block: 2 MB of values."""
+"""Other points of a panel, which is multiplied with the blocks: 2 MB of values."""
 
 MAX_KEPT_COORDINATES = 1 << 24
-"""Coordinates of the support that are kept as they are multiplied: 128 MB."""
+"""Number of coordinates of the support up to which prepared blocks are kept: 128 MB."""
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
-Part = tuple[Points, Vector]  # points as they are multiplied, and their terms
+Block = tuple[Points, Vector]  # points as they are multiplied, and their terms
 
 
 def kernel_product(
@@ -57,99 +57,101 @@ def kernel_product(
     """
     support = np.flatnonzero(x != 0)
     size = BLOCK_POINTS if len(support) >= MIN_SUPPORT_FOR_WHOLE_BLOCKS else BLOCK_POINTS // 2
-    parts = _parts(points, support, size, formula)
+    blocks = _support_blocks(points, support, size, formula)
     wanted = np.ones(m, bool)
     if rows is not None:
         wanted[:] = False
         wanted[rows] = True
     out = np.zeros(m)
     if wanted[support].all():
-        out[support] = _inside(parts, support, x[support], formula, size)
+        out[support] = _product_on_support(blocks, support, x[support], formula, size)
         wanted[support] = False
     others = np.flatnonzero(wanted)
 
     def panel(first: int) -> None:
         chosen = others[first : first + PANEL_POINTS]
-        out[chosen] = kernel_expansion(parts, x[support], formula, points(chosen), size)
+        out[chosen] = kernel_expansion(blocks, x[support], formula, points(chosen), size)
 
     parallel_for(panel, list(range(0, len(others), PANEL_POINTS)))
     return out if rows is None else out[rows]
 
 
 def kernel_expansion(
-    parts: Callable[[int], Part], coef: Vector, formula: Formula, some: Points, size: int
+    blocks: Callable[[int], Block], coef: Vector, formula: Formula, panel: Points, size: int
 ) -> Vector:
-    """Return sum_j coef_j k(x_j, z) for the points z of `some`, in this thread.
+    """Return sum_j coef_j k(x_j, z) for the points z of a panel, in this thread.
 
     Parameters
     ----------
-    parts : callable
-        ``parts(k)`` returns the k-th `size` points x_j, and their terms.
+    blocks : callable
+        ``blocks(k)`` returns the k-th `size` points x_j, and their terms.
     coef : ndarray
     formula : Formula
-    some : ndarray, csr_matrix or Bits
+    panel : ndarray, csr_matrix, PackedBits or ByteGrid
     size : int
     """
-    some, b = prepared(some, formula)
+    panel, b = prepared(panel, formula)
     total = np.zeros(len(b))
     for k, at in enumerate(range(0, len(coef), size)):
         poll()
-        few, a = parts(k)
-        _add(few, a, some, b, formula, coef[at : at + size], total)
+        block, a = blocks(k)
+        _add(block, a, panel, b, formula, coef[at : at + size], total)
     return total
 
 
-def _add(few: Points, a: Vector, some: Points, b: Vector, formula: Formula, *sums: Vector) -> None:
-    """Sum up the kernel values of a block, as `sum_products` does."""
+def _add(
+    block: Points, a: Vector, panel: Points, b: Vector, formula: Formula, *sums: Vector
+) -> None:
+    """Sum up the kernel values of a block with a panel, as `sum_products` does."""
     factor, kernel_map = formula.factor, formula.map
-    if not (sp.issparse(few) or sp.issparse(some)):
-        return add_both(few, a, some, b, factor, kernel_map, *sums)
-    with scratch(len(a) * len(b), some.dtype) as room:
-        K = products(few, some, room.reshape(len(a), len(b)))
+    if not (sp.issparse(block) or sp.issparse(panel)):
+        return add_both(block, a, panel, b, factor, kernel_map, *sums)
+    with scratch(len(a) * len(b), panel.dtype) as memory:
+        K = products(block, panel, memory.reshape(len(a), len(b)))
         sum_products(K, factor, kernel_map, a, b, *sums)
 
 
-def prepared(some: Points, formula: Formula) -> Part:
-    """Return points as they are multiplied, dense ones if their features are few, and their terms."""
-    if sp.issparse(some) and some.shape[1] <= MAX_DENSE_FEATURES:
-        some = some.toarray()
-    return some, formula.terms(some)
+def prepared(points: Points, formula: Formula) -> Block:
+    """Return points as they are multiplied and their terms; CSR points of few features become dense."""
+    if sp.issparse(points) and points.shape[1] <= MAX_DENSE_FEATURES:
+        points = points.toarray()
+    return points, formula.terms(points)
 
 
-def _parts(
+def _support_blocks(
     points: Callable[[Indices], Points], support: Indices, size: int, formula: Formula
-) -> Callable[[int], Part]:
-    """Return what gives the k-th part of the support, dense or packed, and its terms."""
+) -> Callable[[int], Block]:
+    """Return a function of k: the k-th block of the support, dense or packed, and its terms."""
 
-    def part(k: int) -> Part:
-        few = points(support[k * size : (k + 1) * size])
-        return prepared(few.toarray() if sp.issparse(few) else few, formula)
+    def block(k: int) -> Block:
+        members = points(support[k * size : (k + 1) * size])
+        return prepared(members.toarray() if sp.issparse(members) else members, formula)
 
     if not len(support) or len(support) * points(support[:1]).shape[1] > MAX_KEPT_COORDINATES:
-        return part
-    kept = [part(k) for k in range(-(-len(support) // size))]
+        return block
+    kept = [block(k) for k in range(-(-len(support) // size))]
     return kept.__getitem__
 
 
-def _inside(
-    parts: Callable[[int], Part], support: Indices, x: Vector, formula: Formula, size: int
+def _product_on_support(
+    blocks: Callable[[int], Block], support: Indices, x: Vector, formula: Formula, size: int
 ) -> Vector:
     """Return the entries of K x on the support, by the blocks on and above the diagonal."""
     out = np.zeros(len(support))
     columns = range(-(-len(support) // size))
-    backward = [np.empty(0)] * len(columns)  # what a column of blocks adds to the rows above it
+    backward = [np.empty(0)] * len(columns)  # sums of a column of blocks for the rows above it
 
     def column(j: int) -> None:
-        some, b = parts(j)
-        here = slice(j * size, j * size + len(b))
+        points, b = blocks(j)
+        at_column = slice(j * size, j * size + len(b))
         total, above = np.zeros(len(b)), np.zeros(j * size)
         for k in range(j + 1):
             poll()
-            few, a = parts(k)
-            there = slice(k * size, k * size + len(a))
-            both = () if k == j else (x[here], above[there])
-            _add(few, a, some, b, formula, x[there], total, *both)
-        out[here], backward[j] = total, above
+            block, a = blocks(k)
+            at_row = slice(k * size, k * size + len(a))
+            mirrored = () if k == j else (x[at_column], above[at_row])
+            _add(block, a, points, b, formula, x[at_row], total, *mirrored)
+        out[at_column], backward[j] = total, above
 
     parallel_for(column, list(columns)[::-1])  # the longest first
     for above in backward:

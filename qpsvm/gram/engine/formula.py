@@ -1,8 +1,8 @@
-"""Kernels on points as a map of inner products or l1 distances, told by parameters alone.
+"""Kernels on points as a map of inner products or l1 distances, given by parameters alone.
 
 A kernel is k(x, z) = phi(t), t = a(x) + a(z) + factor p(x, z), where p is the inner product or the l1
-distance, the term a(x) = shift - rate |x|^2, and phi one of the maps below. Each map is a type of its
-own, so that numba compiles a sweep for it: see `maps`.
+distance, the term a(x) = shift - rate |x|^2, and phi one of the maps below. Each map is a type, so that
+numba compiles a sweep for it: see `maps`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Formula:
     Attributes
     ----------
     map : Exponential, L1Exponential, Power, Tangent or Identity
-        phi, and which p.
+        phi; its type says which p.
     factor, rate, shift : float
     """
 
@@ -68,7 +68,7 @@ class Formula:
     shift: float = 0.0
 
     def terms(self, points: Any, norms: Any = None) -> Vector:
-        """Return a(x) of points, shape (n,), given their squared norms or not."""
+        """Return a(x) of points, shape (n,); `norms` are their squared norms, if known."""
         if self.rate == 0.0:
             return np.full(points.shape[0], self.shift)
         if norms is None:
@@ -102,13 +102,13 @@ def linear() -> Formula:
 
 
 class Evaluator(NamedTuple):
-    """What columns of a Gram are computed from; chosen once, when a solve begins.
+    """The data from which columns of a Gram are computed; chosen once, when a solve begins.
 
     k(x_i, x_j) = phi(terms_i + terms_j + factor p_ij), see `Formula`.
     """
 
     points: Any
-    """ndarray of shape (m, d) in C's or Fortran's order, PackedBits, or ByteGrid."""
+    """ndarray of shape (m, d) in C or Fortran order, PackedBits, or ByteGrid."""
     terms: NDArray[np.floating]
     """Shape (m,), in the precision of the columns."""
     factor: float

@@ -1,7 +1,7 @@
 """The micro-kernel of all columns: inner products of a group of rows with a vector of points, and t.
 
-Sums stay in registers over the features. Gaussian values leave them as values, through the exponential;
-of other maps t is written, and `maps.apply_map` replaces it while it is in the nearest cache.
+Sums stay in registers over the features. For the exponential maps the kernel value is computed there; for
+other maps t is stored, and `maps.apply_map` replaces it while it is in the first-level cache.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from qpsvm.numerics.jit import count_bits
 from qpsvm.numerics.vector_shape import GROUP_ROWS, HAS_BYTE_DOT, VECTOR_LANES
 
 
-def _kernel_rows(context, few, i, tile, first, a, norm, factor, kernel_map, K):  # type: ignore[no-untyped-def]
+def _kernel_rows(context, row_points, i, tile, first, a, norm, factor, kernel_map, K):  # type: ignore[no-untyped-def]
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        few, tile, a, norm, K = (
+        row_points, tile, a, norm, K = (
             context.make_array(signature.args[n])(context, builder, arguments[n])
             for n in (0, 2, 4, 5, 8)
         )
         i, first, index = arguments[1], arguments[3], arguments[1].type
         result = ir.VectorType(arguments[6].type, lanes)
-        sums = _products(context, builder, few, i, tile, first, kind, of_distances)
+        sums = _products(context, builder, row_points, i, tile, first, kind, of_distances)
         factor = simd.splat(builder, arguments[6], lanes)
         terms = ir.VectorType(context.get_data_type(norm_type.dtype), lanes)
         at = builder.bitcast(builder.gep(norm.data, [first]), terms.as_pointer())
@@ -41,30 +41,31 @@ def _kernel_rows(context, few, i, tile, first, a, norm, factor, kernel_map, K): 
                 t = builder.fmul(factor, builder.sitofp(gap, result))
             else:
                 t = builder.fadd(own, others, flags=("contract",))
-                more = simd.to_float(builder, total, result)
-                more = builder.fmul(factor, more, flags=("contract",))
-                t = builder.fadd(t, more, flags=("contract",))
+                summand = simd.to_float(builder, total, result)
+                summand = builder.fmul(factor, summand, flags=("contract",))
+                t = builder.fadd(t, summand, flags=("contract",))
             if is_exponential:
                 t = simd.exp2(builder, t, kind != types.int32)
             builder.store(t, simd.matrix_pointer(builder, K, index(u), first, result), align=4)
         return context.get_dummy_value()
 
-    kind, lanes, norm_type = few.dtype, simd.lanes_of(few.dtype), norm
+    kind, lanes, norm_type = row_points.dtype, simd.lanes_of(row_points.dtype), norm
     of_distances = kernel_map.instance_class is L1Exponential
     is_exponential = kernel_map.instance_class in (Exponential, L1Exponential)
-    signature = types.void(few, types.intp, tile, types.intp, a, norm, factor, kernel_map, K)
+    signature = types.void(row_points, types.intp, tile, types.intp, a, norm, factor, kernel_map, K)
     return signature, emit
 
 
 def _products(
-    context: Any, builder: Any, few: Any, i: Any, tile: Any, first: Any, kind: Any, l1: bool
+    context: Any, builder: Any, row_points: Any, i: Any, tile: Any, first: Any, kind: Any, l1: bool
 ) -> list[Any]:
-    """Return the products of GROUP rows with a vector of points, their sums in registers."""
+    """Return the products of GROUP_ROWS rows with a vector of points, summed in registers."""
     number, lanes, index = context.get_data_type(kind), simd.lanes_of(kind), i.type
     vector = ir.VectorType(number, lanes)
-    d = cgutils.unpack_tuple(builder, few.shape)[1]
+    d = cgutils.unpack_tuple(builder, row_points.shape)[1]
     rows = [
-        builder.gep(few.data, [builder.mul(builder.add(i, index(u)), d)]) for u in range(GROUP_ROWS)
+        builder.gep(row_points.data, [builder.mul(builder.add(i, index(u)), d)])
+        for u in range(GROUP_ROWS)
     ]
     nothing = ir.Constant(vector, [number(0)] * lanes)
     sums = [cgutils.alloca_once_value(builder, nothing) for _ in range(GROUP_ROWS)]
@@ -77,21 +78,21 @@ def _products(
             own = simd.splat(builder, own, lanes)
             before = builder.load(total)
             if kind == types.uint32:
-                more = simd.call_intrinsic(builder, "llvm.ctpop", builder.and_(own, points))
-                builder.store(builder.add(before, more), total)
+                summand = simd.call_intrinsic(builder, "llvm.ctpop", builder.and_(own, points))
+                builder.store(builder.add(before, summand), total)
             elif kind == types.int32:
                 builder.store(_dot_of_bytes(builder, before, points, own), total)
             elif l1:
-                more = simd.call_intrinsic(builder, "llvm.fabs", builder.fsub(own, points))
-                builder.store(builder.fadd(before, more), total)
+                summand = simd.call_intrinsic(builder, "llvm.fabs", builder.fsub(own, points))
+                builder.store(builder.fadd(before, summand), total)
             else:
-                more = builder.fmul(own, points, flags=("contract",))
-                builder.store(builder.fadd(before, more, flags=("contract",)), total)
+                summand = builder.fmul(own, points, flags=("contract",))
+                builder.store(builder.fadd(before, summand, flags=("contract",)), total)
     return [builder.load(total) for total in sums]
 
 
 def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
-    """Add the products of four bytes without a sign by four with one, of each word."""
+    """Add, for each word, the products of four unsigned bytes with four signed ones."""
     kind = before.type
     if HAS_BYTE_DOT and kind.count == 16:
         function = ir.FunctionType(kind, [kind] * 3)
@@ -104,21 +105,29 @@ def _dot_of_bytes(builder: Any, before: Any, points: Any, own: Any) -> Any:
     points, own = builder.bitcast(points, halves), builder.bitcast(own, halves)
     even = builder.and_(points, low), builder.ashr(builder.shl(own, eight), eight)
     odd = builder.lshr(points, eight), builder.ashr(own, eight)
-    wide = ir.VectorType(ir.IntType(32), halves.count)
-    for a, b in (even, odd):  # which compilers know to be one instruction
-        product = builder.mul(builder.sext(a, wide), builder.sext(b, wide))
+    products_type = ir.VectorType(ir.IntType(32), halves.count)
+    for a, b in (even, odd):  # compilers combine these into one instruction
+        product = builder.mul(builder.sext(a, products_type), builder.sext(b, products_type))
         for start in (0, 1):
-            some = ir.Constant(kind, list(range(start, halves.count, 2)))
-            before = builder.add(before, builder.shuffle_vector(product, product, some))
+            lane_indices = ir.Constant(kind, list(range(start, halves.count, 2)))
+            before = builder.add(before, builder.shuffle_vector(product, product, lane_indices))
     return before
 
 
 def _plain_kernel_rows(
-    few: Any, i: int, tile: Any, first: int, a: Any, norm: Any, factor: Any, kernel_map: Any, K: Any
+    row_points: Any,
+    i: int,
+    tile: Any,
+    first: int,
+    a: Any,
+    norm: Any,
+    factor: Any,
+    kernel_map: Any,
+    K: Any,
 ) -> None:
     for u in range(GROUP_ROWS):
-        for j in range(first, first + VECTOR_LANES * 4 // few.itemsize):
-            K[u, j] = _value(few[i + u], tile, j, a[i + u], norm[j], factor, kernel_map)
+        for j in range(first, first + VECTOR_LANES * 4 // row_points.itemsize):
+            K[u, j] = _value(row_points[i + u], tile, j, a[i + u], norm[j], factor, kernel_map)
 
 
 def _value(own: Any, tile: Any, j: int, a: Any, norm: Any, factor: Any, kernel_map: Any) -> Any:
@@ -128,7 +137,7 @@ def _value(own: Any, tile: Any, j: int, a: Any, norm: Any, factor: Any, kernel_m
 
 @overload(_value, inline="always", strict=False)
 def _value_of_type(own, tile, j, a, norm, factor, kernel_map):  # type: ignore[no-untyped-def]
-    """Choose by the types of points and map, which branches inside of compiled code cannot do."""
+    """Choose by the types of points and map: a branch in compiled code would have to type both sides."""
     kind = "f" if isinstance(own.dtype, types.Float) else "i" if own.dtype.signed else "u"
     return _evaluation(kind, kernel_map.instance_class)
 
@@ -188,9 +197,11 @@ _EXPONENTS = {"f": _exponent_of_numbers, "u": _exponent_of_words}
 _EXPONENTIALS = {"f": _value_of_numbers, "u": _value_of_words, "i": _value_of_bytes}
 
 kernel_rows: Any = with_plain_twin(_kernel_rows, _plain_kernel_rows)
-"""``kernel_rows(few, i, tile, first, a, norm, factor, kernel_map, K)`` writes entries of GROUP_ROWS rows
-of `few`, from i on, with a vector of points of the tile, from `first` on, to the same places of K, shape
-(GROUP_ROWS, TILE_POINTS): t = (a_i + norm_j) + factor p, whose d terms are added one after the other, or
-2^t for the exponential maps. p is the inner product, of L1Exponential the l1 distance; of words without
-a sign it is how many bits they have in common. Words with a sign are four bytes each, those of `few` with
-a sign and the others without; of these t is factor (a_i + norm_j - 2 p)."""
+"""``kernel_rows(row_points, i, tile, first, a, norm, factor, kernel_map, K)`` writes entries of K.
+
+It evaluates GROUP_ROWS rows of `row_points`, from i on, with a vector of points of the tile, from `first`
+on, and writes them from column `first` of K on, shape (GROUP_ROWS, TILE_POINTS). An entry is
+t = (a_i + norm_j) + factor p, where the d terms of p are added one after the other, or 2^t for the
+exponential maps. p is the inner product, or the l1 distance for L1Exponential; for unsigned words it is
+their number of common bits. Signed words are four bytes each, signed ones in `row_points` and unsigned
+ones in the tile; t is then factor (a_i + norm_j - 2 p)."""

@@ -1,4 +1,4 @@
-"""The maps of `formula`, compiled: t is replaced by phi(t) in small blocks, in the nearest cache."""
+"""The maps of `formula`, compiled: t is replaced by phi(t) in small blocks in the first-level cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from qpsvm.numerics.exp2 import exp2_32, exp2_64
 
 
 def apply_map(kernel_map: Any, T: Any) -> None:
-    """Replace t by phi(t) in a block T, shape (n, width), which is small enough for the nearest cache."""
+    """Replace t by phi(t) in a block T, shape (n, width), which fits the first-level cache."""
     _APPLIED[type(kernel_map)](kernel_map, T)
 
 
@@ -77,12 +77,13 @@ _APPLIED_IN_FLOAT32: dict[Any, Any] = {_exponentials: _exponentials32, _tangents
 
 
 def finish_map(kernel_map: Any, T: Any) -> None:
-    """Do what `kernel_rows` left to do: `apply_map`, but for the exponential maps."""
+    """Apply the map unless `kernel_rows` has done so, as for the exponential maps."""
     if type(kernel_map) not in (Exponential, L1Exponential):
         apply_map(kernel_map, T)
 
 
 MAP_FLAGS: Any = {"nogil": True, "fastmath": {"contract", "nnan", "nsz"}}
+"""Compiler flags of all sweeps that apply a map: sums keep their order."""
 
 
 @overload(apply_map, jit_options=MAP_FLAGS, strict=False)

@@ -25,7 +25,7 @@ def kernel_matrices(grams: Sequence[Gram]) -> Iterator[NDArray[np.float64]]:
     for gram in grams:
         key = _shared_key(gram)
         if key is None:
-            yield gram.block(np.arange(gram.m), None, np.float64)
+            yield np.asarray(gram.block(np.arange(gram.m), None, np.float64), np.float64)
             continue
         if shared is None or shared[0] != key:
             assert isinstance(gram, PointGram)
@@ -36,11 +36,13 @@ def kernel_matrices(grams: Sequence[Gram]) -> Iterator[NDArray[np.float64]]:
         formula = gram._formula  # type: ignore[attr-defined]
         terms = formula.terms(points, norms_of(points))
         np.copyto(K, inner)
-        yield values_of_products(K, formula, terms, terms)
+        values_of_products(K, formula, terms, terms)  # in place
+        yield K
 
 
 def _shared_key(gram: Gram) -> Any:
     """Return what Grams have in common whose points have the same products; None without a formula."""
     if not isinstance(gram, PointGram) or gram._formula is None:
         return None
-    return None if isinstance(gram._formula.map, L1Exponential) else (id(gram.X), type(gram), gram._scale)
+    is_product = not isinstance(gram._formula.map, L1Exponential)
+    return (id(gram.X), type(gram), gram._scale) if is_product else None

@@ -1,7 +1,7 @@
 """One column of a kernel over many points in float32.
 
-BLAS takes as long for one column as for eight, where points have few features: these loops read them
-once, as fast as the memory gives them, and write kernel values.
+For points of few features BLAS takes as long for one column as for eight. These loops read the points
+once, at the bandwidth of the memory, and write kernel values.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import read_only
 
 CHUNK_POINTS = 1 << 17
-"""Points that a thread works on before it takes others."""
+"""Number of points of a chunk of a thread."""
 
 TILE_POINTS = 512
-"""Points whose inner products stay in the nearest cache."""
+"""Number of points of a tile, whose inner products stay in the first-level cache."""
 
 
 def fill_column(evaluator: Evaluator, i: int, out: NDArray[np.float32]) -> None:
@@ -30,28 +30,28 @@ def fill_column(evaluator: Evaluator, i: int, out: NDArray[np.float32]) -> None:
     Parameters
     ----------
     evaluator : Evaluator
-        Of dense points in float32, in any order; fastest feature by feature, which is Fortran's.
+        Of dense points in float32, in any order; fastest in Fortran's, feature by feature.
     i : int
     out : ndarray, shape (m,)
     """
     points, terms, factor, kernel_map = evaluator
-    b, own, weight = read_only(terms), terms[i], points[i].copy()
+    b, term, weight = read_only(terms), terms[i], points[i].copy()
     sweep: Any
     if points.flags.f_contiguous:
-        sweep, held = _by_features, read_only(points.T)
+        sweep, stored_points = _by_features, read_only(points.T)
     else:
-        sweep, held = _by_points, read_only(np.ascontiguousarray(points))
+        sweep, stored_points = _by_points, read_only(np.ascontiguousarray(points))
 
     def chunk(start: int) -> None:
         at = start, min(start + CHUNK_POINTS, len(b))
-        sweep(held, b, weight, own, np.float32(factor), kernel_map, out, *at)
+        sweep(stored_points, b, weight, term, np.float32(factor), kernel_map, out, *at)
 
     parallel_for(chunk, alternating_starts(len(b), CHUNK_POINTS))
 
 
 @mapping
 def _by_features(
-    features: Any, b: Any, weight: Any, own: Any, factor: Any, kernel_map: Any, out: Any,
+    features: Any, b: Any, weight: Any, term: Any, factor: Any, kernel_map: Any, out: Any,
     first: int, last: int,
 ) -> None:  # fmt: skip
     d, scratch = len(weight), np.empty((1, TILE_POINTS), np.float32)
@@ -73,14 +73,14 @@ def _by_features(
                 total[j] += w0 * r0[j]
             k += 1
         for j in range(len(total)):
-            total[j] = (own + norm[j]) + factor * total[j]
+            total[j] = (term + norm[j]) + factor * total[j]
         apply_map(kernel_map, scratch[:, : stop - start])
         out[start:stop] = total
 
 
 @summing
 def _by_points(
-    points: Any, b: Any, weight: Any, own: Any, factor: Any, kernel_map: Any, out: Any,
+    points: Any, b: Any, weight: Any, term: Any, factor: Any, kernel_map: Any, out: Any,
     first: int, last: int,
 ) -> None:  # fmt: skip
     scratch = np.empty((1, TILE_POINTS), np.float32)
@@ -93,6 +93,6 @@ def _by_points(
                 t += row[k] * weight[k]
             total[j] = t
         for j in range(len(total)):
-            total[j] = (own + norm[j]) + factor * total[j]
+            total[j] = (term + norm[j]) + factor * total[j]
         apply_map(kernel_map, scratch[:, : stop - start])
         out[start:stop] = total

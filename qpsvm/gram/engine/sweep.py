@@ -1,4 +1,4 @@
-"""Kernel values from blocks of inner products, in one compiled sweep that stores them, or sums them up.
+"""Kernel values from blocks of inner products, in one compiled sweep that stores or sums them.
 
 The products come from BLAS or from compiled products of CSR rows; a block is read once while it is in
 cache. The map is a parameter: see `maps`.
@@ -16,13 +16,13 @@ from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import parallel_for
 
 CHUNK_ENTRIES = 1024
-"""Entries of a row that are mapped at a time, in the nearest cache."""
+"""Number of entries of a row that are mapped at a time, in the first-level cache."""
 
 ROWS_PER_SUM = 16
-"""Rows summed up before they are added to the sums of a block, and these to those of all."""
+"""Number of rows whose sums are added to those of the block at a time: rounding errors stay small."""
 
 SWEEP_ENTRIES = 1 << 18
-"""Entries that a thread sweeps at a time."""
+"""Number of entries that a thread sweeps at a time."""
 
 Vector = NDArray[np.float64]
 mapping = njit(cache=True, **MAP_FLAGS)
@@ -40,7 +40,7 @@ def map_products(
         C-ordered, float32 or float64.
     factor : float
     kernel_map : NamedTuple
-        See `maps.Formula`.
+        See `formula.Formula`.
     a, b : ndarray, shapes (n,) and (m,)
         Terms of rows and columns.
     """
@@ -84,13 +84,15 @@ def sum_products(
 
 @mapping
 def _map(K: Any, factor: Any, kernel_map: Any, a: Any, b: Any) -> None:
-    t = np.empty((1, CHUNK_ENTRIES), K.dtype)  # lanes may not write where others still read
+    t = np.empty(
+        (1, CHUNK_ENTRIES), K.dtype
+    )  # vectorization requires that no lane writes what others read
     for i in range(len(a)):
         for start in range(0, len(b), CHUNK_ENTRIES):
-            norm, own = b[start : start + CHUNK_ENTRIES], a[i]
-            row, width = K[i, start : start + CHUNK_ENTRIES], len(norm)
+            column_terms, row_term = b[start : start + CHUNK_ENTRIES], a[i]
+            row, width = K[i, start : start + CHUNK_ENTRIES], len(column_terms)
             for j in range(width):
-                t[0, j] = (own + norm[j]) + factor * row[j]
+                t[0, j] = (row_term + column_terms[j]) + factor * row[j]
             apply_map(kernel_map, t[:, :width])
             for j in range(width):
                 row[j] = t[0, j]
@@ -101,21 +103,21 @@ def _sums(
     K: Any, factor: Any, kernel_map: Any, a: Any, b: Any, x: Any, out: Any, z: Any, back: Any
 ) -> None:
     width = len(b)
-    few, block, t = np.empty(width), np.zeros(width), np.empty((1, width))
+    partial, block, t = np.empty(width), np.zeros(width), np.empty((1, width))
     for start in range(0, len(a), ROWS_PER_SUM):
-        few[:] = 0.0
+        partial[:] = 0.0
         for i in range(start, min(start + ROWS_PER_SUM, len(a))):
-            row, own, weight, total = K[i], a[i], x[i], 0.0
+            row, row_term, weight, total = K[i], a[i], x[i], 0.0
             for j in range(width):
-                t[0, j] = (own + b[j]) + factor * row[j]
+                t[0, j] = (row_term + b[j]) + factor * row[j]
             apply_map(kernel_map, t)
             for j in range(width):
-                few[j] += weight * t[0, j]
+                partial[j] += weight * t[0, j]
             if len(z):
                 for j in range(width):
                     total += t[0, j] * z[j]
                 back[i] += total
         for j in range(width):
-            block[j] += few[j]
+            block[j] += partial[j]
     for j in range(width):
         out[j] += block[j]

@@ -1,13 +1,13 @@
-"""Columns of a kernel, tile by tile, in one compiled pass that stores them or sums them up.
+"""Columns of a kernel, tile by tile, in one compiled pass that stores or sums them.
 
 A tile of points is transposed, so that vector lanes run over points, and stays in cache for all columns.
-Eight columns at a time are multiplied and mapped to kernel values in registers or in the nearest cache;
-from there values go to the column store, or into the sums of the tile. See `formula` for the map.
+Eight columns at a time are multiplied and mapped to kernel values in registers or in the first-level
+cache; from there values go to the column store, or into the sums of the tile. See `formula` for the map.
 
-Products of few features come two to three times as fast as from BLAS, which copies blocks that are made
-for many, and those of many features no slower. No interpreter runs between two tiles, so threads have
-nothing to wait for. Of packed binary points 32 features are one AND, one count and one addition; of
-points on a grid four are one instruction.
+Products of few features are two to three times as fast as by BLAS, which copies blocks shaped for many
+features; those of many features are as fast. No interpreter runs between two tiles, so threads do not
+wait for each other. For packed binary points 32 features take one AND, one count and one addition; for
+points on a grid four features take one instruction.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from qpsvm.numerics.simd import aligned, transpose_tile
 from qpsvm.numerics.vector_shape import GROUP_ROWS, TILE_POINTS, VECTOR_LANES
 
 SUM_ERROR = (GROUP_ROWS + 4) * 2.0**-24
-"""Of a sum in float32 relative to that of the weights' sizes: of a group, whose weights are rounded."""
+"""Error of a group's sum in float32, relative to the sum of the absolute weights; these are rounded."""
 
 CHUNK_ENTRIES, MAX_CHUNK_POINTS = 1 << 18, 1 << 14
-"""Entries that a thread works on before it takes others, and most points of them."""
+"""Number of entries of a chunk of a thread, and the maximum number of its points."""
 
 MIN_ENTRIES_FOR_TWO_THREADS = 1 << 16
-"""Entries that one thread is done with before another one has begun."""
+"""Number of entries below which one thread finishes before a second one has started."""
 
 Vector = NDArray[np.float64]
 ALL_ROWS, NO_NUMBERS = read_only(np.empty(0, np.int64)), np.empty(0)
@@ -98,14 +98,14 @@ def add(
 ) -> None:
     """Add the sum of k(columns, all points) by weight to `out`, in parallel.
 
-    And to `size`, if given, by the second weights. The sum of a point does not depend on how the
-    points are shared out.
+    With `size`, add the sum by the second weights to it. The sum of a point does not depend on the
+    assignment of points to threads.
     """
     points, b, factor, kernel_map = evaluator
     sides, factor = _sides(points[columns], b[columns], points, b, factor)
     m, width = len(b), _width(len(columns), len(b))
     x, top = np.zeros((2, len(sides[1])), b.dtype), np.ones(2)
-    for n, w in enumerate(weights):  # those beyond the range of float32 do not overflow
+    for n, w in enumerate(weights):  # scaled, so that they do not overflow in float32
         top[n] = float(np.max(np.abs(w), initial=0.0)) or 1.0
         x[n, : len(w)] = w / top[n]
     to, sizes = (np.empty((0, 0), b.dtype), NO_PACKED_BLOCK), NO_NUMBERS if size is None else size
@@ -129,9 +129,9 @@ def add_both(
     z: Vector = NO_NUMBERS,
     back: Vector = NO_NUMBERS,
 ) -> None:
-    """Add x'V to `out` for the kernel values V of points `few` and `some`, and given z, V z to `back`.
+    """Add x'V to `out` and, given z, V z to `back`, V the kernel values of points `few` and `some`.
 
-    In float64 and in this thread. Points are dense or packed; a and b are their terms.
+    The sums are in float64 and in this thread. Points are dense or packed; a and b are their terms.
     """
     sides, factor = _sides(few, a, some, b, factor)
     n, to = len(sides[1]), (np.empty((0, 0)), NO_PACKED_BLOCK)
@@ -155,7 +155,7 @@ def add_both(
 
 
 def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], factor: float) -> Any:
-    """Return points with their terms, some in groups, as the sweep reads them; products' factor."""
+    """Return both sets of points and their terms as the sweep reads them, `few` in groups; the factor."""
     kind = b.dtype.type
     if isinstance(some, ByteGrid):
         factor *= -0.5
@@ -171,7 +171,7 @@ def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], factor: float)
 
 
 def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return whole groups of rows, the last one filled up with copies."""
+    """Return the rows in full groups; copies of the last row complete the last group."""
     missing = -len(rows) % GROUP_ROWS
     if missing:
         rows = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
@@ -179,7 +179,7 @@ def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _width(n: int, m: int) -> int:
-    """Return how many points a thread takes: pieces are alike, so that threads end together."""
+    """Return the number of points of a chunk: chunks are of equal size, so that threads end together."""
     widest = min(MAX_CHUNK_POINTS, max(4 * TILE_POINTS, CHUNK_ENTRIES // max(1, n)))
     two = 2 if n * m >= MIN_ENTRIES_FOR_TWO_THREADS else 1
     width = -(-m // (two * -(-m // (two * widest))))
@@ -192,11 +192,11 @@ def _sweep(
     factor: Any, kernel_map: Any, store: Any, packed: Any, slots: Any, x: Any, top: Any, out: Any,
     size: Any, z: Any, back: Any,
 ) -> None:  # fmt: skip
-    """Take the kernel values of `few` with the points from `first` to `last` where they are wanted.
+    """Store or sum the kernel values of `few` with the points from `first` to `last`.
 
-    Those are all points, or the points `rows`. Values go to the rows `slots` of `store` or, as whole
-    multiples of `QUANTUM`, of `packed`, sums by the weights x to `out` and `size`, and by the
-    weights z to `back`, each unless it is empty.
+    These are indices of points, or positions in `rows` unless that is empty. Values go to the rows
+    `slots` of `store` or, as multiples of `QUANTUM`, of `packed`; sums by the weights x go to `out` and
+    `size`, and sums by the weights z to `back`. An empty array is not written.
     """
     tile, K = aligned(few.shape[1] + VECTOR_LANES, points), aligned(GROUP_ROWS, x)
     norm, total = aligned(1, a)[0], aligned(2, out)
@@ -234,14 +234,14 @@ def _sweep(
 
 @within
 def _pack(row: Any, to: Any) -> None:
-    """Write values as whole multiples; 16 bits by way of 32 are vector code."""
+    """Write values as multiples of `QUANTUM`; the conversion through 32 bits is vectorized."""
     for j in range(len(to)):
         to[j] = np.uint16(np.int32(QUANTA_PER_ONE * np.float32(row[j]) + ROUNDING_HALF))
 
 
 @within
 def _sum(K: Any, x: Any, total: Any) -> None:
-    """Add the sum of a group's kernel values by weight to that of a tile."""
+    """Add the weighted sum of a group's kernel values to that of the tile."""
     x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
     for j in range(TILE_POINTS):
         one = (x0 * K[0, j] + x1 * K[1, j]) + (x2 * K[2, j] + x3 * K[3, j])

@@ -1,4 +1,4 @@
-"""What every kernel on points shares: checks, parameters, and its values by the engine.
+"""The base of all kernels on points: checks, parameters, and values by the engine.
 
 A kernel says which `Formula` it is, and the points how they are stored; columns, sums, exact products
 and predictions follow. A kernel without a formula gives blocks of values: see `PointGram._values`.
@@ -28,29 +28,29 @@ from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
 from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS, squared_norms
 
 PARAMETERS = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
-"""What a kernel's parameters are where it does not have them."""
+"""Values of the parameters that a kernel does not have."""
 
 DERIVED_ATTRIBUTES = ("relative_error", "break_even_reuse_count")
 """Public attributes that are derived from the points of a Gram and cached."""
 
 MIN_POINTS_FOR_TILES = 2000
-"""Points from which float32 columns are always swept by tiles and may be summed without being stored;
-below, all columns together are a few MB, which are not worth saving."""
+"""Number of points from which float32 columns are always swept by tiles and may be summed without being
+stored; below it all columns take a few MB together."""
 
 MIN_POINTS_FOR_SINGLE_COLUMN = 1 << 18
-"""Points from which one column has a loop of its own."""
+"""Number of points from which a single column has a separate loop."""
 
 EVALUATED_FEATURES = 160
-"""Features times evaluations of a column that take about as long as the first touch of its memory."""
+"""Number of features times evaluations of a column that cost as much as a first touch of its memory."""
 
 MAX_DENSE_COORDINATES = 1 << 26
-"""Most coordinates that are stored a second time for columns in float32: 256 MB."""
+"""Maximum number of coordinates stored a second time for columns in float32: 256 MB."""
 
 MAX_COLUMN_ERROR = 1e-3
-"""Error of float32 columns, relative to the middle of the diagonal, that most points must keep."""
+"""Maximum error of float32 columns for most points, relative to the median of the diagonal."""
 
 POINTS_PER_OUTLIER = 100
-"""One point in so many may exceed `MAX_COLUMN_ERROR`."""
+"""Number of points for each one that may exceed `MAX_COLUMN_ERROR`."""
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -106,7 +106,7 @@ class PointGram(Gram):
 
     @cached_property
     def _formula_of_points(self) -> Formula | None:
-        """The kernel as a map of products of points as they were given; None where it is no such map."""
+        """The kernel as a map of products of the given points; None where it is no such map."""
         return None
 
     @cached_property
@@ -122,38 +122,38 @@ class PointGram(Gram):
 
     @property
     def _unit(self) -> Any:
-        """What coordinates are whole multiples of, where that is made use of."""
+        """The points as integer multiples of a quantum, where the kernel uses them."""
         return None
 
     @property
     def _mean(self) -> Any:
-        """What points are moved by before they are multiplied: a point of shape (d,), or 0."""
+        """What is subtracted from points before they are multiplied: a point of shape (d,), or 0."""
         return 0.0
 
     @property
     def _scale(self) -> float:
-        """What points are multiplied by, after that."""
+        """Factor by which points are scaled after that."""
         return 1.0
 
     @cached_property
     def _packed(self) -> PackedBits | None:
-        """Packed points, where they say the same as X."""
+        """Packed points, where X is binary."""
         return pack(self.X) if self.by_products and packs(self.X) else None
 
     @cached_property
     def _points(self) -> Points:
-        """The points that are multiplied: packed, moved, or X itself."""
+        """The points that are multiplied: packed, centered, or X itself."""
         if self._packed is not None:
             return self._packed
         is_moved = not isinstance(self._mean, float)
         return self._multiplied(slice(None), self.dtype) if is_moved else self.X
 
     def _multiplied(self, rows: Any, dtype: Any) -> Points:
-        """Return the points `rows` as they are multiplied: packed, or moved and scaled."""
+        """Return the points `rows` as they are multiplied: packed, or centered and scaled."""
         if self._packed is not None:
             return self._packed[rows]
         part, is_moved = self.X[rows], not isinstance(self._mean, float)
-        if self._scale != 1.0:  # in float64, whose range has room for both
+        if self._scale != 1.0:  # in float64, whose range is sufficient for both
             part = part.astype(np.float64)
             return ((part - self._mean if is_moved else part) * self._scale).astype(dtype)
         part = part.astype(dtype, copy=False)
@@ -167,18 +167,18 @@ class PointGram(Gram):
 
     @cached_property
     def _evaluator(self) -> Evaluator:
-        """What the sweep over tiles computes columns from."""
+        """The data from which the sweep over tiles computes columns."""
         assert self._formula is not None
         return Evaluator(self._points, self._terms, self._formula.factor, self._formula.map)
 
     def _fuses(self, n_entries: int) -> bool:
-        """Return whether so many entries are for compiled code; packed points have no other."""
+        """Return whether compiled code evaluates so many entries; it always does for packed points."""
         return n_entries >= MIN_ENTRIES_FOR_COMPILED_PASS or isinstance(
             self._points, (PackedBits, ByteGrid)
         )
 
     def _by_tiles(self, n_entries: int) -> bool:
-        """Return whether columns are swept by tiles: always those of many points in float32."""
+        """Return whether columns are swept by tiles: those of many points in float32 always are."""
         if self._formula is None or sp.issparse(self._points):
             return False
         is_large = self.dtype == np.float32 and self.m >= MIN_POINTS_FOR_TILES
@@ -191,7 +191,7 @@ class PointGram(Gram):
         slots: NDArray[np.int64],
         rows: NDArray[np.int64] | None = None,
     ) -> None:
-        """Write k(columns, rows) to rows of `out` by tiles, each swept while in cache."""
+        """Write k(columns, rows) to rows of `out` by tiles, each swept while it is in cache."""
         m = self.m if rows is None else len(rows)
         if not self._by_tiles(len(columns) * m):
             return super().fill(columns, out, slots, rows)
@@ -208,7 +208,7 @@ class PointGram(Gram):
 
     @cached_property
     def break_even_reuse_count(self) -> int:
-        """Dense or packed points are multiplied in cache, and their kernel values stay there."""
+        """As in `Gram`: the kernel values of dense or packed points are summed in cache."""
         points = self._points
         if self._formula is None or sp.issparse(points) or self.m < MIN_POINTS_FOR_TILES:
             return -1
@@ -225,7 +225,7 @@ class PointGram(Gram):
         *,
         size: NDArray[np.float64] | None = None,
     ) -> None:
-        """Add the sum of columns by weight to `out`, and of their sizes; no column is written."""
+        """Add the weighted sum of columns to `out`, and that for `size`; no column is written."""
         if not (self.break_even_reuse_count >= 0 and self._by_tiles(len(columns) * self.m)):
             return super().add(columns, weights, out, size=size)
         from qpsvm.gram.engine.tiles import add
@@ -238,7 +238,7 @@ class PointGram(Gram):
 
     @property
     def sum_error(self) -> float:
-        """Sums in float32 are of a few columns at a time; weights are rounded to it before."""
+        """As in `Gram`: groups of columns are summed in float32, by weights rounded to it."""
         from qpsvm.gram.engine.tiles import SUM_ERROR
 
         if self.break_even_reuse_count < 0 or self.dtype != np.float32:
@@ -269,7 +269,7 @@ class PointGram(Gram):
 
     @property
     def coordinates(self) -> Points:
-        """What tells the points apart: X, or packed points where they are computed already."""
+        """Coordinates that distinguish the points: X, or packed points where they are known."""
         return self.X
 
     def to_float64(self) -> Gram:
@@ -285,7 +285,7 @@ class PointGram(Gram):
         rows = slice(None) if every else rows
         if at_hand and (every or "_points" in vars(self)):
             few, some = self._points[columns], self._points[rows]
-        else:  # from X: to round moved points would change the problem
+        else:  # from X: rounding the centered points would change the problem
             few, some = self._multiplied(columns, dtype), self._multiplied(rows, dtype)
         few = few.toarray() if sp.issparse(few) else few
         return self._values(few.astype(dtype, copy=False), some.astype(dtype, copy=False))
@@ -304,12 +304,12 @@ class PointGram(Gram):
         else:
             size = np.sqrt(squared_norms(X).astype(np.float64, copy=False))
         n_terms = X.shape[1]
-        if sp.issparse(X):  # of a sum only those are not zero that one of the two rows has
+        if sp.issparse(X):  # a product has no more nonzero terms than both rows have entries
             n_terms = min(n_terms, 2 * int(np.max(np.diff(X.indptr), initial=0)))
         return formula_error(formula, size, n_terms, 0.5 * float(np.finfo(self.dtype).eps))
 
     def low_precision(self) -> Gram:
-        """Return a Gram of columns in float32, where most rows keep three digits of the diagonal.
+        """Return a Gram of columns in float32, if three digits of the diagonal remain in most rows.
 
         Sparse points of few features become dense.
         """
@@ -346,7 +346,7 @@ class PointGram(Gram):
         return replace(self, X=self.X[rows])
 
     def own(self, rows: NDArray[np.int64]) -> PointGram:
-        """Return the Gram of copies of the points `rows`, and nothing that was derived from all."""
+        """Return the Gram of copies of the points `rows`, without anything derived from all points."""
         return replace(self, X=self.X[rows])
 
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -355,7 +355,9 @@ class PointGram(Gram):
         few = self.X[columns]
         few = (few.toarray() if sp.issparse(few) else few).astype(np.float64)
         new = new.astype(np.float64, copy=False)
-        if not sp.issparse(new):  # a translation that no such kernel sees, for fewer lost digits
+        if not sp.issparse(
+            new
+        ):  # a translation that leaves the kernel unchanged: fewer digits are lost
             few, new = self._shifted(few, new)
         return np.ascontiguousarray(self._values(few, new).T)
 
@@ -378,7 +380,7 @@ class PointGram(Gram):
     def _combine(
         self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return what `combine` does, for points that have been checked."""
+        """Return `combine` for points that were checked."""
         formula, wide = (
             self._formula_of_points,
             sp.issparse(new) and new.shape[1] > MAX_DENSE_FEATURES,

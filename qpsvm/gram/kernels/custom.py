@@ -22,13 +22,13 @@ class CustomKernel(PointGram):
     Parameters
     ----------
     X : array_like or sparse matrix, shape (m, d)
-        Points; kept by reference and never written.
+        Points; stored by reference and never written.
     function : callable
         ``function(A, B)`` returns the matrix k(a_i, b_j), shape (len(A), len(B)), as
         scikit-learn's callable kernels do. A is dense; B is dense or CSR like `X`. It must be
         symmetric: k(a, b) = k(b, a).
     psd : {"check", "assume"}
-        Whether positive semidefiniteness is checked before a lower bound is believed.
+        Whether positive semidefiniteness is checked, on which lower bounds rest.
     """
 
     spreads = False
@@ -43,8 +43,8 @@ class CustomKernel(PointGram):
     def diag(self) -> NDArray[np.float64]:
         """Return k(x_i, x_i), shape (m,), evaluated in small square blocks."""
         size = 32
-        parts = [np.arange(i, min(i + size, self.m)) for i in range(0, self.m, size)]
-        return np.concatenate([np.diagonal(self.block(p, p, np.float64)) for p in parts])
+        chunks = [np.arange(i, min(i + size, self.m)) for i in range(0, self.m, size)]
+        return np.concatenate([np.diagonal(self.block(at, at, np.float64)) for at in chunks])
 
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         assert self.function is not None

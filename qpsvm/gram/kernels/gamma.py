@@ -1,4 +1,4 @@
-"""The parameter gamma: a number, or a name for one that depends on the points."""
+"""The parameter gamma: a number, or the name of a rule that computes it from the points."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.gram.storage.points import Points, largest_entry, variance_sum
 
 MIN_COORDINATE = 1e-138
-"""Coordinates below which the square of their last digit is no number of full precision."""
+"""Coordinate below which the square of its last digit is no normal number."""
 
 
 def settle_gamma(gamma: Any, X: Points) -> float:
     """Return the number that `gamma` stands for.
 
     ``"scale"`` is 1 / (d var(X)) over all entries and ``"auto"`` is 1 / d, as in scikit-learn;
-    ``"mean-distance"`` is
-    1 / (2 sigma^2) with sigma^2 the mean squared distance over all ordered pairs of points, the
-    choice of Frandi et al., whose kernel is exp(-|x - z|^2 / (2 sigma^2)).
+    ``"mean-distance"`` is 1 / (2 sigma^2) with sigma^2 the mean squared distance over all ordered pairs
+    of points, the choice of Frandi et al., whose kernel is exp(-|x - z|^2 / (2 sigma^2)).
     """
     if not isinstance(gamma, str):
         return float(check_number("gamma", gamma, low=0.0, open_low=True, finite=True))
@@ -28,17 +27,17 @@ def settle_gamma(gamma: Any, X: Points) -> float:
     if gamma == "auto":
         return 1.0 / X.shape[1]
     if gamma == "mean-distance":
-        spread = 4.0 * variance_sum(X)  # 2 sigma^2, sigma^2 = 2 trace of the covariance
+        inverse_gamma = 4.0 * variance_sum(X)  # 2 sigma^2, sigma^2 = 2 trace of the covariance
     else:
-        spread = X.shape[1] * _variance(X)
+        inverse_gamma = X.shape[1] * _variance(X)
     least = float(np.finfo(np.float64).tiny)
     size = largest_entry(X.data if sp.issparse(X) else X)
-    if spread < least and 0.0 < size < MIN_COORDINATE:
+    if inverse_gamma < least and 0.0 < size < MIN_COORDINATE:
         raise InputError(
             f"gamma must be a number for points whose squares round to zero; got {gamma!r} "
             "(or multiply X by a common factor)"
         )
-    return 1.0 / spread if spread >= least else 1.0
+    return 1.0 / inverse_gamma if inverse_gamma >= least else 1.0
 
 
 def _variance(X: Points) -> float:

@@ -24,7 +24,7 @@ class Laplacian(PointGram):
     Parameters
     ----------
     X : array_like or sparse matrix, shape (m, d)
-        Points; kept by reference and never written.
+        Points; stored by reference and never written.
     gamma : float, "scale", "auto" or "mean-distance"
         As in `RBF`, in units of 1 / distance.
     """
@@ -45,7 +45,7 @@ class Laplacian(PointGram):
 
     @cached_property
     def _mean(self) -> NDArray[np.float64] | float:
-        """What dense points are moved by: distances stay, and coordinates in float32 keep digits."""
+        """Point that is subtracted from dense points: coordinates in float32 keep more digits."""
         return 0.0 if sp.issparse(self.X) else mean_point(self.X)
 
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
@@ -54,7 +54,7 @@ class Laplacian(PointGram):
 
             distances = manhattan_distances(sp.csr_matrix(A), B)
         else:
-            from scipy.spatial.distance import cdist  # a tenth of a second
+            from scipy.spatial.distance import cdist  # the import takes 0.1 s
 
             distances = cdist(A, B, "cityblock")
         distances *= -self.gamma

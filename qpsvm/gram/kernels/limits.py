@@ -1,4 +1,4 @@
-"""How large points and kernel values may be, so that sums of their products stay finite."""
+"""Limits on points and kernel values: sums of their products stay finite."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from qpsvm.gram.storage.points import Points, largest_entry
 from qpsvm.numerics.products import squared_norms
 
 LARGEST_VALUE = {np.dtype(np.float32): 2.0**120, np.dtype(np.float64): 2.0**500}
-"""Largest squared length of a point, and kernel value, by precision: sums stay finite, and in float64
-products of two."""
+"""Maximum squared length of a point, and maximum kernel value, by precision: sums stay finite, and in
+float64 products of two values."""
 
 
 def check_lengths(X: Points) -> float:

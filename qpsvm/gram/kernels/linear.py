@@ -1,4 +1,4 @@
-"""The linear kernel, and products with the points themselves."""
+"""The linear kernel: products are those with the points themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from qpsvm.numerics.products import (
 )
 
 MIN_CENTERING_VARIANCES = 4.0
-"""Squared distance of the mean from zero, in variances, from which points are moved to it."""
+"""Squared distance of the mean from zero, in variances, above which the mean is subtracted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Linear(PointGram):
     Parameters
     ----------
     X : array_like or sparse matrix, shape (m, d)
-        Points; kept by reference and never written.
+        Points; stored by reference and never written.
     """
 
     by_factor = True
@@ -40,7 +40,7 @@ class Linear(PointGram):
     by_products = True
 
     def diag(self) -> NDArray[np.float64]:
-        """Return the squared norms, shape (m,), read-only; they are computed once."""
+        """Return the squared norms, shape (m,), read-only, computed once."""
         return self._norms
 
     @cached_property
@@ -85,23 +85,22 @@ class Linear(PointGram):
 
     @cached_property
     def origin(self) -> NDArray[np.float64] | None:
-        """About the mean of dense points, where to move them there is worth a copy, or None.
+        """An estimate of the mean of dense points, or None where centering is not worth a copy.
 
-        Few points are always moved. Many are moved when they lie far: when the squared norm of
-        their mean is above `MIN_CENTERING_VARIANCES` times their variance. Nearer to zero a copy gains a
-        few bits only.
-        Any origin is as good as another, so a thousand points say enough.
+        Few points are always centered. Many are if they are far from zero: if the squared norm of their
+        mean is above `MIN_CENTERING_VARIANCES` times their variance. Otherwise a copy gains a few bits
+        only. The origin need not be the exact mean: a sample of a thousand points suffices.
         """
         if sp.issparse(self.X):
             return None
-        some = self.X[:: max(1, self.m // 1000)].astype(np.float64)
-        first = some[0].copy()
-        some -= first
-        mean = some.mean(axis=0)
-        variance = float(np.mean(squared_norms(some - mean)))
+        sample = self.X[:: max(1, self.m // 1000)].astype(np.float64)
+        first = sample[0].copy()
+        sample -= first
+        mean = sample.mean(axis=0)
+        variance = float(np.mean(squared_norms(sample - mean)))
         mean += first
-        far = float(mean @ mean) > MIN_CENTERING_VARIANCES * variance
-        return mean if far or self.X.size < MIN_ENTRIES_FOR_COMPILED_PASS else None
+        is_far = float(mean @ mean) > MIN_CENTERING_VARIANCES * variance
+        return mean if is_far or self.X.size < MIN_ENTRIES_FOR_COMPILED_PASS else None
 
     def centered(self) -> Linear:
         """Return the Gram of X minus `origin`, in float64: the differences are exact there."""

@@ -23,13 +23,13 @@ class Polynomial(PointGram):
     Parameters
     ----------
     X : array_like or sparse matrix, shape (m, d)
-        Points; kept by reference and never written.
+        Points; stored by reference and never written.
     degree : int
         At least 1.
     gamma : float, "scale", "auto" or "mean-distance"
         As in `RBF`.
     coef0 : float
-        Positive semidefinite for coef0 >= 0; otherwise that is checked.
+        The kernel is positive semidefinite for coef0 >= 0; otherwise this is checked.
     """
 
     degree: int = 3

@@ -23,12 +23,12 @@ class Sigmoid(PointGram):
     Parameters
     ----------
     X : array_like or sparse matrix, shape (m, d)
-        Points; kept by reference and never written.
+        Points; stored by reference and never written.
     gamma : float, "scale", "auto" or "mean-distance"
         As in `RBF`.
     coef0 : float
     psd : {"check", "assume"}
-        Whether positive semidefiniteness is checked before a lower bound is believed.
+        Whether positive semidefiniteness is checked, on which lower bounds rest.
     """
 
     gamma: Any = "scale"
@@ -53,4 +53,4 @@ class Sigmoid(PointGram):
 
     @property
     def _largest_value(self) -> float:
-        return 1.0  # it need not be positive semidefinite
+        return 1.0  # the diagonal is no bound: K may be indefinite

@@ -1,9 +1,9 @@
-"""Points on a grid: coordinates are whole numbers from 0 to 255 of steps, so that distances are exact.
+"""Points on a grid: coordinates are 0 to 255 steps, as integers, so that squared distances are exact.
 
-Four coordinates make a word of 32 bits. A processor that multiplies bytes takes four products with one
-instruction where float32 takes one, and the squared distance, a whole number, is rounded at most once.
-Bytes are multiplied by bytes with a sign: those of one side are 128 less, which its squared norms make
-up for, |x|^2 - 256 sum(x) + |z|^2 - 2 x'(z - 128) = |x - z|^2.
+Four coordinates make a word of 32 bits. A processor with byte products computes four of them by one
+instruction, where float32 has one, and the squared distance, an integer, is rounded at most once. The
+instruction multiplies unsigned bytes by signed ones: 128 is subtracted on one side, and its squared norms
+correct that, |x|^2 - 256 sum(x) + |z|^2 - 2 x'(z - 128) = |x - z|^2.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ MAX_GRID_COORDINATE = 255
 """Greatest coordinate."""
 
 MIN_GRID_FEATURES, MAX_GRID_FEATURES = 8, 1 << 15
-"""Features of points that are worth it, and those whose squared distances 32 bits represent."""
+"""Range of the number of features: fewer gain nothing, more overflow 32 bits in squared distances."""
 
 MIN_GRID_POINTS = 2000
-"""Points from which compiled code is at hand for them."""
+"""Minimum number of points: fewer are not swept by tiles."""
 
 GRID_SAMPLE_POINTS = 64
-"""Points that say what the grid may be."""
+"""Number of points that determine the candidate grid."""
 
 MAX_RELATIVE_OFFSET = 2.0**-21
 """Greatest distance of a coordinate from the grid, relative to the range: that of six digits."""
 
 CHUNK_COORDINATES = 1 << 16
-"""Coordinates converted at a time, in cache."""
+"""Number of coordinates converted at a time, in cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class ByteGrid:
-    """Points with whole coordinates from 0 to 255, four to a word.
+    """Points with integer coordinates from 0 to 255, four in a word.
 
-    They answer as an array does: `shape`, `dtype`, rows by index or slice.
+    The interface is that of an array: `shape`, `dtype`, rows by index or slice.
 
     Attributes
     ----------
@@ -78,86 +78,88 @@ class ByteGrid:
         """Return the squared norms of the points, shape (m,)."""
         return self.squares.astype(np.float64)
 
-    def spread(self) -> NDArray[np.float64]:
-        """Return the squared distances from a point in their midst, shape (m,)."""
+    def distances_to_center(self) -> NDArray[np.float64]:
+        """Return the squared distances from a central point, whose coordinates are equal, shape (m,)."""
         c = float(np.mean(self.sums)) / self.d
         return self.squared_norms() - 2.0 * c * self.sums + self.d * c * c
 
     def signed(self) -> NDArray[np.int32]:
-        """Return the words of the coordinates less 128, which are bytes with a sign."""
+        """Return the words of the coordinates minus 128, as signed bytes."""
         return self.words ^ np.int32(-0x7F7F7F80)
 
     def terms(self) -> NDArray[np.int32]:
-        """Return |x|^2 - 256 sum(x), shape (m,): what products with the others' signed bytes need."""
+        """Return |x|^2 - 256 sum(x), shape (m,): the terms for products with signed bytes."""
         return self.squares - 256 * self.sums
 
 
-def suits(m: int, d: int) -> bool:
-    """Return whether so many points are worth it."""
+def fits_byte_grid(m: int, d: int) -> bool:
+    """Return whether the numbers of points and features suit a byte grid."""
     return m >= MIN_GRID_POINTS and MIN_GRID_FEATURES <= d <= MAX_GRID_FEATURES
 
 
-class Found(NamedTuple):
-    """A grid that points are on, or near."""
+class GridFit(NamedTuple):
+    """A grid that points lie on or near."""
 
     points: ByteGrid
     step: float
-    away: float  # greatest distance of a coordinate from the grid
+    max_offset: float  # maximum distance of a coordinate from the grid
 
 
-def near_grid(X: NDArray[np.floating]) -> Found | None:
-    """Return the grid that all coordinates are on, but for their rounding to six digits, if any.
+def near_grid(X: NDArray[np.floating]) -> GridFit | None:
+    """Return the grid on which all coordinates lie up to a rounding to six digits, or None.
 
-    It lies between the least and the greatest one; its step is the least gap among the first points.
+    It extends from the least coordinate to the greatest; its step is the least gap in a sample.
     """
-    some = np.unique(X[:GRID_SAMPLE_POINTS]).astype(np.float64)
-    if not 2 <= len(some) <= MAX_GRID_COORDINATE + 1:
+    sample = np.unique(X[:GRID_SAMPLE_POINTS]).astype(np.float64)
+    if not 2 <= len(sample) <= MAX_GRID_COORDINATE + 1:
         return None
     low, high = float(np.min(X)), float(np.max(X))
     with np.errstate(over="ignore", invalid="ignore"):
-        most, gaps = MAX_RELATIVE_OFFSET * (high - low), np.diff(some)
-        number = np.rint((high - low) / np.min(gaps, where=gaps > most, initial=np.inf))
+        allowed, gaps = MAX_RELATIVE_OFFSET * (high - low), np.diff(sample)
+        number = np.rint((high - low) / np.min(gaps, where=gaps > allowed, initial=np.inf))
     if not 1 <= number <= MAX_GRID_COORDINATE:
         return None
     step = (high - low) / float(number)
-    octets, farthest = room(*X.shape), [0.0]
+    octets, offsets = zero_octets(*X.shape), [0.0]
 
-    def piece(at: slice) -> None:
-        if farthest[-1] <= most:
-            away = X[at] - low
-            nearest = np.rint(away / step)
+    def convert(at: slice) -> None:
+        if offsets[-1] <= allowed:
+            offset = X[at] - low
+            nearest = np.rint(offset / step)
             octets[at, : X.shape[1]] = nearest
             nearest *= step
-            away -= nearest
-            farthest.append(max(float(np.max(away)), -float(np.min(away)), farthest[-1]))
+            offset -= nearest
+            offsets.append(max(float(np.max(offset)), -float(np.min(offset)), offsets[-1]))
 
-    piece(slice(0, GRID_SAMPLE_POINTS))
-    if farthest[-1] <= most:
-        parallel_for(piece, pieces(octets))
-    away = max(farthest) + 4.0 * float(np.finfo(np.float64).eps) * max(-low, high)
-    return Found(gridded(octets, X.shape[1]), step, away) if away <= most else None
+    convert(slice(0, GRID_SAMPLE_POINTS))
+    if offsets[-1] <= allowed:
+        parallel_for(convert, chunks_of(octets))
+    max_offset = max(offsets) + 4.0 * float(np.finfo(np.float64).eps) * max(-low, high)
+    if not max_offset <= allowed:
+        return None
+    return GridFit(grid_points(octets, X.shape[1]), step, max_offset)
 
 
-def gridded(octets: NDArray[np.uint8], d: int) -> ByteGrid:
-    """Return points by their coordinates, zeros beyond the d-th, which `room` made room for."""
+def grid_points(octets: NDArray[np.uint8], d: int) -> ByteGrid:
+    """Return the points with these coordinates, padded by zeros as `zero_octets` does."""
     squares, sums = (np.empty(len(octets), np.int32) for _ in range(2))
     ones = np.ones(octets.shape[1])
 
-    def piece(at: slice) -> None:
-        some = octets[at].astype(np.float64)
-        sums[at] = some @ ones
-        squares[at] = np.multiply(some, some, out=some) @ ones
+    def sum_up(at: slice) -> None:
+        coordinates = octets[at].astype(np.float64)
+        sums[at] = coordinates @ ones
+        squares[at] = np.multiply(coordinates, coordinates, out=coordinates) @ ones
 
-    parallel_for(piece, pieces(octets))
+    parallel_for(sum_up, chunks_of(octets))
     return ByteGrid(octets.view(np.int32), squares, sums, d)
 
 
-def room(m: int, d: int) -> NDArray[np.uint8]:
-    """Return zeros, whole words a row."""
+def zero_octets(m: int, d: int) -> NDArray[np.uint8]:
+    """Return zeros for m points of d coordinates, padded to full words of 32 bits."""
     return np.zeros((m, -(-d // 4) * 4), np.uint8)
 
 
-def pieces(octets: NDArray[np.uint8]) -> list[slice]:
-    """Return parts of points that are converted at a time."""
+def chunks_of(octets: NDArray[np.uint8]) -> list[slice]:
+    """Return the chunks of points that are converted at a time."""
     step = max(1, CHUNK_COORDINATES // octets.shape[1])
     return [slice(first, first + step) for first in range(0, len(octets), step)]

@@ -1,8 +1,8 @@
-"""Points whose coordinates are whole multiples of one unit: their inner products are exact.
+"""Integer points: coordinates are multiples of one quantum, and inner products are exact.
 
-Counts, levels of grey divided by 255 and one-hot tables are such points. Up to a squared norm of
-2^24 units float32 adds their products without rounding, in half the time of float64. Where the
-multiples are only 0 and 1, a product is the number of bits that two packed rows have in common.
+Counts, gray levels divided by 255 and one-hot tables are such points. Up to a squared norm of 2^24
+float32 sums the products of the multiples without rounding, in half the time of float64. Where the
+multiples are 0 and 1 only, a product is the number of common bits of two packed rows.
 """
 
 from __future__ import annotations
@@ -14,23 +14,30 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.storage.byte_grid import MAX_GRID_COORDINATE, ByteGrid, gridded, pieces, room, suits
+from qpsvm.gram.storage.byte_grid import (
+    MAX_GRID_COORDINATE,
+    ByteGrid,
+    chunks_of,
+    fits_byte_grid,
+    grid_points,
+    zero_octets,
+)
 from qpsvm.numerics.parallel import parallel_for
 
 MAX_EXACT_SQUARED_NORM = 2.0**24
-"""Greatest squared norm of integer points whose sums of products float32 represents exactly."""
+"""Maximum squared norm at which float32 sums of products of integers are exact."""
 
-UNIT_SAMPLE_POINTS, FIRST_TRIED_POINTS = 1024, 64
-"""Points that say what the unit may be, and how many of them are tried before the others."""
+QUANTUM_SAMPLE_POINTS, FIRST_TRIED_POINTS = 1024, 64
+"""Number of points that determine the candidate quantum, and of those that test it first."""
 
 CHUNK_COORDINATES = 1 << 16
-"""Coordinates looked at at a time, in cache."""
+"""Number of coordinates processed at a time, in cache."""
 
 MIN_POINTS_FOR_PACKING = 1024
-"""Points from which they are packed: the products of fewer need no compiled code."""
+"""Minimum number of points for packing: the products of fewer need no compiled code."""
 
 MAX_SPARSE_FRACTION = 1 / 256
-"""Share of stored entries below which products of CSR rows cost less than counts of packed ones."""
+"""Fraction of stored entries below which products of CSR rows cost less than counts of bits."""
 
 WORDS_PER_COUNT = 4
 """Rows are padded to a multiple of this many words of 32 bits, counted together."""
@@ -38,19 +45,19 @@ WORDS_PER_COUNT = 4
 
 @dataclass(frozen=True, eq=False)
 class PackedBits:
-    """Points with coordinates 0 and 1, or 0 and one other value, packed a bit each.
+    """Points with coordinates 0 and 1, or 0 and one other value, packed into bits.
 
-    They answer as an array does: `shape`, `dtype`, rows by index or slice.
+    The interface is that of an array: `shape`, `dtype`, rows by index or slice.
 
     Attributes
     ----------
     words : ndarray of uint32, shape (m, a multiple of 4)
     ones : ndarray, shape (m,)
-        How many coordinates are not 0.
+        Number of nonzero coordinates.
     d : int
         Number of features.
     weight : float
-        What a coordinate in common adds to an inner product: the square of the other value.
+        Contribution of a common bit to an inner product: the square of the nonzero value.
     dtype : dtype
         The precision of products.
     """
@@ -79,99 +86,101 @@ class PackedBits:
         return self.weight * self.ones
 
 
-class Unit(NamedTuple):
-    """What all coordinates are multiples of."""
+class IntegerPoints(NamedTuple):
+    """Points as integer multiples of a quantum."""
 
-    size: float
-    rounded: bool  # whether a multiple differs from a coordinate by its rounding
-    points: Any  # the multiples: packed where all are 0 or 1, otherwise in float32 as X is stored
+    quantum: float
+    rounded: bool  # whether a multiple of the quantum differs from a coordinate by rounding
+    points: Any  # the multiples: packed bits, a byte grid, or float32 stored as X is
     norms: NDArray[np.float64]  # their squared norms
 
     def multiples(self, X: Any) -> Any:
-        """Return the multiples of other points, stored alike, or None where there are others."""
+        """Return the multiples of other points, stored alike, or None if they are no such multiples."""
         if isinstance(self.points, PackedBits):
-            return pack(X, self.size)
+            return pack(X, self.quantum)
         if isinstance(self.points, ByteGrid):
-            found = _in_bytes(X.toarray() if sp.issparse(X) else X, self.size)
+            found = _in_bytes(X.toarray() if sp.issparse(X) else X, self.quantum)
             return None if found is None else found[0]
         values = X.data if sp.issparse(X) else X
-        whole = np.empty(values.shape, np.float32)
-        if _convert(values, self.size, whole) is None:
+        multiples = np.empty(values.shape, np.float32)
+        if _convert(values, self.quantum, multiples) is None:
             return None
-        points = _like(X, whole)
+        points = _like(X, multiples)
         return points if np.max(norms_of(points), initial=0.0) <= MAX_EXACT_SQUARED_NORM else None
 
-    def take(self, rows: Any) -> Unit:
-        """Return the unit of the points `rows`."""
+    def take(self, rows: Any) -> IntegerPoints:
+        """Return the points `rows`, by the same quantum."""
         return self._replace(points=self.points[rows], norms=self.norms[rows])
 
 
-def unit_of(X: Any) -> Unit | None:
-    """Return the unit of dense or CSR points, or None where there is none of use.
+def integer_points(X: Any) -> IntegerPoints | None:
+    """Return dense or CSR points as multiples of a quantum, or None where they are not.
 
-    It is the least size of a coordinate among the first points, or 1.
+    The quantum is the least absolute coordinate other than 0 in a sample, or 1.
     """
-    for size in dict.fromkeys((_least(X), 1.0)):
-        bits = pack(X, size) if packs(X) else None
+    for quantum in dict.fromkeys((_least(X), 1.0)):
+        bits = pack(X, quantum) if packs(X) else None
         if bits is not None:
-            return Unit(size, False, bits, bits.ones)
-        found = _unit_of_grid(X, size) or _unit(X, size)
+            return IntegerPoints(quantum, False, bits, bits.ones)
+        found = _on_byte_grid(X, quantum) or _in_float32(X, quantum)
         if found is not None:
             return found
     return None
 
 
-def _unit_of_grid(X: Any, size: float) -> Unit | None:
-    """Return the unit if it is of this size, and multiples fit into bytes."""
-    if sp.issparse(X) or not suits(*X.shape):
+def _on_byte_grid(X: Any, quantum: float) -> IntegerPoints | None:
+    """Return the multiples of this quantum, or None where they do not fit into bytes."""
+    if sp.issparse(X) or not fits_byte_grid(*X.shape):
         return None
-    tried = X[:FIRST_TRIED_POINTS]
-    if _convert(tried, size, np.empty(tried.shape, np.uint8)) is None:
+    sample = X[:FIRST_TRIED_POINTS]
+    if _convert(sample, quantum, np.empty(sample.shape, np.uint8)) is None:
         return None
-    found = _in_bytes(X, size)
-    return None if found is None else Unit(size, found[1], found[0], found[0].squared_norms())
+    found = _in_bytes(X, quantum)
+    if found is None:
+        return None
+    return IntegerPoints(quantum, found[1], found[0], found[0].squared_norms())
 
 
-def _in_bytes(X: NDArray[np.floating], size: float) -> tuple[ByteGrid, bool] | None:
+def _in_bytes(X: NDArray[np.floating], quantum: float) -> tuple[ByteGrid, bool] | None:
     """Return the multiples of points and whether one is rounded, or None where a byte is too small."""
-    whole, d = room(*X.shape), X.shape[1]
-    found: list[bool | None] = [False]
+    octets, d = zero_octets(*X.shape), X.shape[1]
+    rounded: list[bool | None] = [False]
 
-    def piece(at: slice) -> None:
-        if None not in found:
-            found.append(_convert(X[at], size, whole[at, :d]))
+    def convert(at: slice) -> None:
+        if None not in rounded:
+            rounded.append(_convert(X[at], quantum, octets[at, :d]))
 
-    parallel_for(piece, pieces(whole))
-    return None if None in found else (gridded(whole, d), any(found))
+    parallel_for(convert, chunks_of(octets))
+    return None if None in rounded else (grid_points(octets, d), any(rounded))
 
 
-def _unit(X: Any, size: float) -> Unit | None:
-    """Return the unit if it is of this size; many points are shared out among threads."""
+def _in_float32(X: Any, quantum: float) -> IntegerPoints | None:
+    """Return the multiples of this quantum in float32, or None; threads share the points."""
     values = X.data if sp.issparse(X) else X
-    tried = values[:FIRST_TRIED_POINTS]
-    if _convert(tried, size, np.empty(tried.shape, np.float32)) is None:
+    sample = values[:FIRST_TRIED_POINTS]
+    if _convert(sample, quantum, np.empty(sample.shape, np.float32)) is None:
         return None
-    whole = np.empty(values.shape, np.float32)
+    multiples = np.empty(values.shape, np.float32)
     step = max(1, CHUNK_COORDINATES * len(values) // max(1, values.size))
-    pieces = [slice(first, first + step) for first in range(0, len(values), step)]
-    found: list[bool | None] = []
+    chunks = [slice(first, first + step) for first in range(0, len(values), step)]
+    rounded: list[bool | None] = []
 
-    def piece(at: slice) -> None:
-        if None not in found:
-            found.append(_convert(values[at], size, whole[at]))
+    def convert(at: slice) -> None:
+        if None not in rounded:
+            rounded.append(_convert(values[at], quantum, multiples[at]))
 
-    parallel_for(piece, pieces)
-    if None in found:
+    parallel_for(convert, chunks)
+    if None in rounded:
         return None
-    points = _like(X, whole)
+    points = _like(X, multiples)
     norms = norms_of(points)
-    return (
-        Unit(size, any(found), points, norms) if np.max(norms) <= MAX_EXACT_SQUARED_NORM else None
-    )
+    if not np.max(norms) <= MAX_EXACT_SQUARED_NORM:
+        return None
+    return IntegerPoints(quantum, any(rounded), points, norms)
 
 
 def packs(X: Any) -> bool:
-    """Return whether points are many and dense enough to be packed, should they be binary."""
+    """Return whether packing pays for binary points of this shape and density."""
     m, d = X.shape
     return (
         m >= MIN_POINTS_FOR_PACKING
@@ -181,10 +190,10 @@ def packs(X: Any) -> bool:
 
 
 def pack(X: Any, value: float | None = None) -> PackedBits | None:
-    """Return points with coordinates 0 and `value` packed, or None if there are others.
+    """Return points with coordinates 0 and `value` packed, or None if there are other coordinates.
 
-    Without a `value` it is the least size of a coordinate among the first points, and products are
-    those of the points; with one they are those of their multiples.
+    By default `value` is the least absolute coordinate other than 0 in a sample, and products are those
+    of the points; for a given `value` they are those of its multiples.
     """
     m, d = X.shape
     one = _least(X) if value is None else value
@@ -194,10 +203,10 @@ def pack(X: Any, value: float | None = None) -> PackedBits | None:
     octets, ones = np.zeros((m, 4 * n_words), np.uint8), np.empty(m)
     step = max(1, CHUNK_COORDINATES // d)
     for first in range(0, m, step):
-        piece = X[first : first + step]
-        if not _binary(piece, one):
+        chunk = X[first : first + step]
+        if not _binary(chunk, one):
             return None
-        present = (piece.toarray() if sp.issparse(piece) else piece) != 0
+        present = (chunk.toarray() if sp.issparse(chunk) else chunk) != 0
         octets[first : first + step, : -(-d // 8)] = np.packbits(present, axis=1)
         ones[first : first + step] = np.count_nonzero(present, axis=1)
     weight = one * one if value is None else 1.0
@@ -213,33 +222,33 @@ def _binary(X: Any, one: float) -> bool:
 
 
 def _least(X: Any) -> float:
-    """Return the least size of a coordinate other than 0 among the first points; 1 if all are 0."""
-    some = X[:UNIT_SAMPLE_POINTS]
-    values = np.abs(some.data if sp.issparse(some) else some)
+    """Return the least absolute coordinate other than 0 in a sample; 1 if all are 0."""
+    sample = X[:QUANTUM_SAMPLE_POINTS]
+    values = np.abs(sample.data if sp.issparse(sample) else sample)
     least = float(np.min(np.where(values > 0, values, np.inf), initial=np.inf))
     return least if least < np.inf else 1.0
 
 
-def _convert(values: NDArray[np.floating], size: float, whole: NDArray[Any]) -> bool | None:
-    """Write the multiples of `size` to `whole` and return whether a value differs from its own.
+def _convert(values: NDArray[np.floating], quantum: float, multiples: NDArray[Any]) -> bool | None:
+    """Write the multiples of a quantum to `multiples`; return whether a value differs from its multiple.
 
-    None if one differs by more than its rounding, or does not fit into bytes.
+    None if one differs by more than rounding, or does not fit into bytes.
     """
     values = values.astype(np.float64, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):  # in place: fresh memory costs more
-        nearest = values / size
+    with np.errstate(over="ignore", invalid="ignore"):  # in place: new memory costs more
+        nearest = values / quantum
         np.rint(nearest, out=nearest)
-        if whole.dtype == np.uint8 and not (
+        if multiples.dtype == np.uint8 and not (
             np.min(nearest) >= 0 and np.max(nearest) <= MAX_GRID_COORDINATE
         ):
             return None
-        whole[:] = nearest
-        away = np.multiply(nearest, size)
-        away -= values
-    if not np.any(away):
+        multiples[:] = nearest
+        offset = np.multiply(nearest, quantum)
+        offset -= values
+    if not np.any(offset):
         return False
     error = np.multiply(np.abs(values, out=nearest), np.finfo(np.float64).eps, out=nearest)
-    return True if np.all(np.abs(away, out=away) <= error) else None
+    return True if np.all(np.abs(offset, out=offset) <= error) else None
 
 
 def _like(X: Any, values: NDArray[np.float32]) -> Any:
@@ -248,19 +257,19 @@ def _like(X: Any, values: NDArray[np.float32]) -> Any:
 
 
 def norms_of(points: Any) -> NDArray[np.float64]:
-    """Return the squared norms of points, summed in float64; many are shared out among threads."""
+    """Return the squared norms of points, summed in float64; threads share the points."""
     if isinstance(points, (PackedBits, ByteGrid)):
         return points.squared_norms()
     if sp.issparse(points):
         squares = np.square(points.data, dtype=np.float64)
-        square = sp.csr_matrix((squares, points.indices, points.indptr), points.shape)
-        return np.asarray(square @ np.ones(points.shape[1]))
+        by_entry = sp.csr_matrix((squares, points.indices, points.indptr), points.shape)
+        return np.asarray(by_entry @ np.ones(points.shape[1]))
     norms = np.empty(len(points))
     step = max(1, CHUNK_COORDINATES // points.shape[1])
 
-    def piece(start: int) -> None:
-        some = points[start : start + step].astype(np.float64)
-        np.einsum("ij,ij->i", some, some, out=norms[start : start + step])
+    def square(start: int) -> None:
+        chunk = points[start : start + step].astype(np.float64)
+        np.einsum("ij,ij->i", chunk, chunk, out=norms[start : start + step])
 
-    parallel_for(piece, list(range(0, len(points), step)))
+    parallel_for(square, list(range(0, len(points), step)))
     return norms

@@ -1,13 +1,13 @@
-"""Inner products of packed points: how many bits two rows have in common.
+"""Inner products of packed points: the number of common bits of two rows.
 
-32 features are one AND, one count and one addition, for 16 points at once where the processor counts
-the bits of vectors; compiled code without that is a few times slower and as exact. A tile of rows is
-turned word by word, so that vector lanes run over points, and stays in cache for all others.
+32 features take one AND, one count and one addition, for 16 points at once where the processor counts
+bits of vectors; other processors are a few times slower and as exact. A tile of rows is transposed word
+by word, so that vector lanes run over points, and stays in cache for all other rows.
 
 Measured on two cores (AVX-512, 2026-11-21) for 512 columns of the Gaussian kernel in float32, in
-milliseconds, beside gemm: a9a (d = 123) 7 against 40, w8a (d = 300) 15 against 126. The fresh product
-with 11,536 and 3,077 support vectors takes 175 and 111 against 684 and 682. The exponential is then
-the larger part; tables instead of it were slower, gathered or multiplied together bit by bit.
+milliseconds, beside gemm: a9a (d = 123) 7 against 40, w8a (d = 300) 15 against 126. The recomputed
+product with 11,536 and 3,077 support vectors takes 175 and 111 against 684 and 682. Most of the rest is
+the exponential; tables in its place were slower, by gathers or by products bit by bit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from qpsvm.gram.storage.integer import WORDS_PER_COUNT, PackedBits
 from qpsvm.numerics.jit import count_bits, njit
 
-TILE_POINTS = 256  # points whose words are turned at a time
+TILE_POINTS = 256
+"""Number of points whose words are transposed at a time."""
 
 
 def common_products(
@@ -51,7 +52,7 @@ def _common(A: Any, B: Any, weight: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _four(own: Any, tile: Any, w: int, weight: Any, row: Any, more: bool) -> None:
-    """Write what four words have in common to `row`, or add it there."""
+    """Write the numbers of common bits of four words, times the weight, to `row`, or add them."""
     a, b, c, d = own[w], own[w + 1], own[w + 2], own[w + 3]
     first, second, third, fourth = tile[w], tile[w + 1], tile[w + 2], tile[w + 3]
     if more:

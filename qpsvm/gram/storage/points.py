@@ -1,4 +1,4 @@
-"""Grams of points: what every kernel on dense or CSR data shares."""
+"""Products, means and variances of points, dense, CSR or packed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS as MIN_ENTRIES_FOR_COMPILED_PASS
 
 MIN_COORDINATES_FOR_WIDE_SUMS, WIDE_SUM_COORDINATES = 1 << 17, 512
-"""Coordinates from which points are summed side by side, and about how many then are a row."""
+"""Number of coordinates from which rows are joined before they are summed, and the length of a row."""
 
 CHUNK_COORDINATES = 1 << 14
-"""Coordinates converted at a time, in cache."""
+"""Number of coordinates converted at a time, in cache."""
 
 MAX_DENSE_FEATURES = 2048
-"""Features up to which sparse points are multiplied as dense ones."""
+"""Number of features up to which sparse points are multiplied as dense ones."""
 
-Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, Bits, or Grid
+Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, PackedBits, or ByteGrid
 
 
 def largest_entry(values: NDArray[np.floating]) -> float:
@@ -30,9 +30,9 @@ def largest_entry(values: NDArray[np.floating]) -> float:
 
 
 def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
-    """Return A B' in `out` if it is given; of packed points both are packed.
+    """Return A B', in `out` if it is given; either both or neither are packed.
 
-    Sparse A with sparse B is for points of many features.
+    Both may be sparse, for points of many features.
     """
     if isinstance(B, PackedBits):
         from qpsvm.gram.storage.packed_bits import common_products
@@ -58,7 +58,7 @@ def mean_point(X: Points) -> NDArray[np.float64]:
     """Return the mean of the points, shape (d,)."""
     if sp.issparse(X) or not X.flags.c_contiguous or X.size < MIN_COORDINATES_FOR_WIDE_SUMS:
         return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-    m, d = X.shape  # several points side by side: numpy's loops are over d numbers otherwise
+    m, d = X.shape  # join rows: otherwise numpy's inner loops have d numbers
     side = min(m, 1 + WIDE_SUM_COORDINATES // d)
     total = np.sum(X[: m - m % side].reshape(-1, side * d), axis=0, dtype=np.float64)
     total = np.sum(total.reshape(side, d), axis=0)
@@ -66,13 +66,15 @@ def mean_point(X: Points) -> NDArray[np.float64]:
 
 
 def moved(X: NDArray[Any], by: NDArray[Any], dtype: Any, order: Any) -> NDArray[np.floating]:
-    """Return dense points less one of them, subtracted in float64."""
+    """Return dense points minus the point `by`, subtracted in float64."""
     out = np.empty(X.shape, dtype, order=order)
     size = max(1, CHUNK_COORDINATES // X.shape[1])
-    same = np.tile(by, (size, 1))  # without it numpy's loops are over d numbers each
+    repeated = np.tile(by, (size, 1))  # otherwise numpy's inner loops have d numbers
     for at in slices(len(X), size):
-        part = X[at]
-        np.subtract(part, same[: len(part)], out=out[at], dtype=np.float64, casting="same_kind")
+        chunk = X[at]
+        np.subtract(
+            chunk, repeated[: len(chunk)], out=out[at], dtype=np.float64, casting="same_kind"
+        )
     return out
 
 

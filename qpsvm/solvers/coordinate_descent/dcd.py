@@ -93,7 +93,7 @@ class DualCoordinateDescent(HingeOnFactor):
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
         """Use one thread where the matrices of the Newton steps are small, and for CSR points."""
         X = problem.gram.kernel.factor()
-        return X.shape[1] <= proximal.SMALL_MATRIX, sp.issparse(X)
+        return X.shape[1] <= proximal.MAX_ORDER_FOR_ONE_THREAD, sp.issparse(X)
 
     def default_max_iter(self, problem: QP) -> int:
         """Return a finite budget."""

@@ -33,7 +33,7 @@ from qpsvm.numerics.products import times, transposed_times
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
 
 WORK_BETWEEN_POLLS = 4_000_000
-"""Entries of points read between two polls of the clock: about 10 ms."""
+"""Number of entries of points read between two polls of the clock: about 10 ms."""
 
 Vector = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ through its own dual, which is smooth and has d + 1 variables: with z_i = 1 - y_
     minimize 1/2 |w|^2 + sum h_i(z_i),   h_i' = a_i = clip(c_i + s_i z_i, 0, C_i).
 
 Newton's method on it, with an exact line search, has the matrix I + sum over F of s_i x_i x_i', F the
-points with 0 < a_i < C_i: at large s these are about the unbounded support vectors. The stages
-converge faster the larger s is. Where F and d are large and X is CSR, the equations are solved by
+points with 0 < a_i < C_i: for large s approximately the unbounded support vectors. The larger s, the
+faster the stages converge. Where F and d are large and X is CSR, the equations are solved by
 conjugate gradients.
 
 Source: Rockafellar, "Monotone operators and the proximal point algorithm", 1976; Li, Sun and Toh, "A
@@ -54,25 +54,25 @@ STAGE_GRADIENT_FRACTION = 0.1
 """Norm of the gradient at which a stage ends, relative to the proximal step."""
 
 BLAS_OPERATIONS_PER_ENTRY = 20.0
-"""Multiplications of a matrix product in the time in which a sweep reads one entry."""
+"""Number of multiplications of a matrix product in the time in which a sweep reads one entry."""
 
 MAX_FREE_PER_FEATURE = 4
-"""Points between the bounds after the first Newton steps, for each feature, at most."""
+"""Maximum number of points between the bounds, per feature, after the first Newton steps."""
 
-SMALL_MATRIX = 600
-"""Order of a matrix up to which a second thread does not pay for its factors."""
+MAX_ORDER_FOR_ONE_THREAD = 600
+"""Order of a matrix up to which a second thread does not pay in its factorization."""
 
 CG_COST_FRACTION = 0.25
-"""Fraction of the cost of factors that is spent on conjugate gradients."""
+"""Maximum cost of conjugate gradients, as a fraction of the cost of factors."""
 
 MIN_CG_PRODUCTS = 30
-"""Products with the matrix that must fit into that cost."""
+"""Minimum number of products with the matrix that this cost must allow."""
 
 CG_RESIDUAL_FRACTION = 0.1
 """Residual, relative to the first, at which conjugate gradients end."""
 
 MAX_NEWTON_STEPS = 30
-"""Newton steps between two checks of the gap; a stage that needs more continues with a smaller s."""
+"""Maximum number of Newton steps between two checks; a stage that needs more continues with smaller s."""
 
 
 def cost(state: State) -> float:
@@ -105,8 +105,8 @@ def advance(state: State, stage: Stage) -> bool:
     stage.unfinished = True
     for _ in range(MAX_NEWTON_STEPS):
         slope = -float(y @ a) if state.bias else 0.0  # gradient in b
-        left = float(g @ g) + slope * slope / float(np.sum(s))
-        if left <= STAGE_GRADIENT_FRACTION**2 * moved:
+        square = float(g @ g) + slope * slope / float(np.sum(s))
+        if square <= STAGE_GRADIENT_FRACTION**2 * moved:
             stage.unfinished = False
             break
         free = np.flatnonzero((a > 0) & (a < upper))
@@ -114,11 +114,11 @@ def advance(state: State, stage: Stage) -> bool:
         u = products(state.X, rows, y, dw)
         if state.bias:
             u += db * y
-        down = float(g @ dw) + slope * db
-        if not down < 0.0:
+        descent = float(g @ dw) + slope * db
+        if not descent < 0.0:
             stage.unfinished = False
             break
-        t = _line(stage.center, s, upper, z, u, float(w @ dw), float(dw @ dw), down)
+        t = _line(stage.center, s, upper, z, u, float(w @ dw), float(dw @ dw), descent)
         w += t * dw
         g += t * dw
         stage.b += t * db
@@ -138,25 +138,25 @@ def _direction(
 ) -> tuple[Vector, float]:
     """Solve (I + X_F'S X_F) dw + X_F's db = -g,  s'X_F dw + (sum s_F + tiny) db = -slope."""
     rows, d = state.rows, state.d
-    own = s[free]
-    total = float(np.sum(own)) + 1e-3 * float(np.mean(s))
-    found = _by_conjugate_gradients(state, own, free, g, slope, total)
-    if found is not None:
-        return found
+    s_free = s[free]
+    total = float(np.sum(s_free)) + 1e-3 * float(np.mean(s))
+    solution = _by_conjugate_gradients(state, s_free, free, g, slope, total)
+    if solution is not None:
+        return solution
     right = -g
 
     def chunks() -> Iterator[Matrix]:
         size = max(256, (1 << 19) // d)
         for start in range(0, len(free), size):
-            some = free[start : start + size]
-            A = np.empty((len(some), d))
-            gather(rows, some, np.sqrt(s[some]), A)
+            chunk = free[start : start + size]
+            A = np.empty((len(chunk), d))
+            gather(rows, chunk, np.sqrt(s[chunk]), A)
             yield A
 
     if len(free) < d:
         A = np.empty((len(free), d))
-        gather(rows, free, np.sqrt(own), A)
-        root = np.sqrt(own)
+        gather(rows, free, np.sqrt(s_free), A)
+        root = np.sqrt(s_free)
         K = A @ A.T
         K[np.diag_indices_from(K)] += 1.0
         factor = _factored(K, lambda: iter([A.T]))
@@ -183,7 +183,7 @@ def _direction(
 
         if state.bias:
             weights = np.zeros(len(s))
-            weights[free] = own
+            weights[free] = s_free
             moment = np.empty(d)
             combination(rows, np.ones(len(s)), weights, moment)
     dw = solve(right)
@@ -212,7 +212,7 @@ def _factored(M: Matrix, chunks: Callable[[], Iterator[Matrix]]) -> tuple[Matrix
 
 
 def _by_conjugate_gradients(
-    state: State, own: Vector, free: NDArray[np.int64], g: Vector, slope: float, total: float
+    state: State, s_free: Vector, free: NDArray[np.int64], g: Vector, slope: float, total: float
 ) -> tuple[Vector, float] | None:
     """Solve the same by conjugate gradients; None for dense rows, or where factors are cheaper.
 
@@ -221,54 +221,54 @@ def _by_conjugate_gradients(
     """
     rows, d = state.rows, state.d
     entries = 2.0 * len(free) * state.rows.entries / len(state.y) + 4.0 * d
-    most = int(CG_COST_FRACTION * _cost(state, len(free)) / entries)
-    if most < MIN_CG_PRODUCTS or len(rows.columns) == 0:
+    max_products = int(CG_COST_FRACTION * _cost(state, len(free)) / entries)
+    if max_products < MIN_CG_PRODUCTS or len(rows.columns) == 0:
         return None
     diagonal, moment = np.ones(d), np.zeros(d)
-    moments(rows, free, own, moment, diagonal)
+    moments(rows, free, s_free, moment, diagonal)
     if not state.bias:
         moment[:] = 0.0
     diagonal -= moment * moment / total
     right = moment * (slope / total) - g
-    dw, reached = conjugate(
-        rows, own, free, diagonal, right, most, CG_RESIDUAL_FRACTION, moment, total
+    dw, converged = conjugate(
+        rows, s_free, free, diagonal, right, max_products, CG_RESIDUAL_FRACTION, moment, total
     )
-    if not reached:
+    if not converged:
         return None
     return dw, (-slope - float(moment @ dw)) / total if state.bias else 0.0
 
 
 def conjugate(
     rows: Rows,
-    own: Vector,
+    s_free: Vector,
     free: NDArray[np.int64],
     diagonal: Vector,
     right: Vector,
-    most: int,
-    share: float,
+    max_products: int,
+    fraction: float,
     moment: Vector | None = None,
     total: float = np.inf,
 ) -> tuple[Vector, bool]:
     """Solve (I + X_F'S X_F - m m' / total) v = right by conjugate gradients, with the CSR rows F.
 
-    S = diag(`own`), m = `moment`; `diagonal` is the preconditioner. Returns v, which each product
-    improves, and whether the residual fell below this share of the first within `most` products.
+    S = diag(`s_free`), m = `moment`; `diagonal` is the preconditioner. Returns v, and whether the
+    residual fell to this fraction of the first within `max_products` products.
     """
     r = right.copy()
     v, p, q = np.zeros(len(r)), np.zeros(len(r)), np.empty(len(r))
-    goal, before = share * float(np.linalg.norm(r)), np.inf
-    for _ in range(most):
+    goal, z_r_before = fraction * float(np.linalg.norm(r)), np.inf
+    for _ in range(max_products):
         if float(np.linalg.norm(r)) <= goal:
             return v, True
         z = r / diagonal
-        now = float(r @ z)
-        p = z + (now / before) * p
-        before = now
+        z_r = float(r @ z)
+        p = z + (z_r / z_r_before) * p
+        z_r_before = z_r
         q[:] = p
-        add_products(rows, free, own, p, q)
+        add_products(rows, free, s_free, p, q)
         if moment is not None:
             q -= moment * (float(moment @ p) / total)
-        t = now / float(p @ q)
+        t = z_r / float(p @ q)
         v += t * p
         r -= t * q
     return v, False
@@ -304,17 +304,17 @@ def _move(
 def _line(
     center: Any, s: Any, upper: Any, z: Any, u: Any, wd: float, dd: float, first: float
 ) -> float:
-    """Return the step at which the slope has fallen to a tenth of the `first`, in absolute value.
+    """Return a step at which the absolute slope is at most a tenth of the `first` one.
 
-    Between 0 and a step that is too long most points stay at one bound: once such a step is known, only
-    the other points are listed and evaluated.
+    Between 0 and a step that is too long most points stay at one bound: once such a step is known, the
+    other points are listed, and only these are evaluated.
     """
     t, low, high = 1.0, 0.0, np.inf
-    some, n_some, fixed = np.empty(0, np.int64), -1, 0.0
+    listed, n_listed, fixed = np.empty(0, np.int64), -1, 0.0
     for _ in range(40):
         slope, bend = wd + t * dd - fixed, dd
-        for k in range(len(z) if n_some < 0 else n_some):
-            i = k if n_some < 0 else some[k]
+        for k in range(len(z) if n_listed < 0 else n_listed):
+            i = k if n_listed < 0 else listed[k]
             v = center[i] + s[i] * (z[i] - t * u[i])
             inside = (v > 0.0) & (v < upper[i])
             slope -= min(max(v, 0.0), upper[i]) * u[i]
@@ -323,9 +323,9 @@ def _line(
             break
         if slope > 0.0:
             high = t
-            if n_some < 0:
-                some = np.empty(len(z), np.int64)
-                n_some, fixed = _moving(center, s, upper, z, u, low, high, some)
+            if n_listed < 0:
+                listed = np.empty(len(z), np.int64)
+                n_listed, fixed = _moving(center, s, upper, z, u, low, high, listed)
         else:
             low = t
         t = t - slope / bend
@@ -336,7 +336,7 @@ def _line(
 
 @reassociating
 def _moving(
-    center: Any, s: Any, upper: Any, z: Any, u: Any, low: float, high: float, some: Any
+    center: Any, s: Any, upper: Any, z: Any, u: Any, low: float, high: float, listed: Any
 ) -> Any:
     """List the points that are not at one bound from `low` to `high`; return their number.
 
@@ -346,7 +346,7 @@ def _moving(
     for i in range(len(z)):
         v, last = center[i] + s[i] * (z[i] - low * u[i]), center[i] + s[i] * (z[i] - high * u[i])
         if max(v, last) > 0.0 and min(v, last) < upper[i]:
-            some[n] = i
+            listed[n] = i
             n += 1
         elif max(v, last) > 0.0:
             fixed += upper[i] * u[i]

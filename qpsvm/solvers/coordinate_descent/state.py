@@ -15,13 +15,13 @@ from qpsvm.solvers.coordinate_descent.sweeps import Window, sweeps, window
 Vector = NDArray[np.float64]
 
 PASSES_BEFORE_NEWTON = 8
-"""Passes over all points, counted in visits, after which Newton steps are considered."""
+"""Number of passes over all points, counted in visits, after which Newton steps are considered."""
 
 MAX_SWEEPS_PER_ROUND = 3
-"""Calls of the sweeps in a round, at most."""
+"""Maximum number of calls of the sweeps in a round."""
 
 ROUND_END_FRACTION = 0.9
-"""Fraction of the tolerance below which the gap met by the last sweep ends a round.
+"""Fraction of the tolerance below which the gap of the last sweep ends a round.
 
 A check of all points, which costs half a sweep, then mostly passes. Each check that fails halves the
 fraction."""
@@ -72,7 +72,7 @@ class State:
     lift: float = 0.0  # value of the additional constant feature in the sweeps
     b: float = 0.0
     n_rounds: int = 0
-    gap: float = np.inf  # relative, as met by the last sweep
+    gap: float = np.inf  # relative, as found during the last sweep
     predicted_gap: float = np.inf  # its prediction after that sweep
     gap_before: float = np.inf  # its value half a round earlier
     share: float = ROUND_END_FRACTION  # fraction of the tolerance at which a round ends
@@ -106,7 +106,7 @@ class State:
         return self.margins
 
     def set_product(self, product: Vector) -> None:
-        """Take over G x."""
+        """Set G x."""
         self.margins[:] = product
         self.is_current = True
 
@@ -132,7 +132,7 @@ class State:
         return bool(largest > 0.0)
 
     def report(self) -> None:
-        """Set x from a: with a bias the heavier class is scaled down so that y'x = 0."""
+        """Set x from a: with a bias the class of larger sum is scaled down so that y'x = 0."""
         self.x[self.at] = self.a
         if self.bias:
             positive = np.empty(len(self.y), bool)

@@ -1,7 +1,7 @@
 """Frank-Wolfe on any domain with a linear minimizer: the vertex driver.
 
 Problem: minimize f(x) = 1/2 x'Qx + c'x or 1/2 |Ax - b|^2, x in a domain. The point is a mixture of
-vertices met so far, x = sum_k weights_k v_k. A step moves toward the vertex of the linear
+vertices met so highest, x = sum_k weights_k v_k. A step moves toward the vertex of the linear
 minimizer, away from the worst vertex of the mixture, or moves weight from the worst to another. The
 rule is the function of the compiled driver (`step_rules.choose`); on the simplex both give the same
 iterates. The step length comes from the exact line search (Frandi et al. for the simplex;
@@ -101,7 +101,7 @@ class VertexFrankWolfe(GeneralSolver):
     Parameters
     ----------
     rule : {"toward", "away", "pairwise", "blended"}
-        Which step is taken. ``"toward"`` keeps no active set.
+        The step rule. ``"toward"`` needs no active set.
     step : {"line-search", "theory"}
         Exact line search, or 2/(t+1), for ``"toward"`` only.
     """
@@ -154,26 +154,26 @@ class VertexFrankWolfe(GeneralSolver):
         if not toward > 0.0:
             return Stop.STALLED
         if self.rule == "toward":
-            kind, far, near = TOWARD_STEP, -1, -1
+            kind, highest, lowest = TOWARD_STEP, -1, -1
         else:
             slopes = active.points @ g
-            far, near = int(np.argmax(slopes)), int(np.argmin(slopes))
-            away, inner = float(slopes[far]) - xg, float(slopes[far] - slopes[near])
+            highest, lowest = int(np.argmax(slopes)), int(np.argmin(slopes))
+            away, inner = float(slopes[highest]) - xg, float(slopes[highest] - slopes[lowest])
             kind = choose(STEP_RULES[self.rule], toward, away, away + toward, inner)
 
         # 2. The direction, and the length by exact line search.
         longest = 1.0
         if kind == AWAY_STEP:
-            weight = active.weights[far]
+            weight = active.weights[highest]
             longest = weight / (1.0 - weight) if weight < 1.0 else np.inf
-            d, d_product = state.x - active.points[far], state.product - active.images[far]
+            d, d_product = state.x - active.points[highest], state.product - active.images[highest]
         elif kind == PAIR_STEP:
-            longest = float(active.weights[far])
+            longest = float(active.weights[highest])
             if self.rule == "blended":
-                to, to_image = active.points[near], active.images[near]
+                to, to_image = active.points[lowest], active.images[lowest]
             else:
                 to, to_image = v, quad.product(v)
-            d, d_product = to - active.points[far], to_image - active.images[far]
+            d, d_product = to - active.points[highest], to_image - active.images[highest]
         else:
             to, to_image = v, quad.product(v)
             d, d_product = to - state.x, to_image - state.product
@@ -197,15 +197,15 @@ class VertexFrankWolfe(GeneralSolver):
                 state.x[:], state.product[:] = v, to_image
         elif kind == AWAY_STEP:
             active.weights *= 1.0 + length
-            active.weights[far] -= length
+            active.weights[highest] -= length
         else:
-            active.weights[far] -= length
+            active.weights[highest] -= length
             if self.rule == "blended":
-                active.weights[near] += length
+                active.weights[lowest] += length
             else:
                 active.add(v, to_image, length)
         if is_maximal and kind != TOWARD_STEP:
-            active.weights[far] = 0.0
+            active.weights[highest] = 0.0
         active.prune()
         return Stop.BUDGET
 
@@ -304,7 +304,7 @@ class VertexState:
     )
 
     def compose(self, problem: QP) -> None:
-        """Set the point and its image to those of the mixture."""
+        """Set the point and its image to those of the combination."""
         weights = self.active.weights
         weights /= weights.sum()
         self.x[:] = weights @ self.active.points
@@ -322,6 +322,6 @@ def _key(v: Vector) -> bytes:
 
 
 def _doubled(array: Vector) -> Vector:
-    grown = np.empty((max(4, 2 * len(array)), *array.shape[1:]))
-    grown[: len(array)] = array
-    return grown
+    enlarged = np.empty((max(4, 2 * len(array)), *array.shape[1:]))
+    enlarged[: len(array)] = array
+    return enlarged

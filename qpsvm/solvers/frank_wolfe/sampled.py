@@ -43,16 +43,16 @@ from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP, Draws
 
 MAX_ROWS = 4096
-"""Most points whose kernel values with the core are stored at once."""
+"""Maximum number of points whose kernel values with the core are stored at once."""
 
 DRAWS_AHEAD = 2048
-"""Points drawn at once, for this and the following steps."""
+"""Number of points drawn at once, for this and the following steps."""
 
 FIRST_CORE_CAPACITY = 64
 """Least capacity of the core, in points."""
 
 CHUNK_POINTS = 1024
-"""Points whose kernel values are evaluated at once."""
+"""Number of points whose kernel values are evaluated at once."""
 
 
 def fill_rows(

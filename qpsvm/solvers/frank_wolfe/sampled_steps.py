@@ -19,7 +19,7 @@ from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP
 
 CORE_POINT_MISSING = 6
-"""Code beside those of Stop and MISSING: a drawn point has to join the core before the step is made."""
+"""Stop code besides COLUMN_MISSING: a drawn point must be added to the core before the step."""
 
 CORE_SIZE, DRAWS_USED, SAMPLE_DRAWS, FAILED_SAMPLES, SMALL_SAMPLES, EVALUATED_SAMPLES = range(6)
 """Entries of `Work.progress`."""
@@ -32,7 +32,7 @@ TOWARD_COUNT, AWAY_COUNT, DROP_COUNT, REDRAW_COUNT = 0, 1, 2, 3
 
 
 class Work(NamedTuple):
-    """The core, its kernel values with the points of interest, and the current sample.
+    """The core, its kernel values with core and drawn points, and the current sample.
 
     Of arrays with `capacity` entries the first ``progress[CORE_SIZE]`` are in use.
     """

@@ -59,7 +59,7 @@ def simplex_steps(
     cols, points, q, support, keys, made = without_refcounts((cols, points, q, support, keys, made))
     low, high, missing, tile = without_refcounts(scratch)
     n_groups = keys.shape[0]
-    zero: Any = np.int64(0)  # a literal would have functions compiled twice
+    zero: Any = np.int64(0)  # a literal would compile functions twice
     for step in range(n_steps):
         # 1. The slopes of the candidates, and the kind of step.
         xf, xqx = slopes(points, support, q)

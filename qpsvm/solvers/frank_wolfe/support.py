@@ -184,17 +184,17 @@ def slopes(points: Points, support: Support, q: Any) -> Any:
 
 
 @vectorized
-def extreme(support: Support, g: int, turned: int) -> Any:
+def extreme(support: Support, g: int, inverted: int) -> Any:
     """Return the least gradient of a group on the support and its coordinate.
 
-    With `turned` = -1 the greatest.
+    With `inverted` = -1 the greatest.
     """
     n = support.size[0]
     slope, mark = support.slope[:n], support.mark[:n]
-    key = extreme_key_of(slope, mark, g, turned)
+    key = extreme_key_of(slope, mark, g, inverted)
     at = first_of(slope, key, mark, g, -1)
     if at < 0:
-        return np.inf if turned == 0 else -np.inf, -1
+        return np.inf if inverted == 0 else -np.inf, -1
     start = at + 1
     while True:  # of equal gradients that of the least coordinate
         tie = first_of(slope[start:], key, mark[start:], g, -1)

@@ -25,10 +25,10 @@ from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 Vector = NDArray[np.float64]
 
 FIRST_BAND_POINTS_PER_COLUMN = 4
-"""Points inside the first band for each column, at least."""
+"""Minimum number of points inside the first band, per column."""
 
 FIRST_BAND_DIVISOR = 10
-"""Number of all points over that of the points inside the first band, at most."""
+"""Maximum ratio of the number of points to that inside the first band."""
 
 MAX_FIRST_SIGMA = 3.0
 """Largest first sigma, in units of 1 / margin."""
@@ -50,19 +50,19 @@ MAX_LIVE_SHARE = 0.7
 """Share of live points from which no weight is fixed."""
 
 MAX_COPIED_ENTRIES = 1 << 21
-"""Entries up to which the live points are copied.
+"""Number of entries up to which the live points are copied.
 
 More of them are read in place: touching new memory costs more than the copy saves.
 """
 
 INNER_GRADIENT_FRACTION = 0.1
-"""Size of the gradient relative to the gap at which sigma grows."""
+"""Norm of the gradient, relative to the gap, at which sigma is increased."""
 
 MAX_LINE_SEARCH_STEPS = 30
-"""Steps of regula falsi in a line search."""
+"""Maximum number of steps of regula falsi in a line search."""
 
 MAX_INNER_STEPS = 30
-"""Newton steps after which sigma grows."""
+"""Number of Newton steps after which sigma is increased."""
 
 
 class Multipliers:
@@ -135,9 +135,9 @@ class Multipliers:
             self._sum = self._sum + self.points.combination(self._among_all(changed), change)
         self._gradient = self.w - self._sum
 
-    def _among_all(self, some: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _among_all(self, live: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return indices among the live points as indices among all."""
-        return some if isinstance(self.rows, slice) else self.rows[some]
+        return live if isinstance(self.rows, slice) else self.rows[live]
 
     def _times(self, v: Vector) -> Vector:
         """Return the products of the live points with v."""
@@ -164,10 +164,10 @@ class Multipliers:
         active = np.flatnonzero(self._d)
         self.n_rows += len(active)
         if len(active):
-            of = self.points
-            of.factor_some(self._among_all(active), self._d[active])
-            dw = of.direction(-(gradient + self._balance * of.mean))
-            db = self._balance / of.total - float(of.mean @ dw)
+            points = self.points
+            points.factor_some(self._among_all(active), self._d[active])
+            dw = points.direction(-(gradient + self._balance * points.mean))
+            db = self._balance / points.total - float(points.mean @ dw)
         else:
             dw, db = -gradient, 0.0
         dh = self._times(dw)
@@ -176,21 +176,19 @@ class Multipliers:
             raise np.linalg.LinAlgError("the direction is not finite")
         t, reach = self._search(dw, dh, db, slope), np.inf
         if not isinstance(self.rows, slice):
-            reach, most = (
-                REACH_BAND_WIDTHS / self.sigma,
-                float(np.max(np.abs(dh + db), initial=0.0)),
-            )
-            t = min(t, MAX_STEP_REACHES * reach / most) if most > 0.0 else t
-            self._moved += t * most
+            reach = REACH_BAND_WIDTHS / self.sigma
+            max_move = float(np.max(np.abs(dh + db), initial=0.0))
+            t = min(t, MAX_STEP_REACHES * reach / max_move) if max_move > 0.0 else t
+            self._moved += t * max_move
         self.w += t * dw
         self.b += t * db
         self._h += t * dh
         self.n_newton += 1
         self._n_inner += 1
         self._update_weights()
-        left = float(np.linalg.norm(self._gradient) * np.linalg.norm(self.w))
-        left += abs(self._balance) * (1.0 + abs(self.b))
-        if left <= INNER_GRADIENT_FRACTION * self._gap or self._n_inner >= MAX_INNER_STEPS:
+        residual = float(np.linalg.norm(self._gradient) * np.linalg.norm(self.w))
+        residual += abs(self._balance) * (1.0 + abs(self.b))
+        if residual <= INNER_GRADIENT_FRACTION * self._gap or self._n_inner >= MAX_INNER_STEPS:
             return self._update()
         if self._moved > reach:
             self._moved = 0.0
@@ -209,14 +207,14 @@ class Multipliers:
             return slope + t * square + float(change)
 
         low, at_low, high, at_high = 0.0, slope, 1.0, at(1.0)
-        enough, t = 0.1 * abs(slope), 1.0
-        if at_high <= enough:
+        tolerance, t = 0.1 * abs(slope), 1.0
+        if at_high <= tolerance:
             return 1.0
         for _ in range(MAX_LINE_SEARCH_STEPS):
             t = low - at_low * (high - low) / (at_high - at_low)
             t = min(max(t, 0.95 * low + 0.05 * high), 0.05 * low + 0.95 * high)
             value = at(t)
-            if abs(value) <= enough:
+            if abs(value) <= tolerance:
                 break
             if value > 0:
                 high, at_high = t, value
@@ -279,7 +277,7 @@ class Multipliers:
         return True
 
     def feasible(self) -> tuple[Vector, Vector]:
-        """Return the multipliers with the heavier class scaled down so that y'x = 0, and X'Y x.
+        """Return the multipliers with the class of larger sum scaled down so that y'x = 0, and X'Y x.
 
         Only the weights between their bounds are scaled where that is enough, which is cheap.
         """

@@ -31,7 +31,7 @@ MAX_FREE_PER_COLUMN = 10
 """Largest number of free weights for each column that is tried."""
 
 ALWAYS_TRIED_FREE = 200
-"""Number of free weights that is tried whatever the number of columns."""
+"""Number of free weights that is tried for any number of columns."""
 
 MAX_DEPENDENT_COLUMNS = 2000
 """Largest number of columns at which equations of dependent points are tried."""

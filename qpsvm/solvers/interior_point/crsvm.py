@@ -58,7 +58,7 @@ MAX_ORDER_FOR_ONE_THREAD = 1000
 """Order of the normal matrix up to which one thread is faster than several."""
 
 MAX_ENTRIES_FOR_ONE_THREAD = 1 << 24
-"""Entries of X up to which one thread is faster than several."""
+"""Number of entries of X up to which one thread is faster than several."""
 
 MAX_KERNEL_SCALE = 1e14
 """Largest penalty times squared length up to which the matrix of a kernel is factored."""
@@ -87,7 +87,7 @@ GOOD_RESIDUAL = 0.02
 """Residual of M_Q's solutions below which the number of rows shrinks."""
 
 MIN_ROWS_PER_COLUMN_FOR_SAMPLE = 4
-"""Rows for each column from which half of Q is a sample of the rows that the choice leaves out."""
+"""Number of rows per column from which half of Q is a sample of the rows that are not chosen."""
 
 
 @dataclass(frozen=True)

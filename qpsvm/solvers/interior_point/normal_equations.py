@@ -39,7 +39,7 @@ MAX_DENSE_ORDER = 2000
 """Largest order of a dense factor for CSR points."""
 
 N_HEAVY_ROWS = 1000
-"""Rows kept beyond that order; the others are reduced to their diagonal."""
+"""Number of rows kept beyond that order; the others are reduced to their diagonal."""
 
 MAX_SPARSE_DENSITY = 0.001
 """Share of nonzero entries of X'X, of about a thousand rows, up to which SuperLU is tried.
@@ -52,10 +52,10 @@ MAX_FLOAT32_TRACE = 1e6
 """Trace of M_Q up to which a preconditioner is assembled in float32: its least eigenvalue is 1."""
 
 MIN_ENTRIES_FOR_COMPILED_PASS = 1 << 17
-"""Entries of X from which one compiled pass replaces two or three passes of BLAS."""
+"""Number of entries of X from which one compiled pass replaces two or three passes of BLAS."""
 
 MIN_ENTRIES_FOR_TWO_PARTS = 1 << 22
-"""Entries of X from which two parts of a pass pay."""
+"""Number of entries of X from which two parts of a pass pay."""
 
 MAX_REFINEMENTS = 3
 """Conjugate gradient steps with an exact factor."""

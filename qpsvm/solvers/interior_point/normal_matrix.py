@@ -28,7 +28,7 @@ MIN_BLOCK_ROWS = 1024
 """Minimum number of rows of X gathered at a time."""
 
 BLOCK_ENTRIES = 1 << 18
-"""Entries of X gathered at a time where these are more rows."""
+"""Number of entries of X gathered at a time where these are more rows."""
 
 MIN_MULTIPLICATIONS_FOR_TWO_PARTS = 1e8
 """Multiplications from which the rows are split into two parts, for two threads where there are two."""

@@ -23,16 +23,16 @@ CROSSOVER_GAP = 1e-3
 """Complementarity relative to the value below which the crossover is tried."""
 
 MIN_POINTS_PER_COLUMN = 30
-"""Points for each column from which a sample pays."""
+"""Number of points for each column from which a sample pays."""
 
 MIN_POINTS_FOR_SAMPLE = 8_000
-"""Points from which a sample pays."""
+"""Number of points from which a sample pays."""
 
 POINTS_PER_SAMPLE_POINT = 30
-"""Points for each point of the sample, at most."""
+"""Maximum number of points per point of the sample."""
 
 MIN_SAMPLE_PER_COLUMN = 5
-"""Points of the sample for each column, at least."""
+"""Minimum number of points of the sample per column."""
 
 SAMPLE_GAP = 1e-2
 """Complementarity relative to the value at which the sample is left."""

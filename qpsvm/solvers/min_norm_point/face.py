@@ -22,10 +22,10 @@ MEMBER_COUNT, FACE_SIZE = 0, 1
 """Entries of `Block.sizes`."""
 
 PAIR_WORK_BETWEEN_POLLS = 20_000_000
-"""Entries that SMO steps touch between two readings of the clock."""
+"""Number of entries that SMO steps touch between two readings of the clock."""
 
 DEPENDENCE_TOLERANCE = 4.0 * FLOAT64_EPS
-"""A relative pivot below this, times the size of the face, is roundoff of zero."""
+"""Relative pivot, per member of the face, below which it is the roundoff of zero."""
 
 
 class Block(NamedTuple):
@@ -89,11 +89,11 @@ def factor_face(block: Block, support: NDArray[np.int64]) -> None:
     s, group = len(support), block.group[support]
     H = block.Q[np.ix_(support, support)]
     np.add(H, block.sigma[0], out=H, where=group[:, None] == group)
-    own = np.diagonal(H).copy()
+    diagonal = np.diagonal(H).copy()
     # LAPACK reads H by columns: its lower factor is R by rows, in place
     lower, failed = scipy.linalg.lapack.dpotrf(H.T, lower=1, clean=0, overwrite_a=1)
     block.sizes[FACE_SIZE] = 0
-    if not failed and np.all(np.diagonal(lower) ** 2 > DEPENDENCE_TOLERANCE * (s + 4) * own):
+    if not failed and np.all(np.diagonal(lower) ** 2 > DEPENDENCE_TOLERANCE * (s + 4) * diagonal):
         A = (group[:, None] == np.arange(block.U.shape[1])).astype(np.float64)
         block.R[:s, :s] = lower.T
         block.U[:s] = scipy.linalg.solve_triangular(lower, A, lower=True, check_finite=False)

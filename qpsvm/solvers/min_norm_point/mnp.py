@@ -65,22 +65,22 @@ PAIR_STEPS = 2
 """Entry of the step counts for SMO steps."""
 
 START_POINTS = 64
-"""Points drawn for the starting point."""
+"""Number of points drawn for the starting point."""
 
 MIN_CANDIDATES_FOR_SMO = 64
 """Candidates from which SMO precedes the active set."""
 
 WORK_PER_ITERATION = 5e8
-"""Most entries that the majors, or the SMO steps, of one iteration touch."""
+"""Maximum number of entries that the majors, or the SMO steps, of one iteration touch."""
 
 MAX_START_POINTS = 4096
-"""Most points of x0 that are kept: a face is factored in dense arrays."""
+"""Maximum number of points of x0 that are kept: a face is factored in dense arrays."""
 
 MIN_FACE_CHANGES = 16
 """Changes of the face that one iteration may always make."""
 
 WORK_BETWEEN_POLLS = 1e8
-"""Most entries that majors touch between two readings of the clock."""
+"""Maximum number of entries that majors touch between two readings of the clock."""
 
 MIN_FACE_CHANGES_BETWEEN_POLLS = 4
 """Changes of the face that are always possible between two readings of the clock."""
@@ -98,7 +98,7 @@ MAX_STALLED_ITERATIONS = 3
 """Iterations without progress after which only the rounding of the products is left."""
 
 COLUMNS_PER_CHUNK = 512
-"""Most columns that are filled at once to update the product."""
+"""Maximum number of columns that are filled at once to update the product."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ The face is the set S of members with a positive weight, A the 0/1 matrix of the
 
     H = Q_SS + sigma A'A = R'R,    sigma > 0,    U = R^-T A',
 
-is regular exactly where the members of S are affinely independent, whatever the rank of Q. From a
+is regular exactly where the members of S are affinely independent, for any rank of Q. From a
 point x of the face with gradient f, the minimizer on its affine hull is x + d with
 
     d = R^-1 (U nu - R^-T f_S),    (U'U) nu = U'R^-T f_S,

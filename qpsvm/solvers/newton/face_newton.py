@@ -49,7 +49,7 @@ SETTLING_DECREASE = 1.0
 """A point of the simplex is made once a step's relative decrease of P is this many times the gap."""
 
 MAX_DIRECTIONS = 50
-"""Most directions of a Newton step."""
+"""Maximum number of directions of a Newton step."""
 
 MAX_CONJUGATE_DIRECTIONS = 5
 """Number of earlier directions to which the next one is made conjugate."""
@@ -67,7 +67,7 @@ UNLIMITED_BYTES = 1 << 60
 """Bytes, where no limit is set."""
 
 DEFAULT_RANK = 512
-"""Columns of the factor."""
+"""Number of columns of the factor."""
 
 WEAK_RIDGE_RATIO = 0.3
 """Mean ridge over mean diagonal below which the factor has twice as many columns."""
@@ -136,7 +136,7 @@ class FaceNewton(Solver):
     room: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
-    check_threshold: ClassVar[float] = 0.9  # products over the rows do not drift
+    check_threshold: ClassVar[float] = 0.9  # errors of products over the rows do not add up
     is_abandonable: ClassVar[bool] = (
         True  # x and its product are set together, at the end of a step
     )
@@ -212,7 +212,7 @@ class FaceNewton(Solver):
         return state
 
     def advance(self, problem: QP, state: FaceState, n_steps: int) -> Reply:
-        """Make one Newton step, whatever `n_steps` is."""
+        """Make one Newton step, for any `n_steps`."""
         rows, D = state.rows, problem.gram.ridge[state.rows]
         u, g = state.u[rows], state.g[rows]
         before = _primal(u, g, D)
@@ -268,7 +268,7 @@ def _solve(
     """Solve (G_SS + D) u_S = 1 approximately in place; u = 0 elsewhere, g_S = (G u)_S at the start.
 
     Directions are preconditioned residuals, conjugate to the last few in the Hessian of P on this
-    face, G + G_S D^-1 G_S: each decreases P, whatever the residual. Those of conjugate gradients
+    face, G + G_S D^-1 G_S: each decreases P, for any residual. Those of conjugate gradients
     decrease the dual value; a step that ends early may then increase P.
     """
     at = np.flatnonzero(S)

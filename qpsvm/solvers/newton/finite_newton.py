@@ -35,25 +35,25 @@ from qpsvm.gram import SignedGram
 from qpsvm.numerics.csr_rows import moments
 from qpsvm.numerics.jit import reassociating
 from qpsvm.solvers.base import Reply, Solver, Stop
-from qpsvm.solvers.coordinate_descent.proximal_newton import SMALL_MATRIX, conjugate
+from qpsvm.solvers.coordinate_descent.proximal_newton import MAX_ORDER_FOR_ONE_THREAD, conjugate
 from qpsvm.solvers.interior_point.normal_equations import MAX_DENSE_ORDER, NormalEquations
 
 Vector = NDArray[np.float64]
 
 MIN_FEATURES_FOR_CG = 1000
-"""Features of CSR points above which Newton systems are solved by conjugate gradients."""
+"""Number of features of CSR points above which Newton systems are solved by conjugate gradients."""
 
 MAX_CG_PRODUCTS = 300
-"""Most products of these."""
+"""Maximum number of their products."""
 
 CG_RESIDUAL_FRACTION = 0.03
-"""Fraction of a Newton step's residual that these may leave."""
+"""Fraction of the first residual at which they end."""
 
 LINE_SEARCH_SLOPE_FRACTION = 0.1
-"""Fraction of the first slope at which a line search ends."""
+"""Fraction of the first absolute slope at which a line search ends."""
 
 MAX_LINE_SEARCH_STEPS = 40
-"""Most evaluations of a line search."""
+"""Maximum number of evaluations in a line search."""
 
 MIN_RELATIVE_DECREASE = 1e-15
 """Relative decrease of P below which the method has stalled."""
@@ -83,7 +83,7 @@ class FiniteNewton(Solver):
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
         """Return true for scipy where the matrices are small, and for numpy on CSR points."""
         X = problem.gram.kernel.factor()
-        return min(X.shape) <= SMALL_MATRIX, sp.issparse(X)
+        return min(X.shape) <= MAX_ORDER_FOR_ONE_THREAD, sp.issparse(X)
 
     def period(self, problem: QP) -> int:
         """Return 1: an iteration is a Newton step."""
@@ -123,11 +123,11 @@ class FiniteNewton(Solver):
 class Augmented:
     """The points with a constant feature, and their normal equations.
 
-    CSR points get it as a column. For dense points, where that would copy them, it is kept apart.
+    CSR points get it as a column. For dense points, which that would copy, it is treated separately.
     """
 
     equations: NormalEquations
-    apart: bool  # whether the constant is no column
+    is_separate: bool  # whether the constant feature is no column
 
     @classmethod
     def of(cls, X: Any, squares: Vector) -> Augmented:
@@ -140,37 +140,37 @@ class Augmented:
     @property
     def n(self) -> int:
         """Number of variables."""
-        return self.equations.n + self.apart
+        return self.equations.n + self.is_separate
 
     def times(self, v: Vector) -> Vector:
         """Return Z v."""
-        return self.equations.times(v[:-1]) + v[-1] if self.apart else self.equations.times(v)
+        return self.equations.times(v[:-1]) + v[-1] if self.is_separate else self.equations.times(v)
 
     def combination(self, rows: NDArray[np.int64], a: Vector) -> Vector:
         """Return Z[rows]'a."""
         total = self.equations.combination(rows, a)
-        return np.append(total, np.sum(a)) if self.apart else total
+        return np.append(total, np.sum(a)) if self.is_separate else total
 
     def solve(self, S: NDArray[np.int64], d: Vector, right: Vector) -> Vector:
         """Return (I + Z_S' diag(d) Z_S)^-1 times the right-hand side, approximately."""
-        of = self.equations
-        if self.apart:
-            moment = of.combination(S, d)
-            of.factor_some(S, d)
-            p, t = of.direction(moment), of.direction(right[:-1])
-            own = 1.0 + float(np.sum(d)) - float(moment @ p)
-            last = (right[-1] - float(moment @ t)) / max(own, 1.0)
+        equations = self.equations
+        if self.is_separate:
+            moment = equations.combination(S, d)
+            equations.factor_some(S, d)
+            p, t = equations.direction(moment), equations.direction(right[:-1])
+            complement = 1.0 + float(np.sum(d)) - float(moment @ p)
+            last = (right[-1] - float(moment @ t)) / max(complement, 1.0)
             return np.append(t - last * p, last)
-        if of.n > MIN_FEATURES_FOR_CG:
-            diagonal = np.ones(of.n)
-            moments(of.rows, S, d, np.zeros(of.n), diagonal)
-            v, reached = conjugate(
-                of.rows, d, S, diagonal, right, MAX_CG_PRODUCTS, CG_RESIDUAL_FRACTION
+        if equations.n > MIN_FEATURES_FOR_CG:
+            diagonal = np.ones(equations.n)
+            moments(equations.rows, S, d, np.zeros(equations.n), diagonal)
+            v, converged = conjugate(
+                equations.rows, d, S, diagonal, right, MAX_CG_PRODUCTS, CG_RESIDUAL_FRACTION
             )
-            if reached or min(len(S), of.n) > MAX_DENSE_ORDER:
+            if converged or min(len(S), equations.n) > MAX_DENSE_ORDER:
                 return v
-        of.factor_some(S, d)
-        return of.direction(right)
+        equations.factor_some(S, d)
+        return equations.direction(right)
 
 
 @dataclass

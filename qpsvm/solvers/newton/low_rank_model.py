@@ -17,7 +17,7 @@ from qpsvm.gram import Gram, SignedGram
 from qpsvm.numerics.parallel import parallel_for
 
 CHUNK_POINTS = 2048
-"""Points whose rows of F are multiplied at a time."""
+"""Number of points whose rows of F are multiplied at a time."""
 
 DRAW_BLOCKS = 8
 """Number of blocks in which the columns of F are drawn."""
@@ -26,16 +26,16 @@ MIN_EIGENVALUE_FRACTION = 1e-4
 """Eigenvalues of a drawn block, relative to the diagonal, that are above float32's rounding."""
 
 MAX_NEWTON_STEPS = 30
-"""Most Newton steps on the problem of low rank."""
+"""Maximum number of Newton steps on the problem of low rank."""
 
 SETTLED_SUPPORT_FRACTION = 0.002
 """Changed fraction of the support at which these end."""
 
 SAMPLE_POINTS = 2000
-"""Points of the sample that predicts the fraction of support vectors."""
+"""Number of points of the sample that predicts the fraction of support vectors."""
 
 SAMPLE_RANK = 256
-"""Columns of its factor."""
+"""Number of columns of its factor."""
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -16,10 +16,10 @@ from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import parallel_for
 
 PANEL_ROWS = 512
-"""Rows of a panel."""
+"""Number of rows of a panel."""
 
 CHUNK_COLUMNS = 1024
-"""Columns of a panel that are read at a time: their part of the vector remains in cache."""
+"""Number of columns of a panel that are read at a time: their part of the vector remains in cache."""
 
 Vector = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import Columns
-from qpsvm.numerics.argextremes import MAX_KEY, extreme_key_of, first_of
-from qpsvm.numerics.jit import bits64, vectorized
+from qpsvm.numerics.argextremes import MAX_KEY, extreme_key_of, first_of, ordered_key
+from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.work_sharing import (
     TILE_POINTS,
     WorkSharing,
@@ -26,7 +26,7 @@ from qpsvm.numerics.work_sharing import (
 
 
 class Points(NamedTuple):
-    """What a pass over all points reads besides columns, in few bytes per point."""
+    """Data of a pass over all points besides columns, in few bytes per point."""
 
     side: NDArray[np.int8]  # (m,), the sign
     group: NDArray[np.integer]  # (m,), the simplex that a coordinate belongs to
@@ -38,7 +38,7 @@ class Points(NamedTuple):
 class Move(NamedTuple):
     """A step x = keep x + sum_j gain_j e_j: for each j the coordinate and its gain.
 
-    A weight of at most `least` after the step becomes zero; `rise` is the gain less the weight removed.
+    A weight of at most `least` after the step becomes zero; `rise` is the gain minus the removed weight.
     """
 
     at: NDArray[np.int64]
@@ -76,8 +76,7 @@ def add_least(
     low = MAX_KEY
     for k in range(len(q)):
         value = keep * q[k] + (t * column_i[k] + u * column_j[k] + shift_term)
-        q[k], bits = value, bits64(value)
-        key = bits ^ ((bits >> 63) & MAX_KEY)
+        q[k], key = value, ordered_key(value)
         low = key if key < low else low
     return low
 
@@ -97,8 +96,7 @@ def add_least_signed(
     low = MAX_KEY
     for k in range(len(q)):
         value = keep * q[k] + side[k] * (t * column_i[k] + u * column_j[k] + shift_term)
-        q[k], bits = value, bits64(value)
-        key = bits ^ ((bits >> 63) & MAX_KEY)
+        q[k], key = value, ordered_key(value)
         low = key if key < low else low
     return low
 
@@ -119,8 +117,7 @@ def _add_least_of_two(
     low, low_1 = MAX_KEY, MAX_KEY
     for k in range(len(q)):
         value = keep * q[k] + side[k] * (t * column_i[k] + u * column_j[k] + shift_term)
-        q[k], bits = value, bits64(value)
-        key = bits ^ ((bits >> 63) & MAX_KEY)
+        q[k], key = value, ordered_key(value)
         excluded = -np.int64(group[k] != 0)  # all bits or none: faster than a branch
         first = (key & ~excluded) | (MAX_KEY & excluded)
         second = (key & excluded) | (MAX_KEY & ~excluded)
@@ -146,8 +143,8 @@ def find_tile_minima(points: Points, q: NDArray[np.float64], keys: NDArray[np.in
     bits = (q if points.flat else q + points.linear).view(np.int64)
     all_keys = bits ^ ((bits >> 63) & MAX_KEY)
     for g in range(len(keys)):
-        some = np.where(points.group == g, all_keys, MAX_KEY)
-        keys[g] = np.minimum.reduceat(some, np.arange(0, len(q), TILE_POINTS))
+        group_keys = np.where(points.group == g, all_keys, MAX_KEY)
+        keys[g] = np.minimum.reduceat(group_keys, np.arange(0, len(q), TILE_POINTS))
 
 
 @vectorized

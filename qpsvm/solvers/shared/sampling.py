@@ -17,10 +17,10 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.solvers.base import Solver
 
 SAMPLED_PERIOD = 5000
-"""Steps between two checks; a check with confirmation evaluates the gradient at all points."""
+"""Number of steps between two checks; a check with confirmation evaluates the gradient at all points."""
 
 SAMPLES_PER_STEP = 8
-"""Samples without a descent direction, or within the goal, after which a round of steps ends."""
+"""Number of samples without a descent direction, or within the goal, that end a round of steps."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.argextremes import MAX_KEY
-from qpsvm.numerics.jit import vectorized
+from qpsvm.numerics.jit import inlined, vectorized
 from qpsvm.numerics.work_sharing import TILE_POINTS
 
 
@@ -54,8 +54,8 @@ def pair_data(cols: Columns, z: Any, s: Any, up_barrier: Any, low_barrier: Any) 
         kind[1:] += (kind[1:] > 0) * GROUP_STEP * np.arange(1, n_groups)[:, None]
     mark = np.add.reduce(kind, axis=0, dtype=np.int32)
     all_up = np.logical_and.reduceat(up[0], starts) & (n_groups == 1)
-    some, low_list = np.nonzero(down)[1], np.empty(m, np.int64)
-    low_list[: len(some)] = some
+    in_low, low_list = np.nonzero(down)[1], np.empty(m, np.int64)
+    low_list[: len(in_low)] = in_low
     side = (z * cols.sign).astype(np.int8)
     diagonal = cols.scale * (cols.diag + cols.shift) + cols.ridge
     return PairData(
@@ -66,7 +66,7 @@ def pair_data(cols: Columns, z: Any, s: Any, up_barrier: Any, low_barrier: Any) 
         np.maximum.reduceat(np.where(down, keys, -MAX_KEY), starts, axis=1),
         all_up,
         low_list,
-        np.array([len(some)]),
+        np.array([len(in_low)]),
         np.empty(TILE_POINTS, np.float32),
         np.array([diagonal.max()]),
         bool(side.min() > 0),
@@ -88,3 +88,23 @@ def set_mark(data: PairData, k: int, mark: int) -> None:
         if data.low_list[a] == k:
             data.low_list[a] = data.low_list[n - 1]
             return
+
+
+@inlined
+def move_pair(
+    x: Any, z: Any, upper: Any, i: int, j: int, t: float, fills_i: bool, fills_j: bool
+) -> None:
+    """Move z x by t from j to i; a coordinate whose slack t fills is set to its bound exactly."""
+    x[i] += z[i] * t
+    x[j] -= z[j] * t
+    if fills_i:
+        x[i] = upper[i] if z[i] > 0.0 else 0.0
+    if fills_j:
+        x[j] = 0.0 if z[j] > 0.0 else upper[j]
+
+
+@inlined
+def is_blocked(x: Any, z: Any, upper: Any, k: int) -> tuple[bool, bool]:
+    """Return whether a coordinate is outside I_up, and whether it is outside I_low."""
+    full, empty = x[k] >= upper[k], x[k] <= 0.0
+    return (full, empty) if z[k] > 0.0 else (empty, full)

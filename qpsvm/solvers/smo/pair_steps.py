@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from qpsvm.gram.column_store import Columns
-from qpsvm.numerics.argextremes import MAX_KEY, first_of, greatest32
-from qpsvm.numerics.jit import bits64, from64, inlined, vectorized, without_refcounts
+from qpsvm.numerics.argextremes import MAX_KEY, first_of, greatest32, ordered_key
+from qpsvm.numerics.jit import from64, inlined, vectorized, without_refcounts
 from qpsvm.numerics.work_sharing import (
     TILE_POINTS,
     WorkSharing,
@@ -26,22 +26,25 @@ from qpsvm.numerics.work_sharing import (
     register,
     work_sharing_for,
 )
-from qpsvm.solvers.base import Stop
+from qpsvm.solvers.base import BUDGET_CODE, STALLED_CODE
 from qpsvm.solvers.shared.column_reads import COLUMN_MISSING, is_cached, touch
 from qpsvm.solvers.shared.gradient_pass import add_least, add_least_signed
-from qpsvm.solvers.smo.pair_data import GROUP_STEP, IN_LOW, IN_UP, PairData, pair_data, set_mark
-
-BUDGET_CODE = Stop.BUDGET.value
-"""Stop code: all steps are done."""
-
-STALLED_CODE = Stop.STALLED.value
-"""Stop code: no pair decreases the value."""
+from qpsvm.solvers.smo.pair_data import (
+    GROUP_STEP,
+    IN_LOW,
+    IN_UP,
+    PairData,
+    is_blocked,
+    move_pair,
+    pair_data,
+    set_mark,
+)
 
 MIN_CURVATURE_RATIO = np.float32(1e-12)
 """Lower bound on curvatures, relative to the greatest diagonal entry."""
 
 MIN_POINTS_PER_CANDIDATE = 8
-"""Points per coordinate of I_low from which its coordinates are evaluated one by one."""
+"""Number of points per coordinate of I_low from which its coordinates are evaluated one by one."""
 
 
 @vectorized
@@ -49,8 +52,7 @@ def _extremes(s: Any, mark: Any, group: int) -> Any:
     """Return the keys of the minimum of s over I_up and of the maximum over I_low, in a tile."""
     low, high = MAX_KEY, -MAX_KEY
     for k in range(len(s)):
-        bits = bits64(s[k])
-        key = bits ^ ((bits >> 63) & MAX_KEY)
+        key = ordered_key(s[k])
         excluded = -np.int64((mark[k] & ~IN_LOW) != IN_UP + group)  # all bits or none: no branch
         below = (key & ~excluded) | (MAX_KEY & excluded)
         low = below if below < low else low
@@ -76,9 +78,7 @@ def _add_columns(
     low, high = MAX_KEY, -MAX_KEY
     for k in range(len(s)):
         value = s[k] + side[k] * (a * column_i[k] + b * column_j[k] + shift_term)
-        s[k] = value
-        bits = bits64(value)
-        key = bits ^ ((bits >> 63) & MAX_KEY)
+        s[k], key = value, ordered_key(value)
         excluded = -np.int64((mark[k] & ~IN_LOW) != IN_UP + group)
         below = (key & ~excluded) | (MAX_KEY & excluded)
         low = below if below < low else low
@@ -176,11 +176,9 @@ def _add_ridge(s: Any, k: int, ridge: float, t: float, low: int, high: int) -> b
     """Add the ridge term to one entry; return whether it was or may now be an extreme."""
     if ridge == 0.0:
         return False
-    bits = bits64(s[k])
-    before = bits ^ ((bits >> 63) & MAX_KEY)
+    before = ordered_key(s[k])
     s[k] += ridge * t
-    bits = bits64(s[k])
-    after = bits ^ ((bits >> 63) & MAX_KEY)
+    after = ordered_key(s[k])
     return before <= low or after <= low or before >= high or after >= high
 
 
@@ -334,15 +332,9 @@ def pair_steps(
         if t > 1e300:  # the value is unbounded below along this pair
             return step, STALLED_CODE
         # 4. Move the weights and update the index sets.
-        x[i] += z[i] * t
-        x[j] -= z[j] * t
-        if t >= slack_i:
-            x[i] = upper[i] if z[i] > 0.0 else 0.0
-        if t >= slack_j:
-            x[j] = 0.0 if z[j] > 0.0 else upper[j]
+        move_pair(x, z, upper, i, j, t, t >= slack_i, t >= slack_j)
         for k in (i, j):
-            full, empty = x[k] >= upper[k], x[k] <= 0.0
-            up_blocked, low_blocked = (full, empty) if z[k] > 0.0 else (empty, full)
+            up_blocked, low_blocked = is_blocked(x, z, upper, k)
             up_barrier[g, k] = np.inf if up_blocked else 0.0
             low_barrier[g, k] = np.inf if low_blocked else 0.0
             flags = (0 if up_blocked else IN_UP) + (0 if low_blocked else IN_LOW)

@@ -26,12 +26,12 @@ from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.argextremes import greatest_key
 from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.work_sharing import TILE_POINTS, WorkSharing, run_shared, work_sharing_for
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import BUDGET_CODE, STALLED_CODE, Reply, Solver, Stop
 from qpsvm.solvers.shared.column_reads import COLUMN_MISSING, is_cached, touch
 from qpsvm.solvers.shared.prefetch import Prefetch, least_uncached
 from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.pair_data import GROUP_STEP, IN_LOW, IN_UP, PairData, pair_data
-from qpsvm.solvers.smo.pair_steps import BUDGET_CODE, STALLED_CODE, assist_pairs, pair_steps
+from qpsvm.solvers.smo.pair_steps import assist_pairs, pair_steps
 
 MAX_POINTS_FILLED_AT_ONCE = 2000
 """Maximum number of points at which the first missing column fills all columns, in milliseconds."""

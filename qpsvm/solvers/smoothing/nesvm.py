@@ -63,7 +63,7 @@ from qpsvm.solvers.smoothing.nesvm_as_printed import advance_as_printed, start_a
 Vector = NDArray[np.float64]
 
 STEPS_PER_ASSESSMENT = 16
-"""Steps between two evaluations of the gap, each of which costs a product for the primal point v."""
+"""Number of steps between two evaluations of the gap; each costs a product for the primal point v."""
 
 MAX_FIRST_WIDTH = 0.7
 """Largest width of the middle zone in the first problem of a homotopy."""
@@ -238,7 +238,7 @@ class NESVM(Solver):
         return state.smoothing_gap <= KEPT_SMOOTHING_FRACTION * state.last_smoothing_gap
 
     def refresh(self, problem: MarginProblem, state: Any, product: Products) -> None:
-        """Replace the products by recomputed ones; those of the iterates never drift."""
+        """Replace the products by recomputed ones; errors of those of the iterates do not add up."""
         state.product = product
 
 

@@ -135,13 +135,15 @@ class Decomposition(OnWorkingSet):
         itemsize = 4 if self.low_precision(problem) else problem.gram.kernel.dtype.itemsize
         bytes_per_entry = 1.25 * itemsize
         most_rows = min(problem.m, 2 * (self.largest + self.largest // 4 + self.entering))
-        own_bytes, left = shared(memory_limit, int(bytes_per_entry * most_rows**2))
+        own_bytes, remaining = shared(memory_limit, int(bytes_per_entry * most_rows**2))
         rows = isqrt(int(own_bytes / bytes_per_entry))
         if rows >= most_rows - 1:
-            return self, left
+            return self, remaining
         largest = max(2, 2 * rows // 3)
         entering = max(2, min(self.entering, largest // 4))
-        return replace(self, largest=min(self.largest, largest), entering=entering, room=rows), left
+        return replace(
+            self, largest=min(self.largest, largest), entering=entering, room=rows
+        ), remaining
 
     def low_precision(self, problem: QP) -> bool:
         """Return whether there are many columns: float32 halves their time and memory."""
@@ -277,10 +279,10 @@ def _smallest(
         if at < len(sample):
             likely = among & (values <= np.partition(sample, at)[at])
             among = likely if np.count_nonzero(likely) >= count else among
-    left = np.flatnonzero(among)
+    candidates = np.flatnonzero(among)
     if n <= count:
-        return left
-    return left[np.argpartition(values[left], count - 1)[:count]]
+        return candidates
+    return candidates[np.argpartition(values[candidates], count - 1)[:count]]
 
 
 def _drop_from_working_set(

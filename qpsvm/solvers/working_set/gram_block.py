@@ -15,7 +15,7 @@ from qpsvm.numerics.simd import CACHE_LINE_BYTES, masked_expand, prefetch, trans
 from qpsvm.numerics.vector_shape import HAS_MASKED_EXPAND, VECTOR_LANES
 
 CHUNK_POINTS = 4096
-"""Points whose sums stay in cache while columns are added."""
+"""Number of points whose sums stay in cache while columns are added."""
 
 MIN_KEPT_BYTES = 1 << 23
 """Least size of a Gram matrix whose memory is kept for the next one, once per process: the first touch of
@@ -25,7 +25,7 @@ MAX_KEPT_BYTES = 1 << 26
 """Greatest size of memory that is kept."""
 
 CHUNK_ENTRIES = 1 << 18
-"""Entries of a chunk; fewer than two chunks are not worth a second thread."""
+"""Number of entries of a chunk; fewer than two chunks are not worth a second thread."""
 
 
 def _chunks(n: int, width: int, step: int) -> list[tuple[int, int]]:
@@ -174,7 +174,7 @@ def extend(
         store.write(new, working_set, block[first:])
         block[indices[first:], indices[first:]] = diagonal
     else:
-        dtype = store.store.dtype.type  # rounded to whole multiples, or copied
+        dtype = store.store.dtype.type  # rounded to multiples of the quantum, or copied
         scale, half = (dtype(1.0 / store.unit), dtype(0.5)) if packed else (dtype(1.0), dtype(0.0))
         parallel_for(
             lambda at: _gather(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from qpsvm.numerics.jit import vectorized, without_refcounts
 from qpsvm.numerics.vector_shape import VECTOR_LANES
+from qpsvm.solvers.smo.pair_data import is_blocked, move_pair
 from qpsvm.solvers.working_set.inner_smo_simd import argextremes, second_index, update_gradient
 
 TOLERANCE_REDUCTION = 0.7
@@ -309,15 +310,9 @@ def _steps(
         if t > 1e300:  # the value is unbounded below along this pair
             return step
         # 4. Move the weights and update the index sets.
-        x[i] += z[i] * t
-        x[j] -= z[j] * t
-        if t >= slack_i:
-            x[i] = upper[i] if z[i] > 0.0 else 0.0
-        if t >= slack_j:
-            x[j] = 0.0 if z[j] > 0.0 else upper[j]
+        move_pair(x, z, upper, i, j, t, t >= slack_i, t >= slack_j)
         for k in (i, j):
-            full, empty = x[k] >= upper[k], x[k] <= 0.0
-            up_blocked, low_blocked = (full, empty) if z[k] > 0.0 else (empty, full)
+            up_blocked, low_blocked = is_blocked(x, z, upper, k)
             up_barrier[g, k] = np.inf if up_blocked else 0.0
             low_barrier[g, k] = np.inf if low_blocked else 0.0
             state.up_blocked[g, k] = 1 if up_blocked else 0

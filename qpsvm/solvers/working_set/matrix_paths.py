@@ -1,6 +1,7 @@
 """Hinge duals of many subsets of the points of one stored kernel matrix, each for many penalties.
 
-Problem, for each subset and each C: minimize 1/2 u'Ku - sum x, u_i = y_i x_i, 0 <= x_i <= C w_i, sum u = 0.
+Problem, for each subset and each C, with u_i = y_i x_i: minimize 1/2 u'Ku - sum x subject to
+0 <= x_i <= C w_i and sum u = 0.
 
 Pairs of classes, folds and grids of C make thousands of such problems of some hundred points: a solve of
 each one alone would spend its time outside of the steps. Here a subset's part of the matrix is copied to
@@ -102,7 +103,9 @@ def hinge_paths(
     paths = [
         SubsetPath(
             np.empty((n_penalties, len(subset.y))),
-            *(np.empty(n_penalties) for _ in range(3)),
+            np.empty(n_penalties),
+            np.empty(n_penalties),
+            np.empty(n_penalties),
             np.empty(n_penalties, np.int64),
         )
         for subset in subsets

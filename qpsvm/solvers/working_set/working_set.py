@@ -194,8 +194,8 @@ def _solve(
     """Make the steps over the working set; return its KKT violation, by its Gram matrix.
 
     With `update_s` the gradient over the working set is updated by this matrix. Where 16 bits are too
-    few, the matrix is recomputed in the precision of columns, for good: at once if the steps end limited
-    by rounding before the accepted fraction of the tolerance, and before the next solve if the exact
+    few, the matrix is replaced by one in the precision of columns: at once if the steps end limited by
+    rounding before the accepted fraction of the tolerance, and before the next solve if the exact
     gradient shows a much larger violation.
     """
     gram, store, pair, working_set = problem.gram, problem.store, state.pair, state.working_set

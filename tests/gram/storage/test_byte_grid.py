@@ -14,17 +14,17 @@ from qpsvm.gram.engine.formula import Evaluator, Exponential, gaussian
 from qpsvm.gram.engine.kernel_rows import kernel_rows
 from qpsvm.gram.kernels import rbf
 from qpsvm.gram.storage import byte_grid as grid
-from qpsvm.gram.storage.byte_grid import MIN_GRID_POINTS, ByteGrid, gridded, near_grid
-from qpsvm.gram.storage.integer import unit_of
+from qpsvm.gram.storage.byte_grid import MIN_GRID_POINTS, ByteGrid, grid_points, near_grid
+from qpsvm.gram.storage.integer import integer_points
 from qpsvm.numerics import simd as lanes
 
 M = MIN_GRID_POINTS + 100
 
 
 def grid_of(X):
-    octets = grid.room(*X.shape)
+    octets = grid.zero_octets(*X.shape)
     octets[:, : X.shape[1]] = X
-    return gridded(octets, X.shape[1])
+    return grid_points(octets, X.shape[1])
 
 
 def extremes(rng, d, m=70):
@@ -52,7 +52,9 @@ def test_distances_are_exact(rng, d, dtype):
     )
     assert np.array_equal(points.squared_norms(), np.square(X).sum(axis=1))
     center = X.mean()
-    np.testing.assert_allclose(points.spread(), np.square(X - center).sum(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(
+        points.distances_to_center(), np.square(X - center).sum(axis=1), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("lanes", [16, 8])
@@ -116,7 +118,7 @@ def test_what_is_near_a_grid(rng):
     X = six_digits(rng)
     found = near_grid(X)
     whole = np.rint((X + 1.0) * 7.5)
-    assert abs(found.step - 2.0 / 15.0) < 1e-15 and 3e-7 < found.away < 4e-7
+    assert abs(found.step - 2.0 / 15.0) < 1e-15 and 3e-7 < found.max_offset < 4e-7
     assert np.array_equal(found.points.words, grid_of(whole).words)
     assert near_grid(X.astype(np.float32)).points.shape == X.shape
     for x in (0.01, -1.1, 30.0):  # in the last point: found at the end only
@@ -164,7 +166,9 @@ def test_levels_of_grey(rng, divisor, rounded):
     kernel = RBF(X, 2e-2 * (divisor / 255) ** 2)
     unit = kernel._unit
     assert (
-        isinstance(unit.points, ByteGrid) and unit.rounded == rounded and unit.size == 1 / divisor
+        isinstance(unit.points, ByteGrid)
+        and unit.rounded == rounded
+        and unit.quantum == 1 / divisor
     )
     exact = np.exp(-kernel.gamma * cdist(X, X, "sqeuclidean"))
     columns, rows = rng.permutation(M)[:200], rng.permutation(M)[:400]
@@ -189,11 +193,11 @@ def test_levels_of_grey(rng, divisor, rounded):
 def test_what_fits_into_bytes(rng):
     X = rng.integers(0, 256, (M, 10)).astype(float)
     X[0, 0] = 1.0
-    assert isinstance(unit_of(X).points, ByteGrid)
-    assert not isinstance(unit_of(X[: MIN_GRID_POINTS - 1]).points, ByteGrid)
+    assert isinstance(integer_points(X).points, ByteGrid)
+    assert not isinstance(integer_points(X[: MIN_GRID_POINTS - 1]).points, ByteGrid)
     for x in (256.0, -1.0):
         X[-1, -1] = x
-        assert not isinstance(unit_of(X).points, ByteGrid)
+        assert not isinstance(integer_points(X).points, ByteGrid)
 
 
 def test_a_machine_near_a_grid(rng, monkeypatch):

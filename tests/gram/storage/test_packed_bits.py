@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from qpsvm import RBF, HingeDual, Laplacian, Linear, Polynomial, Sigmoid, solve
 from qpsvm.gram.storage import integer as units
-from qpsvm.gram.storage.integer import PackedBits, pack, unit_of
+from qpsvm.gram.storage.integer import PackedBits, integer_points, pack
 from qpsvm.gram.storage.points import products
 from qpsvm.numerics.products import squared_norms
 
@@ -95,8 +95,8 @@ def test_narrow_columns_of_binary_points(rng, storage):
 def test_what_is_packed(rng):
     """Only points of 0 and one other value, and only many and dense enough ones."""
     X = binary(rng, 40)
-    assert isinstance(unit_of(X).points, PackedBits) and isinstance(
-        unit_of(7.0 * X).points, PackedBits
+    assert isinstance(integer_points(X).points, PackedBits) and isinstance(
+        integer_points(7.0 * X).points, PackedBits
     )
     stored = sp.csr_matrix(X)
     stored.data[::2] = 0.0  # stored zeros are zeros
@@ -104,14 +104,17 @@ def test_what_is_packed(rng):
     for change in (2.0, -1.0, 0.5):  # in the last point: found at the end only
         other = X.copy()
         other[-1, -1] = change
-        unit = unit_of(other)
+        unit = integer_points(other)
         assert unit is None or not isinstance(unit.points, PackedBits)
         assert pack(other) is None
-    assert not isinstance(unit_of(X[:1000]).points, PackedBits)
+    assert not isinstance(integer_points(X[:1000]).points, PackedBits)
     thin = sp.csr_matrix(np.eye(M))
     assert not units.packs(thin) and units.packs(thin.toarray())
-    assert unit_of(rng.standard_normal((M, 3))) is None
-    assert unit_of(np.full((M, 2), 5e-324)) is not None and unit_of(np.zeros((M, 2))) is not None
+    assert integer_points(rng.standard_normal((M, 3))) is None
+    assert (
+        integer_points(np.full((M, 2), 5e-324)) is not None
+        and integer_points(np.zeros((M, 2))) is not None
+    )
 
 
 @pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)
@@ -122,7 +125,9 @@ def test_levels_of_grey(rng, storage, divisor, rounded):
     X[0, 0] = 1 / divisor
     kernel = RBF(storage(X), 0.02 * (divisor / 255) ** 2)
     unit = kernel._unit
-    assert unit.size == 1 / divisor and unit.rounded == rounded and unit.points.dtype == np.float32
+    assert (
+        unit.quantum == 1 / divisor and unit.rounded == rounded and unit.points.dtype == np.float32
+    )
     assert (kernel.error > 0) == rounded
     exact = np.exp(-kernel.gamma * cdist(X, X, "sqeuclidean"))
     x = np.where(rng.random(M) < 0.5, rng.standard_normal(M), 0.0)
@@ -138,7 +143,7 @@ def test_levels_of_grey(rng, storage, divisor, rounded):
 
 def test_large_multiples_are_left_to_float64(rng):
     X = rng.integers(0, 2000, (M, 30)).astype(float)
-    assert unit_of(X) is None and unit_of(X / 100) is None
+    assert integer_points(X) is None and integer_points(X / 100) is None
 
 
 def test_binary_problem(rng):
