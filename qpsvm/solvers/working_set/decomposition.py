@@ -1,7 +1,7 @@
 """Working-set decomposition: hundreds of coordinates per iteration, SMO on a Gram matrix in cache.
 
-Problem: minimize 1/2 x'(G + D)x + c'x over a simplex, a product of simplices, or a box with a
-hyperplane. Each iteration
+Problem: minimize 1/2 x'(G + D)x + c'x over a simplex or a product of simplices, also with upper bounds,
+or over a box with a hyperplane. Each iteration
 
 1. drops coordinates at a bound that belong to no violating pair from the working set, and adds the
    maximum violators, balanced over the directions of violation (a one-sided choice oscillates); their
