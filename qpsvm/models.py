@@ -273,7 +273,7 @@ class ReducedHulls(Hyperplane):
     def __str__(self) -> str:
         """Return its expansion, the margin and the number of margin errors."""
         if self.hulls_intersect:
-            return "The reduced hulls intersect to working precision; a smaller nu separates them."
+            return "The reduced hulls intersect to working precision; a larger nu separates them."
         if self.hulls_intersect is None:
             return (
                 "Undecided whether the reduced hulls intersect: distance at most "

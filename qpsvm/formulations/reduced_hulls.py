@@ -167,7 +167,8 @@ class NuSVCDual(WeightedFormulation[ReducedHulls]):
         x, (alpha, minus_beta) = certified.x, certified.multipliers
         separable = separation(qp, certified)
         rho = 0.5 * float(alpha + minus_beta)
-        scale = rho if rho > 0.0 and separable is not False else 1.0
+        apart = rho > 0.0 and separable is not False
+        scale = rho if apart else 1.0
         signed, X = qp.gram.sign * x / scale, qp.gram.kernel.factor()
         w = None if X is None else np.asarray(transposed_times(X, signed))
         b = -0.5 * float(alpha - minus_beta) / scale
@@ -185,7 +186,7 @@ class NuSVCDual(WeightedFormulation[ReducedHulls]):
             separable,
             rho=rho,
             distance=distance,
-            margin=2.0 * rho / distance if rho > 0.0 and distance > 0.0 else 0.0,
+            margin=2.0 * rho / distance if apart and distance > 0.0 else 0.0,
             n_margin_errors=errors,
         )
         return Recovery(self.scatter(x), certified.multipliers, model)

@@ -163,7 +163,7 @@ def test_columns_of_kernels_that_are_only_called_have_no_bound(rng):
     assert np.all(RBF(wide, 1.0).column_error == 1.0)  # sums of a million terms in float32
 
 
-FAMILIES = ("l2_svm", "meb", "polytope_distance", "hinge", "one_class", "svdd")
+FAMILIES = ("l2_svm", "meb", "polytope_distance", "hinge", "one_class", "svdd", "reduced_hulls")
 NAMES = [name for name, instance in INSTANCES.items() if instance.family in FAMILIES]
 
 
