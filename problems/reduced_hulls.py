@@ -116,7 +116,7 @@ INSTANCES = (
             "random",
             f"Overlapping clouds, RBF, nu = {nu}.",
         )
-        for nu in (0.2, 0.5, 0.933)
+        for nu in (0.5, 0.2, 0.933)
     ),
     instance(
         "reduced_hulls/random-rbf-tiny-nu",

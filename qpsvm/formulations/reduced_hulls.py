@@ -55,9 +55,9 @@ class NuSVCDual(WeightedFormulation[ReducedHulls]):
 
     References
     ----------
-    Schoelkopf, Smola, Williamson, Bartlett, "New support vector algorithms" (2000), equations
-    (13)-(14); Crisp and Burges, "A geometric interpretation of nu-SVM classifiers" (2000), section 3;
-    Bennett and Bredensteiner, "Duality and geometry in SVM classifiers" (2000), section 3.
+    Schoelkopf, Smola, Williamson, Bartlett, "New support vector algorithms" (2000), on nu-SV
+    classification; as a distance: Crisp and Burges, "A geometric interpretation of nu-SVM classifiers"
+    (2000), and Bennett and Bredensteiner, "Duality and geometry in SVM classifiers" (2000).
 
     Examples
     --------

@@ -93,7 +93,7 @@ def test_a_weight_of_two_is_the_point_twice():
     ],
 )
 def test_it_is_a_hinge_machine(nu, kernel):
-    """Schoelkopf et al. (2000), proposition 6: with C_i = upper_i / rho, where rho > 0."""
+    """Schoelkopf et al. (2000): with C_i = upper_i / rho, where rho > 0."""
     problem = NuSVCDual(kernel(X), Y, nu)
     for result in answers(problem, tol=2e-9):
         rho = result.model.rho

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm import RBF, HingeDual, L2SVMDual, OneClassDual, PolytopeDistanceDual, SVDDDual, solve
+from qpsvm import (
+    RBF,
+    HingeDual,
+    L2SVMDual,
+    NuSVCDual,
+    OneClassDual,
+    PolytopeDistanceDual,
+    SVDDDual,
+    solve,
+)
 from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set import decomposition
@@ -23,6 +32,7 @@ KINDS = {
     "hard": lambda K, y: HingeDual(K, y, np.inf),
     "l2-svm": lambda K, y: L2SVMDual(K, y, 1.0),
     "one-class": lambda K, y: OneClassDual(K, 0.1),
+    "nu-svc": lambda K, y: NuSVCDual(K, y, 0.2),
     "svdd": lambda K, y: SVDDDual(K, 0.01),
     "polytope": lambda K, y: PolytopeDistanceDual(K, y),
 }
