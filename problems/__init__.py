@@ -21,6 +21,7 @@ from problems import (
     meb,
     one_class,
     polytope_distance,
+    reduced_hulls,
     stress,
     svdd,
 )
@@ -28,10 +29,21 @@ from problems.instance import FAMILIES, PRIMAL, Instance
 
 __all__ = ["FAMILIES", "INSTANCES", "PRIMAL", "Instance", "select"]
 
+FAMILY_MODULES = (
+    meb,
+    l2_svm,
+    polytope_distance,
+    hinge,
+    lp_svm,
+    ls_svm,
+    one_class,
+    svdd,
+    reduced_hulls,
+)
+"""One for each family, in the order of the catalogue."""
+
 INSTANCES: dict[str, Instance] = {
-    instance.name: instance
-    for module in (meb, l2_svm, polytope_distance, hinge, lp_svm, ls_svm, one_class, svdd)
-    for instance in module.INSTANCES
+    instance.name: instance for module in FAMILY_MODULES for instance in module.INSTANCES
 }
 
 

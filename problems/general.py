@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from problems.data.kernels import Data
 from problems.instance import Instance
-from problems.kernels import Data
 
 HOUSE = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 4), (3, 4)]
 SKIPPING = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4), (0, 4), (1, 4)]
@@ -76,6 +76,10 @@ DOMAINS: dict[str, tuple[int, dict[str, Any]]] = {
     "scaled_simplex": (12, {"m": 12, "radius": 3.0}),
     "solid_simplex": (12, {"m": 12, "radius": 0.5}),
     "simplices": (12, {"sizes": [5, 4, 3]}),
+    "capped_simplices": (
+        12,
+        {"sizes": [5, 4, 3], "upper": [0.5, 0.25, 2.0, 0.125] * 3, "total": [1.0, 2.5, 0.5]},
+    ),
     "k_subset": (14, {"m": 14, "k": 4}),
     "spanning_trees": (len(HOUSE), {"edges": HOUSE}),
     "flow": (len(SKIPPING), {"edges": SKIPPING, "source": 0, "target": 4}),
@@ -168,6 +172,9 @@ def domain(name: str, p: dict[str, Any]) -> Any:
         return d.Hull(hull_points(**p))
     if name == "simplices":
         return d.SimplexProduct(np.repeat(np.arange(len(p["sizes"])), p["sizes"]))
+    if name == "capped_simplices":
+        group = np.repeat(np.arange(len(p["sizes"])), p["sizes"])
+        return d.CappedSimplex(p["upper"], group, p["total"])
     if name == "solid_simplex":
         return d.ScaledSimplex(**p, solid=True)
     classes = {

@@ -26,9 +26,9 @@ from problems.clouds import (
     two_clouds,
     weights,
 )
+from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.real import breast_cancer, digits
 from problems.instance import Instance, instance
-from problems.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
-from problems.real import breast_cancer, digits
 
 
 def svm(points: tuple, C: object, kernel: Kernel = LINEAR, bias: bool = True) -> Data:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from problems.kernels import LINEAR, Data, dense_gram
+from problems.data.kernels import LINEAR, Data, dense_gram
 
 FAMILIES = (
     "l2_svm", "meb", "polytope_distance", "hinge", "hinge_primal", "lp_svm", "ls_svm", "one_class",
-    "svdd",
+    "svdd", "reduced_hulls",
 )  # fmt: skip
 
 PRIMAL = ("hinge_primal", "lp_svm", "ls_svm")
@@ -125,6 +125,9 @@ def declare(family: str, data: Data, gram: str = "demand") -> Any:
         return qpsvm.PolytopeDistanceDual(K, data["y"], chi=data["chi"])
     if family == "one_class":
         return qpsvm.OneClassDual(K, data["nu"], sample_weight=data.get("sample_weight"))
+    if family == "reduced_hulls":
+        weight = data.get("sample_weight")
+        return qpsvm.NuSVCDual(K, data["y"], data["nu"], sample_weight=weight)
     if family == "svdd":
         return qpsvm.SVDDDual(K, C=data["C"])
     return qpsvm.HingeDual(K, data["y"], C=data["C"], bias=data["bias"])

@@ -18,9 +18,9 @@ from problems.clouds import (
     two_clouds,
     weights,
 )
+from problems.data.kernels import LINEAR, Data, Kernel, rbf, sigmoid
+from problems.data.real import breast_cancer
 from problems.instance import instance
-from problems.kernels import LINEAR, Data, Kernel, rbf, sigmoid
-from problems.real import breast_cancer
 
 
 def machine(points: tuple, C: object, bias: bool = True, kernel: Kernel = LINEAR) -> Data:

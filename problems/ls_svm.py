@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from problems.clouds import cloud, labels, moved, sparse_clouds, two_clouds, weights
+from problems.data.kernels import rbf
+from problems.data.real import breast_cancer
 from problems.instance import instance
-from problems.kernels import rbf
 from problems.lp_svm import doubled, machine, with_zero_column
-from problems.real import breast_cancer
 
 INSTANCES = (
     instance(

@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse
 
 from problems.clouds import cloud
+from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.real import breast_cancer, digits
 from problems.instance import instance
-from problems.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
-from problems.real import breast_cancer, digits
 
 
 def points(X: object, kernel: Kernel = LINEAR) -> Data:

@@ -14,9 +14,9 @@ from itertools import product
 import numpy as np
 
 from problems.clouds import cloud, labels, moved, separable_clouds, two_clouds
+from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.real import breast_cancer, digits
 from problems.instance import instance
-from problems.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
-from problems.real import breast_cancer, digits
 
 
 def hulls(points: tuple, chi: float | None = None, kernel: Kernel = LINEAR) -> Data:

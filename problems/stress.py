@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from problems.clouds import cloud, two_clouds
+from problems.data.kernels import LINEAR, Data, Kernel, rbf
 from problems.instance import Instance, instance
-from problems.kernels import LINEAR, Data, Kernel, rbf
 
 M = 100
 SEEDS = range(5)

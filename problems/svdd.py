@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from problems.clouds import cloud, sparse_clouds, weights
+from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.real import breast_cancer, digits
 from problems.instance import instance
-from problems.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
-from problems.real import breast_cancer, digits
 
 
 def ball(X: object, C: object, kernel: Kernel = LINEAR) -> Data:

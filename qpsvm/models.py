@@ -238,6 +238,54 @@ class Hyperplane:
 
 
 @dataclass(frozen=True, eq=False)
+class ReducedHulls(Hyperplane):
+    """Hyperplane midway between two reduced convex hulls: the machine of a nu-SVM.
+
+    It is scaled by 1 / rho, so that the margins are +-1; not where the hulls intersect or rho <= 0.
+
+    Attributes
+    ----------
+    separable : bool or None
+        Result of the bounds: True, the reduced hulls are disjoint; False, they intersect within the
+        roundoff of the data; None, undecided at a limit or by rounding.
+    rho : float
+        Threshold of the margins before it is scaled, exactly optimal for this w: w / rho is the hinge
+        machine with the penalties C_i = upper_i / rho. Where a class has no weight between its bounds
+        an interval is optimal: see `OneClass`.
+    distance : float
+        Distance of the closest points of the reduced hulls that were found, |w| before it is scaled.
+    margin : float
+        Width of the soft margin, 2 rho / distance.
+    n_margin_errors : int
+        Training points within the margin or beyond it, at the price of their slack.
+    """
+
+    rho: float = field(default=0.0, kw_only=True)
+    distance: float = field(default=0.0, kw_only=True)
+    margin: float = field(default=0.0, kw_only=True)
+    n_margin_errors: int = field(default=0, kw_only=True)
+
+    @property
+    def hulls_intersect(self) -> bool | None:
+        """Whether the reduced hulls intersect; None where it is undecided."""
+        return None if self.separable is None else not self.separable
+
+    def __str__(self) -> str:
+        """Return its expansion, the margin and the number of margin errors."""
+        if self.hulls_intersect:
+            return "The reduced hulls intersect to working precision; a larger nu separates them."
+        if self.hulls_intersect is None:
+            return (
+                "Undecided whether the reduced hulls intersect: distance at most "
+                f"{self.distance:.10g}."
+            )
+        return (
+            f"Hyperplane on {self.expansion}, b = {self.b:.6g}, margin {self.margin:.6g}, "
+            f"{self.n_margin_errors} margin errors."
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class OneClass:
     """Hyperplane {x: w'phi(x) = rho} that separates most of the points from the origin.
 

@@ -18,9 +18,10 @@ from reference.lp_svm import LPSVM
 from reference.ls_svm import LSSVM
 from reference.meb import MEB
 from reference.one_class import OneClass
-from reference.pairs import PairTextbook
-from reference.polish import polish
 from reference.polytope_distance import PolytopeDistance
+from reference.reduced_hulls import ReducedHulls
+from reference.solving.pairs import PairTextbook
+from reference.solving.polish import polish
 from reference.svdd import SVDD
 from reference.textbook import Array, SolverError, Textbook, solve_standard_form
 
@@ -34,6 +35,7 @@ FORMULATIONS: dict[str, type[Textbook] | type[PairTextbook]] = {
     "ls_svm": LSSVM,
     "one_class": OneClass,
     "svdd": SVDD,
+    "reduced_hulls": ReducedHulls,
 }
 
 EXACT = 1e-13

@@ -45,6 +45,10 @@ def constraints(name: str, p: dict[str, Any], x: Any) -> list[Any]:
         return [x >= 0, cp.sum(x) == p.get("radius", 1.0)]
     if name == "solid_simplex":
         return [x >= 0, cp.sum(x) <= p["radius"]]
+    if name == "capped_simplices":
+        ends = np.cumsum(p["sizes"])
+        parts = zip(ends - p["sizes"], ends, p["total"], strict=True)
+        return [x >= 0, x <= np.array(p["upper"]), *(cp.sum(x[i:j]) == t for i, j, t in parts)]
     if name == "simplices":
         ends = np.cumsum(p["sizes"])
         parts = zip(ends - p["sizes"], ends, strict=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import gram
-from reference.pairs import SOLVERS, Pair, PairTextbook
+from reference.solving.pairs import SOLVERS, Pair, PairTextbook
 from reference.textbook import REAL, Array
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from reference.pairs import SOLVERS, Pair, PairTextbook
+from reference.solving.pairs import SOLVERS, Pair, PairTextbook
 from reference.textbook import REAL, Array
 
 REFINEMENTS = 8

@@ -22,6 +22,8 @@ QUICK = {
     "hinge_primal/random-linear-C1",
     "hinge_primal/no-bias-linear-C1",
     "one_class/random-rbf-nu0.1",
+    "reduced_hulls/random-rbf-nu0.5",
+    "reduced_hulls/random-weighted",
     "svdd/random-linear-C0.05",
     "lp_svm/random-C1",
     "lp_svm/no-bias-sparse",

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from problems import Instance
-from problems.kernels import dense_gram
+from problems.data.kernels import dense_gram
 
 EPS = float(np.finfo(float).eps)
 
@@ -68,6 +68,24 @@ def one_class(data: dict[str, Any], result: Any) -> Bounds:
     w = np.asarray(data.get("sample_weight", np.ones(len(K))))
     found = with_bounds(K, np.zeros(len(K)), w / w.sum() / data["nu"], result.x)
     return found._replace(lower=max(found.lower, 0.0))
+
+
+def reduced_hulls(data: dict[str, Any], result: Any) -> Bounds:
+    """Bound half the squared distance: along w the reduced hulls are `strip` / |w| apart."""
+    y, x = data["y"], result.x
+    K = gram(data, translate=True)
+    w = np.asarray(data.get("sample_weight", np.ones(len(y))))
+    bounds = 2.0 * w / w.sum() / data["nu"]
+    h = y * (K @ (y * x))
+    square, strip, violation = x @ h, 0.0, max(-x.min(), (x - bounds).max())
+    for own in (y > 0, y < 0):
+        g, upper = h[own & (bounds > 0)], bounds[own & (bounds > 0)]
+        below = np.maximum(g[:, None] - g, 0.0)
+        strip += (g - (np.where(below > 0, upper, 0.0) * below).sum(axis=1)).max()
+        violation = max(violation, abs(x[own].sum() - 1.0))
+    scale = float(np.max(np.diag(K)))
+    lower = max(strip - 0.5 * square, 0.0)  # of the linearization, as solve has it
+    return Bounds(0.5 * square, lower, 64 * EPS * scale, scale, violation)
 
 
 def svdd(data: dict[str, Any], result: Any) -> Bounds:
@@ -228,4 +246,5 @@ CHECKS = {
     "ls_svm": ls_svm,
     "one_class": one_class,
     "svdd": svdd,
+    "reduced_hulls": reduced_hulls,
 }

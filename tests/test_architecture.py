@@ -157,7 +157,7 @@ def test_the_reference_shares_nothing_with_the_library(path):
 
 
 def test_the_formulations_are_spoken_of_by_one_file_name():
-    names = "l2_svm meb polytope_distance hinge lp_svm ls_svm one_class svdd".split()
+    names = "l2_svm meb polytope_distance hinge lp_svm ls_svm one_class svdd reduced_hulls".split()
     for name in names:
         for package in ("qpsvm/formulations", "problems", "reference"):
             assert (ROOT / package / f"{name}.py").exists()

@@ -101,7 +101,7 @@ class BallPoint:
         farthest = float(np.max(square))
         level, slack = farthest, 0.0
         if isinstance(qp.domain, CappedSimplex):
-            level = max(-qp.domain.level(-square), 0.0)
+            level = max(-float(qp.domain.levels(-square)[0]), 0.0)
             slack = float(qp.domain.upper @ np.maximum(square - level, 0.0))
         longest = float(np.sqrt(np.max(qp.gram.kernel.diag())))
         reach = longest + float(np.linalg.norm(center - self.origin))

@@ -23,7 +23,7 @@ from qpsvm.canonical.base import (
 from qpsvm.canonical.hinge_gap import HINGE_DOMAINS, hinge_gap
 from qpsvm.canonical.primal_point import BallPoint, HingePoint
 from qpsvm.clock import completing
-from qpsvm.domains import BoxHyperplane, Domain, SimplexProduct
+from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.gram import SignedGram
 from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.gram.operator import QuadraticGram, Residual
@@ -230,7 +230,7 @@ class QP(Form):
         hinge = isinstance(self.domain, HINGE_DOMAINS) and self.domain.bounded
         if hinge:  # its gap weighs the error of a margin by x_i or by upper_i - x_i
             weight = self.domain.total  # type: ignore[attr-defined]
-        sharp = isinstance(self.domain, (*HINGE_DOMAINS, SimplexProduct))
+        sharp = isinstance(self.domain, (*HINGE_DOMAINS, SimplexProduct, CappedSimplex))
         quadratic = float(x @ product) if sharp else np.inf
         return self.gram.roundoff(self.scale, total, weight, quadratic)
 

@@ -277,7 +277,7 @@ def _n_bytes(points: Points) -> int:
 def _kinds(qp: QP) -> list[NDArray[Any]]:
     """Return the data that must be equal besides the points: they enter products or constraints."""
     kinds: list[NDArray[Any]] = [qp.gram.sign, qp.linear]
-    if isinstance(qp.domain, SimplexProduct):
+    if isinstance(qp.domain, SimplexProduct | CappedSimplex):
         kinds.append(qp.domain.group)
     elif isinstance(qp.domain, BoxHyperplane) and qp.domain.y is not qp.gram.sign:
         kinds.append(qp.domain.y)
@@ -309,6 +309,8 @@ def _shares(qp: QP, duplicates: Duplicates) -> tuple[Vector, Vector, Domain, Vec
     boxed: Domain
     if isinstance(domain, BoxHyperplane):
         boxed = BoxHyperplane(sums, domain.y[first])
+    elif isinstance(domain, CappedSimplex):
+        boxed = CappedSimplex(sums, domain.group[first], domain.total)
     else:
         boxed = type(domain)(sums)
     return part, total, boxed, np.zeros(len(first))

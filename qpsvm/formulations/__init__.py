@@ -11,6 +11,7 @@ from qpsvm.formulations.meb import MEBDual
 from qpsvm.formulations.one_class import OneClassDual
 from qpsvm.formulations.polytope_distance import PolytopeDistanceDual
 from qpsvm.formulations.quadratic import LeastSquares, QuadraticProgram
+from qpsvm.formulations.reduced_hulls import NuSVCDual
 from qpsvm.formulations.svdd import SVDDDual
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "LSSVMPrimal",
     "LeastSquares",
     "MEBDual",
+    "NuSVCDual",
     "OneClassDual",
     "PolytopeDistanceDual",
     "QuadraticProgram",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import Certified, Form
 from qpsvm.canonical.margin import MarginProblem
 from qpsvm.canonical.qp import QP
+from qpsvm.domains import CappedSimplex
 from qpsvm.errors import (
     InputError,
     check_choice,
@@ -39,21 +40,25 @@ class Recovery(NamedTuple):
 def separation(qp: QP, certified: Certified) -> bool | None:
     """Return what the bounds of a squared distance prove: True that it is positive, False that it is 0.
 
-    It is positive where the lower bound is, or where the least margin at w (the sum of the multipliers)
+    It is positive where the lower bound is, or where the least margin at w (see `proven_margin`)
     exceeds its roundoff. It is 0 within the roundoff of the data where the upper bound is below the
     certificate's floor; None where neither is proved. With a ridge it is positive.
     """
     bounds = certified.certificate
-    if not qp.vanishing or bounds.lower > 0.0 or proven_margin(certified) > 0.0:
+    if not qp.vanishing or bounds.lower > 0.0 or proven_margin(qp, certified) > 0.0:
         return True
     return False if abs(bounds.upper) <= bounds.floor else None
 
 
-def proven_margin(certified: Certified) -> float:
-    """Return the least margin at w of weights on simplices, rounded down; 0 where none is proved."""
-    bounds = certified.certificate
-    level = float(np.sum(certified.multipliers)) - bounds.roundoff
-    return max(level, 0.0) if np.isfinite(bounds.gap) else 0.0
+def proven_margin(qp: QP, certified: Certified) -> float:
+    """Return the least margin at w of weights on simplices, rounded down; 0 where none is proved.
+
+    With upper bounds, it is that of the reduced hulls, which points beyond the levels diminish.
+    """
+    bounds, level = certified.certificate, float(np.sum(certified.multipliers))
+    if isinstance(qp.domain, CappedSimplex):
+        level = float(certified.product @ qp.domain.linear_min(certified.product))
+    return max(level - bounds.roundoff, 0.0) if np.isfinite(bounds.gap) else 0.0
 
 
 class Formulation(ABC, Generic[Model]):

@@ -164,7 +164,7 @@ class PolytopeDistanceDual(Formulation[ClosestPoints]):
         known = kept_map(self.K)
         normal = None if known is None or w is None else Normal(known, w)
         distance = float(np.sqrt(square))
-        width = proven_margin(certified)
+        width = proven_margin(qp, certified)
         b = -0.5 * float(alpha - minus_beta)
         b = b if w is None else bias_of(w, b, self.K.origin)
         separate = separation(qp, certified)

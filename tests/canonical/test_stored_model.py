@@ -22,6 +22,7 @@ from qpsvm import (
     LPSVMPrimal,
     LSSVMPrimal,
     MEBDual,
+    NuSVCDual,
     OneClassDual,
     Polynomial,
     PolytopeDistanceDual,
@@ -88,13 +89,14 @@ def test_predictions_are_the_signs_of_the_stored_machine(kind, declare):
 
 
 @pytest.mark.parametrize("offset", [3.0, 1e4, 1e7])
-@pytest.mark.parametrize("declare", ["distance", "l2", "one-class"])
+@pytest.mark.parametrize("declare", ["distance", "l2", "nu-svc", "one-class"])
 def test_other_machines_predict_from_their_stored_data(declare, offset):
     X, y = separable_clouds(60, 3, seed=1, gap=0.01)
     X = X + offset
     problem = {
         "distance": PolytopeDistanceDual(Linear(X), y),
         "l2": L2SVMDual(Linear(X), y, C=1.0),
+        "nu-svc": NuSVCDual(Linear(X), y, 0.5),
         "one-class": OneClassDual(Linear(X), 0.3),
     }[declare]
     model = solve(problem, tol=1e-6).model

@@ -21,6 +21,7 @@ DOMAINS = {
     "product": SimplexProduct(GROUP),
     "box": BoxHyperplane(UPPER, Y),
     "capped": CappedSimplex(UPPER / 6.0),
+    "capped-product": CappedSimplex(UPPER, GROUP, [0.75, 1.0, 2.0]),
     "tight-box": BoxHyperplane(np.full(M, 1e-8), Y),
     "uncut-box": PenaltyBox(UPPER),
 }
@@ -36,11 +37,11 @@ def constraints(domain):
     """Return the equality rows, their right-hand sides and the upper bounds."""
     if isinstance(domain, BoxHyperplane):
         return domain.y[None, :], [0.0], domain.upper
-    if isinstance(domain, CappedSimplex):
-        return np.ones((1, domain.m)), [1.0], domain.upper
     if isinstance(domain, PenaltyBox):
         return np.zeros((0, domain.m)), [], domain.upper
     rows = np.array([domain.group == g for g in range(domain.n_groups)], float)
+    if isinstance(domain, CappedSimplex):
+        return rows, domain.total, domain.upper
     return rows, np.ones(domain.n_groups), np.full(domain.m, np.inf)
 
 
@@ -132,7 +133,8 @@ def test_cone_multiplier_is_the_widest_strip(seed):
 def test_repair_returns_a_feasible_point_and_keeps_one(domain, seed, size):
     fixed = domain.repair(drawn(seed, size))
     assert domain.violation(fixed) <= 1e-14 * max(1.0, fixed.sum())
-    np.testing.assert_allclose(domain.repair(fixed), fixed, rtol=1e-14)
+    rounding = 1e-15 * fixed.max()
+    np.testing.assert_allclose(domain.repair(fixed), fixed, rtol=1e-14, atol=rounding)
     assert not np.shares_memory(domain.repair(fixed), fixed)
 
 
@@ -175,30 +177,57 @@ def test_members_partition_the_coordinates():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_level_of_a_capped_simplex_is_the_best(seed):
-    capped, g = DOMAINS["capped"], drawn(seed)
+@pytest.mark.parametrize("name", ["capped", "capped-product"])
+def test_levels_of_capped_simplices_are_the_best(name, seed):
+    capped, g = DOMAINS[name], drawn(seed)
+    for k, level in enumerate(capped.levels(g)):
+        own, upper = g[capped.group == k], capped.upper[capped.group == k]
+        candidates = np.array([level, *own, *np.linspace(-5, 5, 101)])
+        lost = np.maximum(0.0, candidates[:, None] - own) @ upper
+        value = capped.total[k] * candidates - lost
+        assert value[0] >= value.max() - 1e-14
 
-    def value(rho):
-        return rho - capped.upper @ np.maximum(0.0, rho - g)
 
-    best = value(capped.level(g))
-    assert all(best >= value(rho) - 1e-14 for rho in (*g, *np.linspace(-5, 5, 101)))
-
-
-def test_level_is_the_midpoint_of_the_optimal_interval():
+def test_a_level_is_the_midpoint_of_the_optimal_interval():
     g = np.array([3.0, 1.0, 7.0, 2.0])
-    assert CappedSimplex(np.full(4, 0.5)).level(g) == 2.5  # filled by 1 and 2 to the brim
-    assert CappedSimplex(np.full(4, 0.4)).level(g) == 3.0
-    assert CappedSimplex(np.full(4, 1.0 / 3.0)).level(g) == 5.0
-    assert CappedSimplex(np.full(4, 0.25)).level(g) == 7.0  # no upper end
+    assert CappedSimplex(np.full(4, 0.5)).levels(g) == [2.5]  # filled by 1 and 2 to the brim
+    assert CappedSimplex(np.full(4, 0.4)).levels(g) == [3.0]
+    assert CappedSimplex(np.full(4, 1.0 / 3.0)).levels(g) == [5.0]
+    assert CappedSimplex(np.full(4, 0.25)).levels(g) == [7.0]  # no upper end
+    two = CappedSimplex(np.full(8, 0.5), np.repeat([1, 0], 4), [2.0, 1.0])
+    np.testing.assert_array_equal(two.levels(np.concatenate([g, g + 10.0])), [17.0, 2.5])
+
+
+@pytest.mark.parametrize("known", ["all", "some"])
+def test_entries_that_matter_reach_the_end_of_the_interval_of_levels(known):
+    """Group 0 has the best levels 2 .. 3, and group 1 the only one 4."""
+    g = np.array([1.0, 4.0, 2.0, 5.0, 3.0, 4.0, 9.0])
+    domain = CappedSimplex(np.array([0.5, 0.75, 0.5, 1.0, 1.0, 0.75, 1.0]), [0, 1, 0, 1, 0, 1, 0])
+    levels = domain.levels(g)
+    np.testing.assert_array_equal(levels, [2.5, 4.0])
+    found = domain.entries_that_matter(g, levels, np.full(7, True))
+    np.testing.assert_array_equal(found, [True, True, True, False, True, True, False])
+    if known == "some":  # the end of group 0 is a lower bound: the next known value counts
+        found = domain.entries_that_matter(g, levels, g != 3.0)
+        np.testing.assert_array_equal(found, [True, True, True, False, True, True, True])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_projection_on_a_capped_simplex(seed):
-    capped, x = DOMAINS["capped"], drawn(seed, size=3.0)
+@pytest.mark.parametrize("name", ["capped", "capped-product"])
+def test_projection_on_capped_simplices(name, seed):
+    capped, x = DOMAINS[name], drawn(seed, size=3.0)
     p = capped.project(x)
     assert capped.violation(p) <= 1e-15
     assert (x - p) @ capped.linear_min(p - x) - (x - p) @ p <= 1e-13
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name", ["capped", "capped-product"])
+def test_no_vertex_is_farther_than_the_bound(name, seed, rng):
+    capped = DOMAINS[name]
+    x = capped.repair(drawn(seed))
+    vertices = [capped.linear_min(rng.standard_normal(M)) for _ in range(50)]
+    assert max(float((v - x) @ (v - x)) for v in vertices) <= capped.farthest(x) + 1e-14
 
 
 def test_rounding_of_a_sum_makes_no_new_support():
@@ -217,6 +246,27 @@ def test_bounds_of_a_capped_simplex():
         CappedSimplex([1.0, 0.0])
     assert CappedSimplex(np.full(3, 1.0 / 3.0 - 1e-16)).upper.sum() == pytest.approx(1.0, abs=1e-15)
     assert CappedSimplex([5.0, 0.5]).upper[0] == 1.0
+    groups = CappedSimplex(np.array([np.inf, 1.0, 0.5 - 1e-16, 0.5]), [0, 0, 1, 1], [3.0, 1.0])
+    np.testing.assert_allclose(groups.upper, [3.0, 1.0, 0.5, 0.5], rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0, 1.0], [0, 2]), "group must hold the integers 0 .. n_groups - 1"),
+        (([1.0, 1.0], [0.5, 0.0]), "group must hold the integers"),
+        (([1.0, 1.0], [0, 0, 1]), "group must have shape"),
+        (([1.0, 1.0], [0, 1], [1.0, 1.0, 1.0]), "total must have shape"),
+        (([1.0, 1.0], [0, 1], [1.0, 0.0]), "total must be > 0"),
+        (([1.0, 1.0], [0, 1], np.nan), "total must be finite"),
+        (([1.0, 1.0], [0, 1], [1.0, 1.5]), "upper must sum to at least 1.5 over group 1"),
+        ((["a", 1.0],), "upper must hold real numbers"),
+        (([1.0, np.nan],), "upper must be finite"),
+    ],
+)
+def test_malformed_groups_totals_and_bounds_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
+        CappedSimplex(*arguments)
 
 
 @pytest.mark.parametrize("weights", ["equal", "ties", "different"])

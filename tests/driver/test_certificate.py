@@ -16,6 +16,7 @@ from qpsvm import (
     HingeDual,
     L2SVMDual,
     MEBDual,
+    NuSVCDual,
     OneClassDual,
     PolytopeDistanceDual,
     SVDDDual,
@@ -163,7 +164,7 @@ def test_columns_of_kernels_that_are_only_called_have_no_bound(rng):
     assert np.all(RBF(wide, 1.0).column_error == 1.0)  # sums of a million terms in float32
 
 
-FAMILIES = ("l2_svm", "meb", "polytope_distance", "hinge", "one_class", "svdd")
+FAMILIES = ("l2_svm", "meb", "polytope_distance", "hinge", "one_class", "svdd", "reduced_hulls")
 NAMES = [name for name, instance in INSTANCES.items() if instance.family in FAMILIES]
 
 
@@ -308,6 +309,7 @@ SOLVED_PROBLEMS = {
     "hinge-weighted": ("decomposition", lambda K, y: HingeDual(K, y, np.where(y > 0, 1.0, 5.0))),
     "l2-svm": ("decomposition", lambda K, y: L2SVMDual(K, y, 1.0)),
     "one-class": ("decomposition", lambda K, y: OneClassDual(K, 0.1)),
+    "nu-svc": ("decomposition", lambda K, y: NuSVCDual(K, y, 0.1)),
     "svdd": ("decomposition", lambda K, y: SVDDDual(K, 0.01)),
     "meb": ("decomposition", lambda K, y: MEBDual(K)),
     "meb-fcfw": ("fcfw", lambda K, y: MEBDual(K)),

@@ -18,6 +18,7 @@ from qpsvm import (
     Linear,
     LSSVMPrimal,
     MEBDual,
+    NuSVCDual,
     OneClassDual,
     PolytopeDistanceDual,
     Status,
@@ -65,6 +66,8 @@ PROBLEMS = {
     "polytopes-soft": PolytopeDistanceDual(K, MIXED, 2.0),
     "one-class": OneClassDual(K, 0.3),
     "one-class-weighted": OneClassDual(K, 0.3, sample_weight=C),
+    "nu-svc": NuSVCDual(K, MIXED, 0.5),
+    "nu-svc-weighted": NuSVCDual(K, MIXED, 0.4, sample_weight=C),
     "svdd": SVDDDual(K, 0.02),
     "svdd-all-full": SVDDDual(K, 1.0 / M),
 }
@@ -338,6 +341,7 @@ def test_all_points_are_one(classes):
     if classes == 2:
         problems.append(PolytopeDistanceDual(RBF(X, 1.0), y, 3.0))
         problems.append(PolytopeDistanceDual(RBF(X, 1.0), y))
+        problems.append(NuSVCDual(RBF(X, 1.0), y, 0.6))
     for problem in problems:
         result = solve(problem, tol=TOL)
         signed = not isinstance(problem, MEBDual | OneClassDual | SVDDDual)

@@ -19,6 +19,7 @@ from qpsvm import (
     Linear,
     MEBDual,
     MethodMismatchError,
+    NuSVCDual,
     Polynomial,
     PolytopeDistanceDual,
     Precomputed,
@@ -129,7 +130,9 @@ BAD_LABELS = {
 
 
 @pytest.mark.parametrize("bad", BAD_LABELS.values(), ids=BAD_LABELS)
-@pytest.mark.parametrize("declare", [L2SVMDual, HingeDual, PolytopeDistanceDual, HingePrimal])
+@pytest.mark.parametrize(
+    "declare", [L2SVMDual, HingeDual, PolytopeDistanceDual, NuSVCDual, HingePrimal]
+)
 def test_labels(declare, bad):
     is_refused("y", lambda: declare(X if declare is HingePrimal else K, bad))
 
@@ -137,6 +140,7 @@ def test_labels(declare, bad):
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 def test_labels_of_one_class_have_no_distance(label):
     is_refused("y", lambda: PolytopeDistanceDual(K, label * np.ones(6)))
+    is_refused("y", lambda: NuSVCDual(K, label * np.ones(6), 0.1))
 
 
 BAD_PENALTIES = {

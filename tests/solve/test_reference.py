@@ -10,7 +10,7 @@ import pytest
 import reference
 from problems import INSTANCES, Instance
 from reference import FORMULATIONS
-from reference.pairs import PairTextbook
+from reference.solving.pairs import PairTextbook
 from reference.textbook import Candidate
 from tests import independent
 

@@ -64,22 +64,24 @@ def feasible_start(problem: Form, x0: NDArray[np.float64] | None) -> NDArray[np.
 
 
 CORNER_SAMPLE_SIZE = 64
-"""Number of points whose mean predicts the outliers."""
+"""Number of points of a simplex whose mean predicts the outliers."""
 
 
 def corner(problem: QP) -> NDArray[np.float64]:
-    """Return 0 in a box with a hyperplane, and a vertex of a simplex with upper bounds.
+    """Return 0 in a box with a hyperplane, and a vertex of simplices with upper bounds.
 
-    The vertex is the minimizer of the linear function whose gradient is that at the mean of a sample.
-    It fills the bounds of the points farthest from the mean, most of which are at their bounds at the
-    optimum.
+    The vertex is the minimizer of the linear function whose gradient is that at the mean of a sample of
+    each simplex. It fills the bounds of the points farthest from the mean, or, of two classes, on the
+    wrong side between the means: most of them are at their bounds at the optimum.
     """
-    x = np.zeros(problem.m)
-    if not isinstance(problem.domain, CappedSimplex):
+    domain, x = problem.domain, np.zeros(problem.m)
+    if not isinstance(domain, CappedSimplex):
         return x
-    sample = np.unique(np.linspace(0, problem.m - 1, CORNER_SAMPLE_SIZE).astype(np.int64))
-    x[sample] = 1.0 / len(sample)
-    return problem.domain.linear_min(problem.gram.product(x) + problem.linear)
+    for of, total in zip(domain.members, domain.total, strict=True):
+        own = np.arange(problem.m)[of]
+        sample = own[np.unique(np.linspace(0, len(own) - 1, CORNER_SAMPLE_SIZE).astype(np.int64))]
+        x[sample] = total / len(sample)
+    return domain.linear_min(problem.gram.product(x) + problem.linear)
 
 
 def random_ball(

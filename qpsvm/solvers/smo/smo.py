@@ -1,7 +1,7 @@
 """Sequential minimal optimization with second-order selection, on cached columns.
 
 Problem: minimize 1/2 x'(G + D)x + c'x over 0 <= x <= u with sum z_i x_i fixed in each group, z = +-1.
-That covers the simplex, also with upper bounds, the product of simplices (z = 1) and the box with a
+That covers the simplex and the product of simplices, also with upper bounds (z = 1), and the box with a
 hyperplane (z = y). On the box alone, which has no equality constraint, each step moves the coordinate
 that decreases the value most.
 
@@ -124,7 +124,7 @@ class PairState:
         if isinstance(domain, SimplexProduct):
             group, z, upper = domain.group, np.ones(m), np.full(m, np.inf)
         elif isinstance(domain, CappedSimplex):
-            group, z, upper = np.zeros(m, np.int64), np.ones(m), domain.upper
+            group, z, upper = domain.group, np.ones(m), domain.upper
         else:
             assert isinstance(domain, BoxHyperplane | PenaltyBox)
             group, upper = np.zeros(m, np.int64), domain.upper

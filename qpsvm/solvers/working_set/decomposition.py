@@ -1,7 +1,7 @@
 """Working-set decomposition: hundreds of coordinates per iteration, SMO on a Gram matrix in cache.
 
-Problem: minimize 1/2 x'(G + D)x + c'x over a simplex, a product of simplices, or a box with a
-hyperplane. Each iteration
+Problem: minimize 1/2 x'(G + D)x + c'x over a simplex or a product of simplices, also with upper bounds,
+or over a box with a hyperplane. Each iteration
 
 1. drops coordinates at a bound that belong to no violating pair from the working set, and adds the
    maximum violators, balanced over the directions of violation (a one-sided choice oscillates); their
@@ -160,13 +160,16 @@ class Decomposition(OnWorkingSet):
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> WorkingSetState:
-        """Return the state with the support of the starting point as its working set."""
+        """Return the state whose working set is the weights of the start between their bounds.
+
+        Most of those at their bounds stay there, as on a capped simplex; violators among them are added.
+        """
         x = pair_start(problem, x0)
         state = WorkingSetState(PairState.at(problem, x), max_rows_ahead=self.room or problem.m)
         state.extremes = extremes(state.pair.s, state.pair.up_barrier, state.pair.low_barrier)
         state.checked_violation = _max_violation(*state.extremes)
-        support = np.flatnonzero(x != 0)
-        add_to_working_set(problem, state, support[: self.largest])
+        free = np.flatnonzero((x != 0) & (x < state.pair.upper))
+        add_to_working_set(problem, state, free[: self.largest])
         return state
 
     def iterate(self, problem: QP, state: WorkingSetState) -> Reply:

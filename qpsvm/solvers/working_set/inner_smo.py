@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from qpsvm.numerics.jit import vectorized, without_refcounts
 from qpsvm.numerics.vector_shape import VECTOR_LANES
 from qpsvm.solvers.smo.pair_data import is_blocked, move_pair
-from qpsvm.solvers.working_set.inner_smo_simd import argextremes, second_index, update_gradient
+from qpsvm.solvers.working_set.inner_smo_simd import (
+    argextremes,
+    second_index,
+    update_gradient,
+    update_gradient_of_two,
+)
 
 TOLERANCE_REDUCTION = 0.7
 """Factor of the tolerance from one evaluation of the gap over the working set to the next."""
@@ -324,8 +329,17 @@ def _steps(
         scalars[0], scalars[1] = problem.scale * unit * t_relative * side[i], -side_product
         scalars[2] = shift * (1.0 - side_product)
         coefficients = (scalars[0], scalars[1], scalars[2])
+        flags_0 = state.up_blocked[0], state.low_blocked[0]
+        if len(state.argmin) == 2:  # as of two classes: in one pass
+            flags_1 = state.up_blocked[1], state.low_blocked[1]
+            low, high, low_1, high_1 = update_gradient_of_two(
+                row_i, row_j, side, coefficients, e, *flags_0, *flags_1
+            )
+            state.argmin[0], state.argmax[0] = low, high
+            state.argmin[1], state.argmax[1] = low_1, high_1
+            continue
         state.argmin[0], state.argmax[0] = update_gradient(
-            row_i, row_j, side, coefficients, e, state.up_blocked[0], state.low_blocked[0]
+            row_i, row_j, side, coefficients, e, *flags_0
         )
         for h in range(1, len(state.argmin)):
             state.argmin[h], state.argmax[h] = argextremes(

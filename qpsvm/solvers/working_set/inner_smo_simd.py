@@ -149,20 +149,23 @@ def _second_index(context, row, side, diagonal, low_blocked, e, low, terms):  # 
     return types.intp(row, side, diagonal, low_blocked, e, low, terms), emit
 
 
-def _emit_argextremes(context: Any, builder: Any, arrays: Any, value_at: Any) -> Any:
-    """Emit a pass over the vectors of e, given by `value_at`, that returns the argextremes."""
-    e, up_blocked, low_blocked = arrays
-    low, high = _LaneMax(builder, -np.inf), _LaneMax(builder, -np.inf)
+def _emit_argextremes(context: Any, builder: Any, e: Any, flags: Any, value_at: Any) -> Any:
+    """Emit a pass over the vectors of e, given by `value_at`, that returns the argextremes.
+
+    `flags` are those blocked from I_up and from I_low, in turns where there are several groups.
+    """
+    best = [_LaneMax(builder, -np.inf) for _ in flags]
 
     def update(start: Any, is_new: Any) -> None:
         value = value_at(start, is_new)
-        low.update_max(builder.fneg(value), _is_zero(builder, up_blocked, start), start)
-        high.update_max(value, _is_zero(builder, low_blocked, start), start)
+        signed = builder.fneg(value), value
+        for k, blocked in enumerate(flags):
+            best[k].update_max(signed[k % 2], _is_zero(builder, blocked, start), start)
 
     length = cgutils.unpack_tuple(builder, e.shape)[0]
     _for_each_vector(builder, length, update)
-    indices = [best.argmax(length.type) for best in (low, high)]
-    return context.make_tuple(builder, types.UniTuple(types.intp, 2), indices)
+    indices = [one.argmax(length.type) for one in best]
+    return context.make_tuple(builder, types.UniTuple(types.intp, len(flags)), indices)
 
 
 def _argextremes(context, e, up_blocked, low_blocked):  # type: ignore[no-untyped-def]
@@ -173,7 +176,8 @@ def _argextremes(context, e, up_blocked, low_blocked):  # type: ignore[no-untype
         return _emit_argextremes(
             context,
             builder,
-            (e, up_blocked, low_blocked),
+            e,
+            (up_blocked, low_blocked),
             lambda start, is_new: _load(builder, e, start, FLOAT_32),
         )
 
@@ -181,12 +185,23 @@ def _argextremes(context, e, up_blocked, low_blocked):  # type: ignore[no-untype
 
 
 def _update_gradient(context, row_i, row_j, side, coefficients, e, up_blocked, low_blocked):  # type: ignore[no-untyped-def]
+    return _update(row_i, row_j, side, coefficients, e, up_blocked, low_blocked)
+
+
+def _update_gradient_of_two(context, row_i, row_j, side, coefficients, e, up_0, low_0, up_1, low_1):  # type: ignore[no-untyped-def]
+    return _update(row_i, row_j, side, coefficients, e, up_0, low_0, up_1, low_1)
+
+
+def _update(row_i: Any, row_j: Any, side: Any, coefficients: Any, e: Any, *flags: Any) -> Any:
+    """Return the signature and the code of an update, with the argextremes by all flags."""
+
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        row_i, row_j, side, e, up_blocked, low_blocked = (
+        row_i, row_j, side, e, *flags = (
             context.make_array(signature.args[n])(context, builder, arguments[n])
-            for n in (0, 1, 2, 4, 5, 6)
+            for n in range(len(arguments))
+            if n != 3
         )
-        kind = context.get_data_type(side_type.dtype)
+        kind = context.get_data_type(signature.args[2].dtype)
         numbers = cgutils.unpack_tuple(builder, arguments[3])
         weight, factor, shift = (splat(builder, x, VECTOR_LANES) for x in numbers)
 
@@ -201,12 +216,10 @@ def _update_gradient(context, row_i, row_j, side, coefficients, e, up_blocked, l
             builder.store(value, vector_pointer(builder, e, start, VECTOR_LANES)[0], align=1)
             return value
 
-        return _emit_argextremes(context, builder, (e, up_blocked, low_blocked), updated)
+        return _emit_argextremes(context, builder, e, flags, updated)
 
-    side_type = side
-    return types.UniTuple(types.intp, 2)(
-        row_i, row_j, side, coefficients, e, up_blocked, low_blocked
-    ), emit
+    arrays = row_i, row_j, side, coefficients, e, *flags
+    return types.UniTuple(types.intp, len(flags))(*arrays), emit
 
 
 def _plain_second_index(
@@ -248,6 +261,30 @@ def _plain_update_gradient(
     return low, high
 
 
+def _plain_update_gradient_of_two(
+    row_i: Any,
+    row_j: Any,
+    side: Any,
+    coefficients: Any,
+    e: Any,
+    up_0: Any,
+    low_0: Any,
+    up_1: Any,
+    low_1: Any,
+) -> Any:
+    weight, factor, shift = coefficients
+    least, greatest = np.full(2, np.inf), np.full(2, -np.inf)
+    low, high = np.full(2, -1), np.full(2, -1)
+    for k in range(len(e)):
+        e[k] += side[k] * (weight * (row_i[k] + factor * side.dtype.type(row_j[k]) + shift))
+        for g in range(2):
+            if (up_0[k] if g == 0 else up_1[k]) == 0 and e[k] < least[g]:
+                low[g], least[g] = k, e[k]
+            if (low_0[k] if g == 0 else low_1[k]) == 0 and e[k] > greatest[g]:
+                high[g], greatest[g] = k, e[k]
+    return low[0], high[0], low[1], high[1]
+
+
 second_index: Any = with_plain_twin(_second_index, _plain_second_index)
 """``second_index(row, side, diagonal, low_blocked, e, low, terms)`` returns the second coordinate or -1.
 
@@ -264,3 +301,9 @@ update_gradient: Any = with_plain_twin(_update_gradient, _plain_update_gradient)
 
 It adds side (weight (row_i + factor row_j + shift)), where `coefficients` are weight, factor and shift,
 and returns the `argextremes`. For a factor of -1 the difference of the rows is taken first."""
+
+update_gradient_of_two: Any = with_plain_twin(
+    _update_gradient_of_two, _plain_update_gradient_of_two
+)
+"""``update_gradient_of_two(row_i, row_j, side, coefficients, e, up_0, low_0, up_1, low_1)`` does the
+same and returns the `argextremes` of two groups, by the flags of each."""

@@ -8,7 +8,12 @@ import pytest
 from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.vector_shape import VECTOR_LANES
 from qpsvm.solvers.working_set import inner_smo_simd
-from qpsvm.solvers.working_set.inner_smo_simd import argextremes, second_index, update_gradient
+from qpsvm.solvers.working_set.inner_smo_simd import (
+    argextremes,
+    second_index,
+    update_gradient,
+    update_gradient_of_two,
+)
 
 LENGTHS = (VECTOR_LANES, VECTOR_LANES + 1, 3 * VECTOR_LANES - 1, 200)
 KINDS = ((np.uint16, np.float32), (np.float32, np.float32), (np.float64, np.float64))
@@ -27,6 +32,12 @@ def find_argextremes(e, up_blocked, low_blocked):
 @vectorized
 def take_step(row_i, row_j, side, coefficients, e, up_blocked, low_blocked):
     return update_gradient(row_i, row_j, side, coefficients, e, up_blocked, low_blocked)
+
+
+@vectorized
+def take_step_of_two(row_i, row_j, side, coefficients, e, up_blocked, low_blocked):
+    flags_0, flags_1 = (up_blocked[0], low_blocked[0]), (up_blocked[1], low_blocked[1])
+    return update_gradient_of_two(row_i, row_j, side, coefficients, e, *flags_0, *flags_1)
 
 
 def rows(rng, kind, n):
@@ -92,6 +103,25 @@ def test_a_pair_step_is_added_once_everywhere(row, kind, n, rng):
         assert found == inner_smo_simd._plain_argextremes(e, up_blocked, low_blocked)
 
 
+@pytest.mark.parametrize("row, kind", KINDS)
+@pytest.mark.parametrize("n", LENGTHS)
+def test_a_pair_step_finds_the_extremes_of_two_groups(row, kind, n, rng):
+    K, unit = rows(rng, row, n)
+    side, _, _, _, e = drawn(rng, n, kind)
+    up_blocked, low_blocked = (rng.random((2, 2, n)) < 0.4).astype(np.int8)
+    group, coefficients = rng.random(n) < 0.3, tuple(kind(v) for v in (0.7 * unit, -1.0, 0.0))
+    up_blocked[0, group] = low_blocked[0, group] = 1
+    up_blocked[1, ~group] = low_blocked[1, ~group] = 1
+    for _ in range(3):
+        right = e + side * (0.7 * unit * (K[0, :n] - K[1, :n].astype(float)))
+        found = take_step_of_two(K[0], K[1], side, coefficients, e, up_blocked, low_blocked)
+        np.testing.assert_allclose(e, right, rtol=0, atol=2e-6)
+        for g in range(2):
+            expected = inner_smo_simd._plain_argextremes(e, up_blocked[g], low_blocked[g])
+            assert found[2 * g : 2 * g + 2] == expected
+        up_blocked[1], low_blocked[0] = 1, 1  # then some sets are empty
+
+
 CHECKS = (
     "import numpy as np; import tests.solvers.working_set.test_inner_smo_simd as t\n"
     "rng = np.random.default_rng(1)\n"
@@ -99,6 +129,7 @@ CHECKS = (
     "    for n in t.LENGTHS:\n"
     "        t.test_the_second_index_has_the_greatest_gain(row, kind, n, rng)\n"
     "        t.test_a_pair_step_is_added_once_everywhere(row, kind, n, rng)\n"
+    "        t.test_a_pair_step_finds_the_extremes_of_two_groups(row, kind, n, rng)\n"
     "        t.test_argextremes_are_those_of_the_plain_loop(n, rng)\n"
     "print('right')"
 )

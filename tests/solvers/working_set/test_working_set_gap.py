@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm import RBF, HingeDual, L2SVMDual, OneClassDual, PolytopeDistanceDual, SVDDDual, solve
+from qpsvm import (
+    RBF,
+    HingeDual,
+    L2SVMDual,
+    NuSVCDual,
+    OneClassDual,
+    PolytopeDistanceDual,
+    SVDDDual,
+    solve,
+)
 from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set import decomposition
@@ -23,6 +32,7 @@ KINDS = {
     "hard": lambda K, y: HingeDual(K, y, np.inf),
     "l2-svm": lambda K, y: L2SVMDual(K, y, 1.0),
     "one-class": lambda K, y: OneClassDual(K, 0.1),
+    "nu-svc": lambda K, y: NuSVCDual(K, y, 0.2),
     "svdd": lambda K, y: SVDDDual(K, 0.01),
     "polytope": lambda K, y: PolytopeDistanceDual(K, y),
 }
@@ -164,3 +174,30 @@ def test_a_large_settled_working_set_is_shrunk_and_the_result_is_certified(point
     )
     result = solve(HingeDual(RBF(X, 0.5), y, 10.0), "decomposition", tol=1e-6, merge=False)
     assert result.converged and len(drops) > result.n_iter
+
+
+WITH_FULL_WEIGHTS = {
+    "one-class": lambda K, y: OneClassDual(K, 0.5),
+    "nu-svc": lambda K, y: NuSVCDual(K, y, 0.4),
+    "hinge": lambda K, y: HingeDual(K, y, 1.0),
+}
+
+
+@pytest.mark.parametrize("kind", WITH_FULL_WEIGHTS)
+def test_weights_at_their_bounds_start_outside_of_the_working_set(points, kind):
+    """They are added where they violate, and the answer is that of a start with all of them."""
+    X, y = points
+    declared = WITH_FULL_WEIGHTS[kind](RBF(X, 0.5), y)
+    exact = solve(declared, "smo", tol=1e-8)
+    form = declared.as_qp()
+    with form.with_store(1 << 24) as problem:
+        full = exact.x >= form.domain.upper * (1.0 - 1e-9)
+        x0 = np.where(full, form.domain.upper, exact.x)
+        state = Decomposition().init(problem, x0, np.random.default_rng(0))
+        free = (state.x > 0) & (state.x < form.domain.upper)
+        assert full.sum() > 3
+        np.testing.assert_array_equal(np.sort(state.working_set), np.flatnonzero(free))
+    # the wrong points at their bounds
+    start = form.domain.linear_min(exact.x)
+    result = solve(declared, "decomposition", tol=1e-8, x0=start)
+    assert result.converged and result.value == pytest.approx(exact.value, rel=2e-8)

@@ -1,0 +1,1 @@
+"""How answers are found and verified: polish on the active set, primal and dual points as a pair."""
