@@ -18,6 +18,7 @@ from qpsvm.formulations import (
     PolytopeDistanceDual,
     QuadraticProgram,
     SVDDDual,
+    SVRDual,
 )
 from qpsvm.gram import (
     RBF,
@@ -63,6 +64,7 @@ __all__ = [
     "QuadraticProgram",
     "Result",
     "SVDDDual",
+    "SVRDual",
     "Sigmoid",
     "Status",
     "domains",

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, enclose
-from qpsvm.canonical.primal_point import BallPoint, HingePoint
+from qpsvm.canonical.primal_point import BallPoint, HingePoint, TubePoint
 from qpsvm.clock import completing
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
+from qpsvm.domains.box_hyperplane import slack_gap
 from qpsvm.gram import SignedGram
 from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.gram.operator import QuadraticGram, Residual
@@ -30,7 +31,7 @@ MAX_RAY_FACTOR = 1e100
 """Factor from which a point of a cone is not moved along its ray: the value is unbounded there."""
 
 HINGE_DOMAINS = (BoxHyperplane, PenaltyBox)
-"""Domains of a hinge dual, with a free bias and without."""
+"""Domains of a dual with bounds from penalties, with a free bias and without."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ class QP(Form):
     convex: bool = True
     defect: float = 0.0
     store: ColumnStore | None = None
-    primal: HingePoint | BallPoint | None = None
+    primal: HingePoint | BallPoint | TubePoint | None = None
 
     @property
     def m(self) -> int:  # type: ignore[override]
@@ -86,10 +87,14 @@ class QP(Form):
         return self.m
 
     @contextmanager
-    def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Iterator[Self]:
+    def with_store(
+        self, memory_limit: int, *, low_precision: bool = False, whole_columns: bool = True
+    ) -> Iterator[Self]:
         """Yield the problem with a store of columns, tested for positive semidefiniteness."""
         kernel = self.gram.kernel
-        with (kernel.low_precision() if low_precision else kernel).hold(memory_limit) as store:
+        kernel = kernel.low_precision() if low_precision else kernel
+        hold = kernel.hold if whole_columns else kernel.hold_points
+        with hold(memory_limit) as store:
             yield replace(self.with_defect(), store=store)
 
     def with_defect(self) -> Self:
@@ -136,14 +141,18 @@ class QP(Form):
         domain, g = self.domain, product + self.linear
         if isinstance(domain, HINGE_DOMAINS) and not domain.bounded:  # `feasible` moves x
             return None
-        found = domain.entries_that_matter(g, domain.multipliers(x, g, self.gram.ridge), known)
+        if isinstance(domain, HINGE_DOMAINS):
+            multipliers = np.array([self._bias(g)])
+        else:
+            multipliers = domain.multipliers(x, g, self.gram.ridge)
+        found = domain.entries_that_matter(g, multipliers, known)
         if found is None:
             return None
-        if isinstance(domain, HINGE_DOMAINS):  # points that may determine the least margin
+        if self.is_hinge:  # points that may determine the least margin
             some = np.flatnonzero(known)
             if not len(some):
                 return None
-            least, bias = domain.take(some).cone_multiplier(product[some])
+            least, bias = domain.take(some).cone_multiplier(product[some])  # type: ignore[attr-defined]
             if least > 0.0:
                 found |= domain.entries_that_matter(product - least, np.array([bias]), known)
         return found | (x != 0)
@@ -162,6 +171,14 @@ class QP(Form):
         if isinstance(self.gram, Residual):
             return self.gram.scale
         return self.gram.scale * (float(np.max(self.gram.kernel.diag())) + self.gram.shift)
+
+    @cached_property
+    def is_hinge(self) -> bool:
+        """Whether it is a hinge dual: c = -1, so that a multiple of w may have margins of 1."""
+        if not isinstance(self.domain, HINGE_DOMAINS) or not np.all(self.linear == -1.0):
+            return False
+        same = isinstance(self.domain, PenaltyBox) or self.domain.y is self.gram.sign
+        return same or np.array_equal(self.domain.y, self.gram.sign)  # type: ignore[union-attr]
 
     @cached_property
     def level(self) -> float | None:
@@ -197,18 +214,19 @@ class QP(Form):
             sums = np.bincount(self.domain.group, weights=1.0 / ridge)
         return (1.0 - 64.0 * FLOAT64_EPS) * float(np.sum(0.5 / sums))
 
-    def floor(self, roundoff: float) -> float:
+    def floor(self, roundoff: float, total: float = 1.0) -> float:
         """Return the size below which a value counts as zero; 0 where the optimum is positive.
 
         Such values are zero at the precision of the data: a few times the rounding error of the value
-        itself, `noise`, and the rounding of a Gram whose entries were given rounded.
+        itself, `noise`, and the rounding of a Gram whose entries were given rounded, for weights whose
+        sum is `total`.
         """
-        return self._zero(roundoff) if self.vanishing else 0.0
+        return self._zero(roundoff, total) if self.vanishing else 0.0
 
-    def _zero(self, roundoff: float) -> float:
+    def _zero(self, roundoff: float, total: float = 1.0) -> float:
         given = 0.0
         if self.gram.kernel.psd == "check":
-            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale
+            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale * total**2
         return max(ROUNDOFFS_OF_ZERO * max(roundoff, given), self.noise)
 
     def roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64], value: float) -> float:
@@ -251,13 +269,16 @@ class QP(Form):
         roundoff = self.roundoff(xs, product[some], value)
         if isinstance(self.domain, HINGE_DOMAINS):
             gap, multipliers = self._hinge_gap(x, product, quadratic, value, some)
+            if not self.is_hinge:
+                roundoff += self._linear_roundoff(x, product, multipliers[0])
         else:
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
             multipliers = multipliers if self.level is None else multipliers + self.level
         if isinstance(self.gram, QuadraticGram):
             roundoff += self._slope_roundoff(x)
-        floor = self.floor(roundoff)
+        in_box = isinstance(self.domain, HINGE_DOMAINS)
+        floor = self.floor(roundoff, float(np.sum(xs)) if in_box else 1.0)
         roundoff += self._lost_by_defect(x)
         least = self.known_least
         if least == 0.0 and self.gram.kernel.psd == "check":
@@ -312,12 +333,16 @@ class QP(Form):
         domain = self.domain
         assert isinstance(domain, HINGE_DOMAINS)
         if domain.bounded:
-            slope = product + self.linear
-            gap, b = domain.separable_gap(x, slope, self.gram.ridge, some)
-            soft = gap, np.array([b[0] if len(b) else 0.0, 1.0])
+            slack = product + self.linear
+            b = self._bias(slack)
+            if isinstance(domain, BoxHyperplane):
+                slack += b * domain.y
+            gap, multipliers = slack_gap(x, domain.upper, slack, some), np.array([b, 1.0])
+            soft = gap, multipliers
             if self.defect:  # w has a norm only where G is positive semidefinite
-                slope = slope + b[0] * self.gram.sign if len(b) else slope
-                return domain.convex_gap(x, slope, self.defect), soft[1]
+                return domain.convex_gap(x, slack, self.defect), multipliers
+            if not self.is_hinge:
+                return soft
             # over all points the least margin is no greater than over a sample
             few = some[:: 1 + len(some) // MARGIN_SAMPLE_SIZE]
             if self.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(few):
@@ -332,6 +357,34 @@ class QP(Form):
         if domain.bounded and (gap <= hard or not t):
             return soft
         return hard, np.array([bias * t if t and np.isfinite(t) else np.sign(bias), t or 1.0])
+
+    def _bias(self, slope: NDArray[np.float64]) -> float:
+        """Return the best b of a box with a hyperplane for Gx + c; 0 of the box alone.
+
+        Of a regression it is the middle of all best ones: a tube wider than the values touches none.
+        """
+        domain = self.domain
+        if not isinstance(domain, BoxHyperplane):
+            return 0.0
+        if self.is_hinge:
+            return domain.best_multiplier(slope)
+        return domain.middle_multiplier(slope)
+
+    def _linear_roundoff(
+        self, x: NDArray[np.float64], product: NDArray[np.float64], b: float
+    ) -> float:
+        """Return a bound on the effect of the rounding of c and of Gx + c + b y on the gap.
+
+        A hinge dual has none to speak of: its c is -1. The entry of a point within the tube of a
+        regression has the sizes of its value and of b, which nearly cancel.
+        """
+        domain = self.domain
+        slope = product + self.linear
+        slack = slope + b * domain.y if isinstance(domain, BoxHyperplane) else slope
+        weight = np.where(slack < 0.0, domain.upper, x)  # type: ignore[attr-defined]
+        some = np.flatnonzero(weight != 0)
+        entry = np.abs(self.linear[some]) + np.abs(slope[some]) + abs(b)
+        return FLOAT64_EPS * float(weight[some] @ entry)
 
     def _margin_roundoff(
         self, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float

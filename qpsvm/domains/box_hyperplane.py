@@ -100,6 +100,17 @@ class BoxHyperplane(Domain):
         first = min(int(np.searchsorted(slope, enough)), len(order) - 1)
         return float(breakpoints[order[first]])
 
+    def middle_multiplier(self, g: NDArray[np.float64]) -> float:
+        """Return the middle of the interval of best multipliers, which is often a single one."""
+        breakpoints = -self.y * g
+        low = self._multiplier(-breakpoints)
+        passed = breakpoints <= low
+        slope = float(self.upper @ passed) - self.positive
+        above = breakpoints[~passed]
+        if slope > 1e-12 * self.total or not len(above):
+            return low
+        return low + 0.5 * (float(np.min(above)) - low)
+
     def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a minimizer of g'v: bounds by the sign of g + b y, ties filled until y'v = 0."""
         b = self.best_multiplier(g)

@@ -12,6 +12,7 @@ from qpsvm.formulations.one_class import OneClassDual
 from qpsvm.formulations.polytope_distance import PolytopeDistanceDual
 from qpsvm.formulations.quadratic import LeastSquares, QuadraticProgram
 from qpsvm.formulations.svdd import SVDDDual
+from qpsvm.formulations.svr import SVRDual
 
 __all__ = [
     "Formulation",
@@ -26,4 +27,5 @@ __all__ = [
     "PolytopeDistanceDual",
     "QuadraticProgram",
     "SVDDDual",
+    "SVRDual",
 ]
