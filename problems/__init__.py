@@ -23,6 +23,7 @@ from problems import (
     polytope_distance,
     stress,
     svdd,
+    svr,
 )
 from problems.instance import FAMILIES, PRIMAL, Instance
 
@@ -30,7 +31,7 @@ __all__ = ["FAMILIES", "INSTANCES", "PRIMAL", "Instance", "select"]
 
 INSTANCES: dict[str, Instance] = {
     instance.name: instance
-    for module in (meb, l2_svm, polytope_distance, hinge, lp_svm, ls_svm, one_class, svdd)
+    for module in (meb, l2_svm, polytope_distance, hinge, lp_svm, ls_svm, one_class, svdd, svr)
     for instance in module.INSTANCES
 }
 

@@ -14,7 +14,7 @@ from problems.kernels import LINEAR, Data, dense_gram
 
 FAMILIES = (
     "l2_svm", "meb", "polytope_distance", "hinge", "hinge_primal", "lp_svm", "ls_svm", "one_class",
-    "svdd",
+    "svdd", "svr",
 )  # fmt: skip
 
 PRIMAL = ("hinge_primal", "lp_svm", "ls_svm")
@@ -33,8 +33,8 @@ class Instance:
         One of `FAMILIES`.
     data : callable
         Returns the raw arrays, read-only and the same at every call: ``X`` (m, d) or ``K`` (m, m),
-        ``y`` (m,), ``C``, ``chi`` or ``nu``, ``sample_weight``, and ``kernel``, a pair of a name
-        and its parameters.
+        ``y`` (m,), ``C``, ``chi``, ``nu`` or ``epsilon``, ``sample_weight``, and ``kernel``, a pair
+        of a name and its parameters.
     exact : float or None
         Optimal value of the declared minimisation problem where a closed form is known.
     tags : frozenset of str
@@ -127,6 +127,8 @@ def declare(family: str, data: Data, gram: str = "demand") -> Any:
         return qpsvm.OneClassDual(K, data["nu"], sample_weight=data.get("sample_weight"))
     if family == "svdd":
         return qpsvm.SVDDDual(K, C=data["C"])
+    if family == "svr":
+        return qpsvm.SVRDual(K, data["y"], data["C"], data["epsilon"], bias=data["bias"])
     return qpsvm.HingeDual(K, data["y"], C=data["C"], bias=data["bias"])
 
 

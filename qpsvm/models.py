@@ -264,9 +264,7 @@ class Regressor:
 
     def __str__(self) -> str:
         """Return the number of its points, its bias and its tube."""
-        return (
-            f"Regression function on {self.expansion}, b = {self.b:.6g}, tube +- {self.epsilon:.6g}."
-        )
+        return f"Regression function on {self.expansion}, b = {self.b:.6g}, tube +- {self.epsilon:.6g}."
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from reference.pairs import PairTextbook
 from reference.polish import polish
 from reference.polytope_distance import PolytopeDistance
 from reference.svdd import SVDD
+from reference.svr import SVR
 from reference.textbook import Array, SolverError, Textbook, solve_standard_form
 
 FORMULATIONS: dict[str, type[Textbook] | type[PairTextbook]] = {
@@ -34,6 +35,7 @@ FORMULATIONS: dict[str, type[Textbook] | type[PairTextbook]] = {
     "ls_svm": LSSVM,
     "one_class": OneClass,
     "svdd": SVDD,
+    "svr": SVR,
 }
 
 EXACT = 1e-13

@@ -23,6 +23,8 @@ QUICK = {
     "hinge_primal/no-bias-linear-C1",
     "one_class/random-rbf-nu0.1",
     "svdd/random-linear-C0.05",
+    "svr/random-rbf-C10",
+    "svr/random-weighted",
     "lp_svm/random-C1",
     "lp_svm/no-bias-sparse",
     "lp_svm/random-rbf",

@@ -111,10 +111,9 @@ class TubePoint:
         residual = np.abs((self.values - stored) - times(X, w))
         lengths = np.sqrt(np.maximum(kernel.diag(), 0.0))
         rounding = 0.0 if self.origin is None else abs(stored)
-        errors = (
-            4.0 * FLOAT64_EPS * (float(np.linalg.norm(w)) * lengths + residual + rounding)
-            + FLOAT64_EPS * np.abs(self.values - stored)
-        )
+        errors = 4.0 * FLOAT64_EPS * (
+            float(np.linalg.norm(w)) * lengths + residual + rounding
+        ) + FLOAT64_EPS * np.abs(self.values - stored)
         outside = np.flatnonzero(~(residual + errors <= self.epsilon))
         C = qp.domain.upper[outside]
         loss = float(C @ np.maximum(residual[outside] - self.epsilon, 0.0))

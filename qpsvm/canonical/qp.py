@@ -12,26 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, ROUNDOFFS_OF_ZERO, Bounds, Form, enclose
+from qpsvm.canonical.penalty_gap import (
+    HINGE_DOMAINS,
+    best_bias,
+    linear_roundoff,
+    penalty_gap,
+)
 from qpsvm.canonical.primal_point import BallPoint, HingePoint, TubePoint
 from qpsvm.clock import completing
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox, SimplexProduct
-from qpsvm.domains.box_hyperplane import slack_gap
 from qpsvm.gram import SignedGram
 from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.gram.operator import QuadraticGram, Residual
 from qpsvm.gram.psd import psd_defect
 
-MIN_POINTS_FOR_MARGIN_SAMPLE = 5000
-"""Points from which a sample of the support is first tested for a positive least margin."""
-
-MARGIN_SAMPLE_SIZE = 200
-"""Points of that sample."""
-
 MAX_RAY_FACTOR = 1e100
 """Factor from which a point of a cone is not moved along its ray: the value is unbounded there."""
-
-HINGE_DOMAINS = (BoxHyperplane, PenaltyBox)
-"""Domains of a dual with bounds from penalties, with a free bias and without."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,17 +138,17 @@ class QP(Form):
         if isinstance(domain, HINGE_DOMAINS) and not domain.bounded:  # `feasible` moves x
             return None
         if isinstance(domain, HINGE_DOMAINS):
-            multipliers = np.array([self._bias(g)])
+            multipliers = np.array([best_bias(self, g)])
         else:
             multipliers = domain.multipliers(x, g, self.gram.ridge)
         found = domain.entries_that_matter(g, multipliers, known)
         if found is None:
             return None
-        if self.is_hinge:  # points that may determine the least margin
+        if isinstance(domain, HINGE_DOMAINS) and self.is_hinge:  # the least margin's points
             some = np.flatnonzero(known)
             if not len(some):
                 return None
-            least, bias = domain.take(some).cone_multiplier(product[some])  # type: ignore[attr-defined]
+            least, bias = domain.take(some).cone_multiplier(product[some])
             if least > 0.0:
                 found |= domain.entries_that_matter(product - least, np.array([bias]), known)
         return found | (x != 0)
@@ -268,9 +264,9 @@ class QP(Form):
         value = value + float(self.linear[some] @ xs) + self.constant
         roundoff = self.roundoff(xs, product[some], value)
         if isinstance(self.domain, HINGE_DOMAINS):
-            gap, multipliers = self._hinge_gap(x, product, quadratic, value, some)
+            gap, multipliers = penalty_gap(self, x, product, quadratic, value, some)
             if not self.is_hinge:
-                roundoff += self._linear_roundoff(x, product, multipliers[0])
+                roundoff += linear_roundoff(self, x, product, multipliers[0])
         else:
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
@@ -303,7 +299,7 @@ class QP(Form):
         """Return the loss of the lower bound where (a - x)'G(a - x) may be negative."""
         left = self.defect - self._moved_defect
         if left <= 0.0 or isinstance(self.domain, HINGE_DOMAINS):
-            return 0.0  # a hinge dual has its own: see `_hinge_gap`
+            return 0.0  # these duals have their own: see `penalty_gap`
         return 0.5 * left * self.domain.farthest(x)
 
     def _separable_gap(
@@ -315,87 +311,6 @@ class QP(Form):
             ridge = self.ridge - moved if moved else self.ridge
             return self.domain.separable_gap(x, slope, ridge, some)
         return self.domain.separable_gap(x, slope, self.gram.ridge - moved)
-
-    def _hinge_gap(
-        self,
-        x: NDArray[np.float64],
-        product: NDArray[np.float64],
-        quadratic: float,
-        value: float,
-        some: NDArray[np.int64],
-    ) -> tuple[float, NDArray[np.float64]]:
-        """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
-
-        Either t = 1 with its slacks, or t such that the least margin is 1 and no slack remains: the only
-        choice with infinite C, and the better one where C is large. The least margin is proved to be
-        positive: its rounding error is subtracted.
-        """
-        domain = self.domain
-        assert isinstance(domain, HINGE_DOMAINS)
-        if domain.bounded:
-            slack = product + self.linear
-            b = self._bias(slack)
-            if isinstance(domain, BoxHyperplane):
-                slack += b * domain.y
-            gap, multipliers = slack_gap(x, domain.upper, slack, some), np.array([b, 1.0])
-            soft = gap, multipliers
-            if self.defect:  # w has a norm only where G is positive semidefinite
-                return domain.convex_gap(x, slack, self.defect), multipliers
-            if not self.is_hinge:
-                return soft
-            # over all points the least margin is no greater than over a sample
-            few = some[:: 1 + len(some) // MARGIN_SAMPLE_SIZE]
-            if self.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(few):
-                if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
-                    return soft  # hard is infinite
-        error, square = self._margin_roundoff(x[some], product[some], quadratic)
-        least, bias = domain.cone_multiplier(product)
-        least -= error
-        t = 1.0 / least if least > 0 else np.inf
-        square = max(quadratic, 0.0) + square
-        hard = value + (0.5 * t * t * square if t and np.isfinite(t) else t) - self.constant
-        if domain.bounded and (gap <= hard or not t):
-            return soft
-        return hard, np.array([bias * t if t and np.isfinite(t) else np.sign(bias), t or 1.0])
-
-    def _bias(self, slope: NDArray[np.float64]) -> float:
-        """Return the best b of a box with a hyperplane for Gx + c; 0 of the box alone.
-
-        Of a regression it is the middle of all best ones: a tube wider than the values touches none.
-        """
-        domain = self.domain
-        if not isinstance(domain, BoxHyperplane):
-            return 0.0
-        if self.is_hinge:
-            return domain.best_multiplier(slope)
-        return domain.middle_multiplier(slope)
-
-    def _linear_roundoff(
-        self, x: NDArray[np.float64], product: NDArray[np.float64], b: float
-    ) -> float:
-        """Return a bound on the effect of the rounding of c and of Gx + c + b y on the gap.
-
-        A hinge dual has none to speak of: its c is -1. The entry of a point within the tube of a
-        regression has the sizes of its value and of b, which nearly cancel.
-        """
-        domain = self.domain
-        slope = product + self.linear
-        slack = slope + b * domain.y if isinstance(domain, BoxHyperplane) else slope
-        weight = np.where(slack < 0.0, domain.upper, x)  # type: ignore[attr-defined]
-        some = np.flatnonzero(weight != 0)
-        entry = np.abs(self.linear[some]) + np.abs(slope[some]) + abs(b)
-        return FLOAT64_EPS * float(weight[some] @ entry)
-
-    def _margin_roundoff(
-        self, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float
-    ) -> tuple[float, float]:
-        """Return bounds on the rounding errors of an entry of G x and of x'Gx."""
-        total, length = float(np.linalg.norm(x, 1)), float(np.linalg.norm(x))
-        square = self.gram.roundoff(self.scale, total, total, quadratic)
-        if self.gram.kernel.by_factor:  # the margins are those of w as computed
-            entry = 4.0 * FLOAT64_EPS * np.sqrt(self.scale * (max(quadratic, 0.0) + square))
-            return min(float(entry), self.entry_roundoff(x)), square
-        return self.entry_roundoff(x) + self.defect * length, square + self.defect * length**2
 
     @property
     def cone(self) -> bool:

@@ -23,7 +23,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, Certified, Form
-from qpsvm.canonical.qp import HINGE_DOMAINS, QP
+from qpsvm.canonical.penalty_gap import HINGE_DOMAINS
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import slices

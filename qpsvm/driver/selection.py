@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from qpsvm.canonical.base import Form
 from qpsvm.canonical.margin import MarginProblem
-from qpsvm.canonical.qp import HINGE_DOMAINS, QP
+from qpsvm.canonical.penalty_gap import HINGE_DOMAINS
+from qpsvm.canonical.qp import QP
 from qpsvm.clock import Clock, Expired, completing
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.driver.presolve import Presolve, presolve

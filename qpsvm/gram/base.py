@@ -199,7 +199,7 @@ class Gram(ABC):
         yield ColumnStore(self, memory_limit)
 
     def hold_points(self, memory_limit: int) -> AbstractContextManager[ColumnStore]:
-        """Lend a store whose columns are over distinct points, where some are repeated: `RepeatedGram`."""
+        """Lend a store whose columns are over distinct points: see `RepeatedGram`."""
         return self.hold(memory_limit)
 
 

@@ -165,7 +165,7 @@ class RepeatedGram(Gram):
         return self.gram.error
 
     @cached_property
-    def column_error(self) -> Vector | None:  # type: ignore[override]
+    def column_error(self) -> Vector | None:
         """That of the points, for each coordinate."""
         of_points = self.gram.column_error
         return None if of_points is None else of_points[self.index]
@@ -255,7 +255,7 @@ class PointStore(ColumnStore):
     @property
     def slot(self) -> Indices:  # type: ignore[override]
         """The row of the column of each coordinate; -1 while it is not held."""
-        return self.points.slot[self.index]
+        return self.points.slot[self._gram.index]
 
     @property
     def n_computed(self) -> int:  # type: ignore[override]
@@ -263,7 +263,7 @@ class PointStore(ColumnStore):
         return self.points.n_computed
 
     @property
-    def store(self) -> NDArray[np.floating]:  # type: ignore[override]
+    def store(self) -> NDArray[np.floating]:
         """The columns held, over the points."""
         return self.points.store
 
@@ -279,7 +279,7 @@ class PointStore(ColumnStore):
 
     def points_of(self, indices: Indices) -> Indices:
         """Return the entries of a column that belong to coordinates."""
-        return self.index[indices]
+        return self._gram.index[indices]
 
     def merged(self, indices: Indices, weights: Vector) -> tuple[Indices, Vector]:
         """Return the points of some coordinates, ascending, and the sums of their weights."""
@@ -287,7 +287,7 @@ class PointStore(ColumnStore):
 
     def ensure(self, indices: Indices) -> None:
         """Make the columns of coordinates held."""
-        self.points.ensure(np.unique(self.index[indices]))
+        self.points.ensure(np.unique(self._gram.index[indices]))
 
     @property
     def break_even_reuse_count(self) -> int:
@@ -296,7 +296,7 @@ class PointStore(ColumnStore):
 
     def passing(self, indices: Indices, again: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which columns are better evaluated to be read than held."""
-        return self.points.passing(self.index[indices], again)
+        return self.points.passing(self._gram.index[indices], again)
 
     def add(
         self, indices: Indices, weights: Vector, out: Vector, *, size: Vector | None = None
@@ -306,10 +306,10 @@ class PointStore(ColumnStore):
         total = np.zeros(self.points.gram.m)
         sizes = None if size is None else np.zeros(len(total))
         self.points.add(points, merged, total, size=sizes)
-        out += total[self.index]
+        out += total[self._gram.index]
         if size is not None and sizes is not None:
-            size += sizes[self.index]
+            size += sizes[self._gram.index]
 
     def release(self, indices: Indices) -> None:
         """Let the columns of coordinates be the first to leave."""
-        self.points.release(self.index[indices])
+        self.points.release(self._gram.index[indices])

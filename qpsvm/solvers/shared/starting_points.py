@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
 from qpsvm.canonical.margin import MarginProblem
-from qpsvm.canonical.qp import HINGE_DOMAINS, QP
+from qpsvm.canonical.penalty_gap import HINGE_DOMAINS
+from qpsvm.canonical.qp import QP
 from qpsvm.domains import CappedSimplex, SimplexProduct
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.shared.subproblem import solve_subproblem

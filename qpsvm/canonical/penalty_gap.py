@@ -1,0 +1,111 @@
+"""The gap of duals whose bounds are penalties: of hinge machines, and of regressions with a tube.
+
+Such a dual is a QP on a box, with a hyperplane where there is a bias b. The gap at x is the primal
+objective at w = sum x_i s_i phi(x_i) with its best b, plus the value of the dual at x: a sum of
+nonnegative terms (decision 0002).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.canonical.base import FLOAT64_EPS
+from qpsvm.domains import BoxHyperplane, PenaltyBox
+from qpsvm.domains.box_hyperplane import slack_gap
+
+HINGE_DOMAINS = (BoxHyperplane, PenaltyBox)
+"""Domains of a dual with bounds from penalties, with a free bias and without."""
+
+MIN_POINTS_FOR_MARGIN_SAMPLE = 5000
+"""Points from which a sample of the support is first tested for a positive least margin."""
+
+MARGIN_SAMPLE_SIZE = 200
+"""Points of that sample."""
+
+
+def penalty_gap(
+    qp: Any,
+    x: NDArray[np.float64],
+    product: NDArray[np.float64],
+    quadratic: float,
+    value: float,
+    some: NDArray[np.int64],
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
+
+    Either t = 1 with its slacks, or t such that the least margin is 1 and no slack remains: the only
+    choice with infinite C, and the better one where C is large. The least margin is proved to be
+    positive: its rounding error is subtracted.
+    """
+    domain = qp.domain
+    assert isinstance(domain, HINGE_DOMAINS)
+    if domain.bounded:
+        slack = product + qp.linear
+        b = best_bias(qp, slack)
+        if isinstance(domain, BoxHyperplane):
+            slack += b * domain.y
+        gap, multipliers = slack_gap(x, domain.upper, slack, some), np.array([b, 1.0])
+        soft = gap, multipliers
+        if qp.defect:  # w has a norm only where G is positive semidefinite
+            return domain.convex_gap(x, slack, qp.defect), multipliers
+        if not qp.is_hinge:
+            return soft
+        # over all points the least margin is no greater than over a sample
+        few = some[:: 1 + len(some) // MARGIN_SAMPLE_SIZE]
+        if qp.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(few):
+            if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
+                return soft  # hard is infinite
+    error, square = _margin_roundoff(qp, x[some], product[some], quadratic)
+    least, bias = domain.cone_multiplier(product)
+    least -= error
+    t = 1.0 / least if least > 0 else np.inf
+    square = max(quadratic, 0.0) + square
+    hard = value + (0.5 * t * t * square if t and np.isfinite(t) else t) - qp.constant
+    if domain.bounded and (gap <= hard or not t):
+        return soft
+    return hard, np.array([bias * t if t and np.isfinite(t) else np.sign(bias), t or 1.0])
+
+
+def best_bias(qp: Any, slope: NDArray[np.float64]) -> float:
+    """Return the best b of a box with a hyperplane for Gx + c; 0 of the box alone.
+
+    Of a regression it is the middle of all best ones: a tube wider than the values touches none.
+    """
+    domain = qp.domain
+    if not isinstance(domain, BoxHyperplane):
+        return 0.0
+    if qp.is_hinge:
+        return domain.best_multiplier(slope)
+    return domain.middle_multiplier(slope)
+
+
+def linear_roundoff(
+    qp: Any, x: NDArray[np.float64], product: NDArray[np.float64], b: float
+) -> float:
+    """Return a bound on the effect of the rounding of c and of Gx + c + b y on the gap.
+
+    A hinge dual has none to speak of: its c is -1. The entry of a point within the tube of a
+    regression has the sizes of its value and of b, which nearly cancel.
+    """
+    domain = qp.domain
+    slope = product + qp.linear
+    slack = slope + b * domain.y if isinstance(domain, BoxHyperplane) else slope
+    weight = np.where(slack < 0.0, domain.upper, x)
+    some = np.flatnonzero(weight != 0)
+    entry = np.abs(qp.linear[some]) + np.abs(slope[some]) + abs(b)
+    return FLOAT64_EPS * float(weight[some] @ entry)
+
+
+def _margin_roundoff(
+    qp: Any, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float
+) -> tuple[float, float]:
+    """Return bounds on the rounding errors of an entry of G x and of x'Gx."""
+    total, length = float(np.linalg.norm(x, 1)), float(np.linalg.norm(x))
+    square = qp.gram.roundoff(qp.scale, total, total, quadratic)
+    if qp.gram.kernel.by_factor:  # the margins are those of w as computed
+        entry = 4.0 * FLOAT64_EPS * np.sqrt(qp.scale * (max(quadratic, 0.0) + square))
+        return min(float(entry), qp.entry_roundoff(x)), square
+    return qp.entry_roundoff(x) + qp.defect * length, square + qp.defect * length**2
