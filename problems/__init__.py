@@ -23,9 +23,9 @@ from problems import (
     polytope_distance,
     stress,
     svdd,
-    svr,
 )
 from problems.instance import FAMILIES, PRIMAL, Instance
+from problems.regression import svr
 
 __all__ = ["FAMILIES", "INSTANCES", "PRIMAL", "Instance", "select"]
 

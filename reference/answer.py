@@ -21,8 +21,8 @@ from reference.one_class import OneClass
 from reference.pairs import PairTextbook
 from reference.polish import polish
 from reference.polytope_distance import PolytopeDistance
+from reference.regression.svr import SVR
 from reference.svdd import SVDD
-from reference.svr import SVR
 from reference.textbook import Array, SolverError, Textbook, solve_standard_form
 
 FORMULATIONS: dict[str, type[Textbook] | type[PairTextbook]] = {
