@@ -8,7 +8,7 @@ a primal formulation and `-lower` of a dual one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,10 @@ class TubePoint:
     epsilon: float
     level: float = 0.0
     origin: Vector | None = None
+
+    def take(self, rows: NDArray[np.int64]) -> TubePoint:
+        """Return the same over the points `rows`."""
+        return replace(self, values=self.values[rows])
 
     def at(self, qp: Any, x: Vector, multipliers: Vector) -> PrimalPoint | None:
         """Return (w, b) with 1/2 |w|^2 + sum C_i max(0, |y_i - f(x_i)| - epsilon).

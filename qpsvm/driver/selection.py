@@ -145,7 +145,7 @@ def find(
         fitting = ", ".join(repr(key) for key in methods(problem))
         raise MethodMismatchError(f"method {name!r} cannot solve {kind}; these can: {fitting}")
     if method == "auto" and presolved is not None:
-        n, m = presolved.n_duplicates, declared.m
+        n, m = presolved.n_duplicates, presolved.n_points
         reason += f"; {n:,} of {m:,} points are copies of others, merged"
     return Choice(declared, name, reason, solver, presolved)
 

@@ -77,6 +77,13 @@ class RepeatedGram(Gram):
         return first[self.index]
 
     @property
+    def n_copies(self) -> int:
+        """How often the coordinates are all points, in their order; 0 where they are anything else."""
+        n, left = divmod(self.m, self.gram.m)
+        tiled = left == 0 and np.array_equal(self.index, np.tile(np.arange(self.gram.m), n))
+        return n if tiled else 0
+
+    @property
     def multiplicity(self) -> int:
         """How often a point occurs at most: (sum of its weights)^2 <= multiplicity sum of squares."""
         return int(np.max(np.bincount(self.index)))

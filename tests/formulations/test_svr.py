@@ -165,10 +165,20 @@ def test_points_of_penalty_zero_do_not_count():
 
 
 def test_copies_of_a_point_count_as_its_penalty():
-    one = solve(SVRDual(RBF(X, 0.5), Y, np.where(np.arange(150) < 50, 3.0, 1.0), 0.1), tol=1e-9)
+    """Merged or not; other values make other points."""
+    C = np.where(np.arange(150) < 50, 3.0, 1.0)
     again = np.concatenate([np.arange(150), np.arange(50), np.arange(50)])
-    copies = solve(SVRDual(RBF(X[again], 0.5), Y[again], 1.0, 0.1), tol=1e-9)
-    assert copies.value == pytest.approx(one.value, rel=1e-8)
+    problem = SVRDual(RBF(X[again], 0.5), Y[again], 1.0, 0.1)
+    one = solve(SVRDual(RBF(X, 0.5), Y, C, 0.1), tol=1e-9)
+    for merge in (False, True):
+        copies = solve(problem, tol=1e-9, merge=merge)
+        assert copies.value == pytest.approx(one.value, rel=1e-8)
+        expected = one.model.predict(NEW_POINTS)
+        np.testing.assert_allclose(copies.model.predict(NEW_POINTS), expected, atol=1e-3)
+    assert copies.counters["merged"] == 100
+    assert "100 of 250 points are copies" in copies.reason
+    different = SVRDual(RBF(X[again], 0.5), np.arange(250.0), 1.0, 0.1)
+    assert "merged" not in solve(different, tol=1e-3, merge=True).counters
 
 
 def test_a_path_starts_from_feasible_points_and_keeps_columns():
