@@ -168,7 +168,7 @@ class ColumnStore:
     def _fill(self, missing: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
         self._gram.fill(missing, self._base, slots)
 
-    def points_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def entries_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the entries of a column that belong to coordinates."""
         return indices
 

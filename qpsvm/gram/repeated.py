@@ -90,8 +90,15 @@ class RepeatedGram(Gram):
 
     def merged(self, indices: Indices, weights: Vector) -> tuple[Indices, Vector]:
         """Return the points of some coordinates, ascending, and the sums of their weights."""
-        points, of = np.unique(self.index[indices], return_inverse=True)
-        return points, np.bincount(of, weights=weights, minlength=len(points)).astype(np.float64)
+        points = self.points_of(indices)
+        total = np.bincount(self.index[indices], weights=weights, minlength=self.gram.m)
+        return points, total[points].astype(np.float64, copy=False)
+
+    def points_of(self, indices: Indices) -> Indices:
+        """Return the points of some coordinates, ascending, each once."""
+        among = np.zeros(self.gram.m, np.bool_)  # faster than to sort them
+        among[self.index[indices]] = True
+        return np.flatnonzero(among)
 
     def diag(self) -> Vector:
         """Return the diagonal, shape (m,)."""
@@ -163,8 +170,10 @@ class RepeatedGram(Gram):
         weights = np.bincount(self.index, weights=x, minlength=self.gram.m).astype(np.float64)
         if rows is None:
             return self.gram.dot(weights)[self.index]
-        points, of = np.unique(self.index[rows], return_inverse=True)
-        return self.gram.dot(weights, points)[of]
+        points = self.points_of(rows)
+        of_points = np.empty(self.gram.m)
+        of_points[points] = self.gram.dot(weights, points)
+        return of_points[self.index[rows]]
 
     @property
     def error(self) -> float:
@@ -284,7 +293,7 @@ class PointStore(ColumnStore):
         """Memory of the columns held, in bytes."""
         return self.points.n_bytes
 
-    def points_of(self, indices: Indices) -> Indices:
+    def entries_of(self, indices: Indices) -> Indices:
         """Return the entries of a column that belong to coordinates."""
         return self._gram.index[indices]
 
@@ -294,7 +303,7 @@ class PointStore(ColumnStore):
 
     def ensure(self, indices: Indices) -> None:
         """Make the columns of coordinates held."""
-        self.points.ensure(np.unique(self._gram.index[indices]))
+        self.points.ensure(self._gram.points_of(indices))
 
     @property
     def break_even_reuse_count(self) -> int:

@@ -169,7 +169,7 @@ def extend(
     """
     first, diagonal, slots = len(working_set) - len(new), store.diag[new], store.slot[new]
     indices, packed = np.arange(len(working_set)), block.dtype == np.uint16
-    entries = store.points_of(working_set)
+    entries = store.entries_of(working_set)
     diagonal = (np.rint(diagonal / store.unit) if packed else diagonal).astype(block.dtype)
     if slots.min() < 0:
         store.write(new, working_set, block[first:])
