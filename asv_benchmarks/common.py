@@ -54,6 +54,7 @@ def fitting_pairs(names: list[str]) -> list[str]:
         "one_class": qpsvm.OneClassDual(K, nu=1.0),
         "reduced_hulls": qpsvm.NuSVCDual(np.eye(4), [1, -1, 1, -1], nu=1.0),
         "svdd": qpsvm.SVDDDual(K, C=0.75),
+        "svr": qpsvm.SVRDual(K, y),
         "lp_svm": qpsvm.LPSVMPrimal(K, y),
         "ls_svm": qpsvm.LSSVMPrimal(K, y),
     }  # data are loaded by the benchmark that needs them, not by all of them

@@ -26,6 +26,7 @@ from problems import (
     svdd,
 )
 from problems.instance import FAMILIES, PRIMAL, Instance
+from problems.regression import svr
 
 __all__ = ["FAMILIES", "INSTANCES", "PRIMAL", "Instance", "select"]
 
@@ -39,6 +40,7 @@ FAMILY_MODULES = (
     one_class,
     svdd,
     reduced_hulls,
+    svr,
 )
 """One for each family, in the order of the catalogue."""
 

@@ -14,7 +14,7 @@ from problems.data.kernels import LINEAR, Data, dense_gram
 
 FAMILIES = (
     "l2_svm", "meb", "polytope_distance", "hinge", "hinge_primal", "lp_svm", "ls_svm", "one_class",
-    "svdd", "reduced_hulls",
+    "svdd", "reduced_hulls", "svr",
 )  # fmt: skip
 
 PRIMAL = ("hinge_primal", "lp_svm", "ls_svm")
@@ -33,8 +33,8 @@ class Instance:
         One of `FAMILIES`.
     data : callable
         Returns the raw arrays, read-only and the same at every call: ``X`` (m, d) or ``K`` (m, m),
-        ``y`` (m,), ``C``, ``chi`` or ``nu``, ``sample_weight``, and ``kernel``, a pair of a name
-        and its parameters.
+        ``y`` (m,), ``C``, ``chi``, ``nu`` or ``epsilon``, ``sample_weight``, and ``kernel``, a pair
+        of a name and its parameters.
     exact : float or None
         Optimal value of the declared minimisation problem where a closed form is known.
     tags : frozenset of str
@@ -130,6 +130,8 @@ def declare(family: str, data: Data, gram: str = "demand") -> Any:
         return qpsvm.NuSVCDual(K, data["y"], data["nu"], sample_weight=weight)
     if family == "svdd":
         return qpsvm.SVDDDual(K, C=data["C"])
+    if family == "svr":
+        return qpsvm.SVRDual(K, data["y"], data["C"], data["epsilon"], bias=data["bias"])
     return qpsvm.HingeDual(K, data["y"], C=data["C"], bias=data["bias"])
 
 

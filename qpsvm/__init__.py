@@ -19,6 +19,7 @@ from qpsvm.formulations import (
     PolytopeDistanceDual,
     QuadraticProgram,
     SVDDDual,
+    SVRDual,
 )
 from qpsvm.gram import (
     RBF,
@@ -65,6 +66,7 @@ __all__ = [
     "QuadraticProgram",
     "Result",
     "SVDDDual",
+    "SVRDual",
     "Sigmoid",
     "Status",
     "domains",

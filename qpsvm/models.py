@@ -286,6 +286,36 @@ class ReducedHulls(Hyperplane):
 
 
 @dataclass(frozen=True, eq=False)
+class Regressor:
+    """Regression function f(x) = w'phi(x) + b with a tube of half width epsilon around it.
+
+    Attributes
+    ----------
+    b : float
+        A best bias for this w.
+    expansion : Expansion
+        w as a combination of the points.
+    w : ndarray of shape (d,) or None
+        The normal, where the kernel is linear.
+    epsilon : float
+        Largest error of a prediction without a loss.
+    """
+
+    b: float
+    expansion: Expansion
+    w: NDArray[np.float64] | None
+    epsilon: float
+
+    def predict(self, points: Any) -> NDArray[np.float64]:
+        """Return w'phi(x) + b for new points, shape (n,)."""
+        return self.expansion.from_origin(points) + self.expansion.level(self.b)
+
+    def __str__(self) -> str:
+        """Return the number of its points, its bias and its tube."""
+        return f"Regression function on {self.expansion}, b = {self.b:.6g}, tube +- {self.epsilon:.6g}."
+
+
+@dataclass(frozen=True, eq=False)
 class OneClass:
     """Hyperplane {x: w'phi(x) = rho} that separates most of the points from the origin.
 

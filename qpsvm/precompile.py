@@ -97,6 +97,8 @@ def _one_of_each() -> Iterator[Formulation]:
         yield qpsvm.L2SVMDual(K, y)
         yield qpsvm.MEBDual(K)
         yield qpsvm.SVDDDual(K, 0.1)
+        yield qpsvm.SVRDual(K, y)
+        yield qpsvm.SVRDual(K, y, bias=False)
         yield qpsvm.OneClassDual(K)
         yield qpsvm.PolytopeDistanceDual(K, y, chi=1.0)
         yield qpsvm.NuSVCDual(K, y, 0.5)

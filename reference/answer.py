@@ -20,6 +20,7 @@ from reference.meb import MEB
 from reference.one_class import OneClass
 from reference.polytope_distance import PolytopeDistance
 from reference.reduced_hulls import ReducedHulls
+from reference.regression.svr import SVR
 from reference.solving.pairs import PairTextbook
 from reference.solving.polish import polish
 from reference.svdd import SVDD
@@ -36,6 +37,7 @@ FORMULATIONS: dict[str, type[Textbook] | type[PairTextbook]] = {
     "one_class": OneClass,
     "svdd": SVDD,
     "reduced_hulls": ReducedHulls,
+    "svr": SVR,
 }
 
 EXACT = 1e-13

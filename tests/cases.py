@@ -25,6 +25,8 @@ QUICK = {
     "reduced_hulls/random-rbf-nu0.5",
     "reduced_hulls/random-weighted",
     "svdd/random-linear-C0.05",
+    "svr/random-rbf-C10",
+    "svr/random-weighted",
     "lp_svm/random-C1",
     "lp_svm/no-bias-sparse",
     "lp_svm/random-rbf",

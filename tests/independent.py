@@ -183,6 +183,25 @@ def hinge_primal(data: dict[str, Any], result: Any) -> Bounds:
     return found._replace(error=found.error + lost)
 
 
+def svr(data: dict[str, Any], result: Any) -> Bounds:
+    """Return the dual's value, and minus the primal's at w of the answer with its best bias."""
+    y, epsilon = data["y"], data["epsilon"]
+    C, K = np.broadcast_to(data["C"], y.shape), gram(data, translate=data["bias"])
+    y = y - np.median(y) if data["bias"] else y
+    a, b = np.split(result.x, 2)
+    f, size = K @ (a - b), result.x.sum()
+    half = 0.5 * (a - b) @ f
+    kinks = np.append(y - f - epsilon, y - f + epsilon)[np.tile(C > 0, 2)]
+    kinks = kinks if data["bias"] else np.zeros(1)
+    missed = np.maximum(np.abs(y - f - kinks[:, None]) - epsilon, 0.0)
+    primal = half + (missed @ C).min()
+    scale = float(np.diag(K).max())
+    error = 32 * EPS * (scale * size**2 + (np.abs(y).max() + epsilon) * (size + C.sum()))
+    sum_ = abs((a - b).sum()) * data["bias"]
+    violation = max(-result.x.min(), (result.x - np.tile(C, 2)).max(), sum_) / max(size, 1e-300)
+    return Bounds(half + epsilon * size - y @ (a - b), -primal, error, scale, violation)
+
+
 def box_bounds(upper: float, lower: float, K: Any, y: Any, C: Any, a: Any) -> Bounds:
     scale, size = float(np.diag(K).max()), max(a.sum(), 1e-300)
     error = 32 * EPS * (scale * size**2 + size)
@@ -247,4 +266,5 @@ CHECKS = {
     "one_class": one_class,
     "svdd": svdd,
     "reduced_hulls": reduced_hulls,
+    "svr": svr,
 }

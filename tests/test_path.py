@@ -23,6 +23,7 @@ from qpsvm import (
     PolytopeDistanceDual,
     Status,
     SVDDDual,
+    SVRDual,
     solve,
     solve_path,
 )
@@ -35,6 +36,9 @@ PATHS = {
     "one-class": (OneClassDual(K), "nu", [0.9, 0.1, 0.5, 1.0]),
     "nu-svc": (NuSVCDual(K, Y, 0.4), "nu", [0.7, 0.2, 0.5, 1.0]),
     "svdd": (SVDDDual(K), "C", [0.01, 0.5, 0.05, 1.0]),
+    "svr": (SVRDual(K, X[:, 0] + Y), "C", [10.0, 0.1, 1.0, 100.0]),
+    "svr-epsilon": (SVRDual(K, X[:, 0] + Y), "epsilon", [0.0, 1.0, 0.1]),
+    "svr-no-bias": (SVRDual(K, X[:, 0] + Y, bias=False), "C", [1.0, 0.1]),
     "polytopes": (PolytopeDistanceDual(K, Y), "chi", [1.0, 0.1, 10.0]),
     "primal": (HingePrimal(X, Y), "C", [0.1, 1.0]),
     "linear": (HingeDual(Linear(X), Y), "C", [0.1, 1.0]),

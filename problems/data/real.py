@@ -37,3 +37,19 @@ def breast_cancer(limit: int | None = None) -> tuple:
     X, target = load_breast_cancer(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     return X[:limit], np.where(target[:limit] == 1, 1.0, -1.0)
+
+
+@cache
+def diabetes(limit: int | None = None) -> tuple:
+    """Return the diabetes data, features and values standardised.
+
+    Returns
+    -------
+    X : ndarray of shape (m, 10)
+    y : ndarray of shape (m,)
+    """
+    from sklearn.datasets import load_diabetes
+
+    X, y = load_diabetes(return_X_y=True)
+    X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+    return X[:limit], y[:limit]

@@ -168,10 +168,13 @@ class Form(ABC):
         return None if self.primal is None else self.primal.at(self, x, multipliers)
 
     @abstractmethod
-    def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Any:
+    def with_store(
+        self, memory_limit: int, *, low_precision: bool = False, whole_columns: bool = True
+    ) -> Any:
         """Return a context manager for one solve: this problem with a store of columns.
 
-        With `low_precision` the columns may have less precision than the Gram.
+        With `low_precision` the columns may have less precision than the Gram. Without `whole_columns`
+        they may be over points of which coordinates share some.
         """
 
     @property

@@ -104,7 +104,9 @@ class MarginProblem(Form):
         return 2 * self.features.work + self.m
 
     @contextmanager
-    def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Iterator[Self]:
+    def with_store(
+        self, memory_limit: int, *, low_precision: bool = False, whole_columns: bool = True
+    ) -> Iterator[Self]:
         """Store a Gram in memory where it fits, and test whether it is positive semidefinite."""
         try:
             stored = self.features.with_matrix(memory_limit)

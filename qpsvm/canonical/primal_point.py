@@ -8,7 +8,7 @@ a primal formulation and `-lower` of a dual one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,57 @@ class HingePoint:
         value = 0.5 * float(w @ w) + float(C[violating] @ np.maximum(1.0 - margin[violating], 0.0))
         error = float(C[violating] @ errors[violating]) + 8.0 * FLOAT64_EPS * value
         return PrimalPoint(value, error, w, b)
+
+
+@dataclass(frozen=True, eq=False)
+class TubePoint:
+    """(w, b) of a regression with a tube, whose Gram of points has a factor.
+
+    Attributes
+    ----------
+    values : ndarray, shape (m,)
+        y of the points of the QP.
+    epsilon : float
+        Half the width of the tube.
+    level : float
+        Number that was subtracted from y in the QP.
+    origin : ndarray, shape (d,), or None
+        Translation that was subtracted from the points of the QP.
+    """
+
+    values: Vector
+    epsilon: float
+    level: float = 0.0
+    origin: Vector | None = None
+
+    def take(self, rows: NDArray[np.int64]) -> TubePoint:
+        """Return the same over the points `rows`."""
+        return replace(self, values=self.values[rows])
+
+    def at(self, qp: Any, x: Vector, multipliers: Vector) -> PrimalPoint | None:
+        """Return (w, b) with 1/2 |w|^2 + sum C_i max(0, |y_i - f(x_i)| - epsilon).
+
+        The QP has the weights of both signs, one half after the other, of repeated points.
+        """
+        kernel = qp.gram.kernel.gram
+        X = kernel.factor()
+        if X is None:
+            return None
+        m = len(self.values)
+        w = np.asarray(transposed_times(X, x[:m] - x[m:]))
+        b = bias_of(w, float(multipliers[0]) + self.level, self.origin)
+        stored = level_at(w, b, self.origin)
+        residual = np.abs((self.values - stored) - times(X, w))
+        lengths = np.sqrt(np.maximum(kernel.diag(), 0.0))
+        rounding = 0.0 if self.origin is None else abs(stored)
+        errors = 4.0 * FLOAT64_EPS * (
+            float(np.linalg.norm(w)) * lengths + residual + rounding
+        ) + FLOAT64_EPS * np.abs(self.values - stored)
+        outside = np.flatnonzero(~(residual + errors <= self.epsilon))
+        C = qp.domain.upper[outside]
+        loss = float(C @ np.maximum(residual[outside] - self.epsilon, 0.0))
+        value = 0.5 * float(w @ w) + loss
+        return PrimalPoint(value, float(C @ errors[outside]) + 8.0 * FLOAT64_EPS * value, w, b)
 
 
 @dataclass(frozen=True, eq=False)

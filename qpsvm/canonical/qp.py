@@ -20,10 +20,15 @@ from qpsvm.canonical.base import (
     ProductError,
     enclose,
 )
-from qpsvm.canonical.hinge_gap import HINGE_DOMAINS, hinge_gap
-from qpsvm.canonical.primal_point import BallPoint, HingePoint
+from qpsvm.canonical.penalty_gap import (
+    HINGE_DOMAINS,
+    best_bias,
+    linear_roundoff,
+    penalty_gap,
+)
+from qpsvm.canonical.primal_point import BallPoint, HingePoint, TubePoint
 from qpsvm.clock import completing
-from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
+from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import SignedGram
 from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.gram.operator import QuadraticGram, Residual
@@ -73,7 +78,7 @@ class QP(Form):
     convex: bool = True
     defect: float = 0.0
     store: ColumnStore | None = None
-    primal: HingePoint | BallPoint | None = None
+    primal: HingePoint | BallPoint | TubePoint | None = None
 
     @cached_property
     def m(self) -> int:  # type: ignore[override]
@@ -86,10 +91,14 @@ class QP(Form):
         return self.m
 
     @contextmanager
-    def with_store(self, memory_limit: int, *, low_precision: bool = False) -> Iterator[Self]:
+    def with_store(
+        self, memory_limit: int, *, low_precision: bool = False, whole_columns: bool = True
+    ) -> Iterator[Self]:
         """Yield the problem with a store of columns, tested for positive semidefiniteness."""
         kernel = self.gram.kernel
-        with (kernel.low_precision() if low_precision else kernel).hold(memory_limit) as store:
+        kernel = kernel.low_precision() if low_precision else kernel
+        hold = kernel.hold if whole_columns else kernel.hold_points
+        with hold(memory_limit) as store:
             yield replace(self.with_defect(), store=store)
 
     def with_defect(self) -> Self:
@@ -143,10 +152,14 @@ class QP(Form):
         domain, g = self.domain, product + self.linear
         if isinstance(domain, HINGE_DOMAINS) and not domain.bounded:  # `feasible` moves x
             return None
-        found = domain.entries_that_matter(g, domain.multipliers(x, g, self.gram.ridge), known)
+        if isinstance(domain, HINGE_DOMAINS):
+            multipliers = np.array([best_bias(self, g)])
+        else:
+            multipliers = domain.multipliers(x, g, self.gram.ridge)
+        found = domain.entries_that_matter(g, multipliers, known)
         if found is None:
             return None
-        if isinstance(domain, HINGE_DOMAINS):  # points that may determine the least margin
+        if isinstance(domain, HINGE_DOMAINS) and self.is_hinge:  # the least margin's points
             some = np.flatnonzero(known)
             if not len(some):
                 return None
@@ -169,6 +182,14 @@ class QP(Form):
         if isinstance(self.gram, Residual):
             return self.gram.scale
         return self.gram.scale * (float(np.max(self.gram.kernel.diag())) + self.gram.shift)
+
+    @cached_property
+    def is_hinge(self) -> bool:
+        """Whether it is a hinge dual: c = -1, so that a multiple of w may have margins of 1."""
+        if not isinstance(self.domain, HINGE_DOMAINS) or not np.all(self.linear == -1.0):
+            return False
+        same = isinstance(self.domain, PenaltyBox) or self.domain.y is self.gram.sign
+        return same or np.array_equal(self.domain.y, self.gram.sign)  # type: ignore[union-attr]
 
     @cached_property
     def level(self) -> float | None:
@@ -204,18 +225,19 @@ class QP(Form):
             sums = np.bincount(self.domain.group, weights=1.0 / ridge)
         return (1.0 - 64.0 * FLOAT64_EPS) * float(np.sum(0.5 / sums))
 
-    def floor(self, roundoff: float) -> float:
+    def floor(self, roundoff: float, total: float = 1.0) -> float:
         """Return the size below which a value counts as zero; 0 where the optimum is positive.
 
         Such values are zero at the precision of the data: a few times the rounding error of the value
-        itself, `noise`, and the rounding of a Gram whose entries were given rounded.
+        itself, `noise`, and the rounding of a Gram whose entries were given rounded, for weights whose
+        sum is `total`.
         """
-        return self._zero(roundoff) if self.vanishing else 0.0
+        return self._zero(roundoff, total) if self.vanishing else 0.0
 
-    def _zero(self, roundoff: float) -> float:
+    def _zero(self, roundoff: float, total: float = 1.0) -> float:
         given = 0.0
         if self.gram.kernel.psd == "check":
-            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale
+            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale * total**2
         return max(ROUNDOFFS_OF_ZERO * max(roundoff, given), self.noise)
 
     def roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64], value: float) -> float:
@@ -263,7 +285,9 @@ class QP(Form):
         roundoff = self.roundoff(xs, product[some], value)
         value += 0.5 * error.quadratic
         if isinstance(self.domain, HINGE_DOMAINS):
-            gap, multipliers = hinge_gap(self, x, product, quadratic, value, some, error)
+            gap, multipliers = penalty_gap(self, x, product, quadratic, value, some, error)
+            if not self.is_hinge:
+                roundoff += linear_roundoff(self, x, product, multipliers[0])
         else:
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
@@ -271,7 +295,8 @@ class QP(Form):
             multipliers = multipliers if self.level is None else multipliers + self.level
         if isinstance(self.gram, QuadraticGram):
             roundoff += self._slope_roundoff(x)
-        floor = self.floor(roundoff)
+        in_box = isinstance(self.domain, HINGE_DOMAINS)
+        floor = self.floor(roundoff, float(np.sum(xs)) if in_box else 1.0)
         roundoff += self._lost_by_defect(x)
         least = self.known_least
         if least == 0.0 and self.gram.kernel.psd == "check":
@@ -296,7 +321,7 @@ class QP(Form):
         """Return the loss of the lower bound where (a - x)'G(a - x) may be negative."""
         left = self.defect - self._moved_defect
         if left <= 0.0 or isinstance(self.domain, HINGE_DOMAINS):
-            return 0.0  # a hinge dual has its own: see `hinge_gap`
+            return 0.0  # these duals have their own: see `penalty_gap`
         return 0.5 * left * self.domain.farthest(x)
 
     def _separable_gap(

@@ -15,6 +15,9 @@ from qpsvm.domains.base import Domain
 MAX_SORTED_POINTS = 5000
 """Number of breakpoints up to which all are sorted."""
 
+ROUNDING_OF_STEPS = 1e-10
+"""Greatest |y'x|, relative to the sum of x, that counts as rounding of steps."""
+
 SAMPLE_SIZE = 500
 """Approximate size of the sample of breakpoints that is sorted where there are more."""
 
@@ -102,6 +105,17 @@ class BoxHyperplane(Domain):
         first = min(int(np.searchsorted(slope, min_slope)), len(order) - 1)
         return float(breakpoints[order[first]])
 
+    def middle_multiplier(self, g: NDArray[np.float64]) -> float:
+        """Return the middle of the interval of best multipliers, which is often a single one."""
+        breakpoints = -self.y * g
+        low = self._multiplier(-breakpoints)
+        passed = breakpoints <= low
+        slope = float(self.upper @ passed) - self.positive
+        above = breakpoints[~passed]
+        if slope > 1e-12 * self.total or not len(above):
+            return low
+        return low + 0.5 * (float(np.min(above)) - low)
+
     def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a minimizer of g'v: bounds by the sign of g + b y, ties filled until y'v = 0."""
         b = self.best_multiplier(g)
@@ -166,7 +180,11 @@ class BoxHyperplane(Domain):
         return float(max(0.0, -x.min(), np.max(x - self.upper), abs(self.y @ x)))
 
     def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Project on the set: clip(x - t y, 0, upper) with t by bisection to adjacent floats."""
+        """Project on the set: clip(x - t y, 0, upper) with t by bisection to adjacent floats.
+
+        What the rounding of many steps adds to y'x is taken from one weight: the projection would give
+        every point a weight.
+        """
 
         def at(t: float) -> NDArray[np.float64]:
             return np.clip(x - t * self.y, 0.0, self.upper)
@@ -175,8 +193,15 @@ class BoxHyperplane(Domain):
             return float(self.y @ at(t))
 
         clipped = np.clip(x, 0.0, self.upper)
-        if abs(self.y @ clipped) <= 4 * np.finfo(float).eps * float(np.sum(np.abs(x))):
+        imbalance, total = float(self.y @ clipped), float(np.sum(np.abs(x)))
+        if abs(imbalance) <= 4 * np.finfo(float).eps * total:
             return clipped
+        if abs(imbalance) <= ROUNDING_OF_STEPS * total:
+            slack = np.minimum(clipped, self.upper - clipped)
+            i = int(np.argmax(slack))
+            if slack[i] > abs(imbalance):
+                clipped[i] -= self.y[i] * imbalance
+                return clipped
         finite = self.upper[np.isfinite(self.upper)]
         reach = float(np.max(np.abs(x))) + (float(finite.max()) if len(finite) else 0.0)
         low, high = -reach, reach  # excess does not increase: it is >= 0 at low, <= 0 at high

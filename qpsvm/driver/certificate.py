@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import (
+    ROUNDOFFS_OF_ZERO,
     ApproximateProducts,
     Bounds,
     Certified,
@@ -103,8 +104,14 @@ def at_stored_point(problem: Form, bounds: Bounds, point: PrimalPoint) -> Bounds
     roundoff = bounds.roundoff + 2.0 * point.error
     gap = max(dual + point.value, 0.0) + roundoff
     upper = point.value + point.error if problem.negated else dual
+    may_vanish = isinstance(problem, QP) and problem.vanishing
+    floor = max(bounds.floor, ROUNDOFFS_OF_ZERO * roundoff) if may_vanish else 0.0
     return bounds._replace(
-        upper=upper, lower=difference_below(upper, gap), gap=gap, roundoff=roundoff
+        upper=upper,
+        lower=difference_below(upper, gap),
+        gap=gap,
+        roundoff=roundoff,
+        floor=floor,
     )
 
 

@@ -129,11 +129,12 @@ def run_with_store(
     low_precision = after is None and solver.low_precision(form)
     solver, memory_limit = solver.within(form, memory_limit)
     with ExitStack() as stack:
-        store = form.with_store(memory_limit, low_precision=low_precision)
+        settings = {"low_precision": low_precision, "whole_columns": solver.whole_columns}
+        store = form.with_store(memory_limit, **settings)
         try:
             with limits.clock.abandoning():
                 problem = stack.enter_context(store)
         except Expired:  # the certificate needs a store too
-            store = form.with_store(memory_limit, low_precision=low_precision)
+            store = form.with_store(memory_limit, **settings)
             problem = stack.enter_context(store)
         return run(problem, solver, x0, limits, seed, after)

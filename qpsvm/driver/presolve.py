@@ -23,13 +23,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, Certified, Form
-from qpsvm.canonical.hinge_gap import HINGE_DOMAINS
+from qpsvm.canonical.penalty_gap import HINGE_DOMAINS
+from qpsvm.canonical.primal_point import TubePoint
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import slices
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.repeated import RepeatedGram
 from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.gram.storage.points import Points
 from qpsvm.models import Expansion
@@ -74,6 +76,8 @@ class Presolve:
         Number of equal points before a point; -1 where their bounds differ. None without bounds.
     n_bytes : int
         Memory of the distinct points.
+    n_copies : int
+        Coordinates that each point has: 2 in a regression, which has both signs of it.
     """
 
     full: QP
@@ -83,11 +87,17 @@ class Presolve:
     total: Vector
     rank: Indices | None
     n_bytes: int
+    n_copies: int = 1
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return self.full.m // self.n_copies
 
     @property
     def n_duplicates(self) -> int:
         """Number of points that equal an earlier one."""
-        return self.full.m - self.reduced.m
+        return (self.full.m - self.reduced.m) // self.n_copies
 
     def start(self, x0: Vector | None) -> Vector | None:
         """Return the weights of the distinct points at a starting point."""
@@ -150,33 +160,47 @@ def presolve(form: Form | None, memory_limit: int, *, asked: bool) -> Presolve |
     """
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
         return None
-    kernel = form.gram.kernel
+    given, n_copies = form.gram.kernel, 1
+    kernel = given
+    if isinstance(given, RepeatedGram):
+        kernel, n_copies = given.gram, given.n_copies
     inner = kernel.gram if isinstance(kernel, Cached) else kernel
-    if not isinstance(inner, PointGram) or form.m < (2 if asked else MIN_POINTS_FOR_SEARCH):
+    if not isinstance(inner, PointGram) or not n_copies:
         return None
-    if not asked and _is_quick(form):
+    if inner.m < (2 if asked else MIN_POINTS_FOR_SEARCH) or (not asked and _is_quick(form)):
         return None
     points = inner.coordinates
-    duplicates = equal_points(
-        points, _kinds(form), 1 if asked else int(MIN_DUPLICATE_SHARE * form.m)
-    )
+    kinds = [kind for all_kinds in _kinds(form) for kind in np.split(all_kinds, n_copies)]
+    kinds = [kind for kind in kinds if np.any(kind != kind[0])]
+    found = equal_points(points, kinds, 1 if asked else int(MIN_DUPLICATE_SHARE * inner.m))
+    duplicates = None if found is None else _with_copies(found, n_copies)
     shares = None if duplicates is None else _shares(form, duplicates)
-    if duplicates is None or shares is None:
+    if found is None or duplicates is None or shares is None:
         return None
-    share = len(duplicates.first) / form.m
+    share = len(found.first) / inner.m
     n_bytes = int(_n_bytes(points if inner.dtype == np.float64 else inner.X) * share)
     distinct: Gram | None = None
     if isinstance(kernel, Cached):
-        distinct = kernel.reduced(duplicates.first)
+        distinct = kernel.reduced(found.first)
     elif n_bytes <= (1.0 - share) * memory_limit:
-        distinct = kernel.take_for_solve(duplicates.first)
+        distinct = kernel.take_for_solve(found.first)
     if distinct is None:
         return None
+    if n_copies > 1:
+        distinct = RepeatedGram(distinct, np.tile(np.arange(distinct.m), n_copies))
     first, (part, total, domain, ridge) = duplicates.first, shares
     rank = None if isinstance(domain, SimplexProduct) else _rank(duplicates, part)
     gram = replace(form.gram, kernel=distinct, sign=form.gram.sign[first], ridge=ridge)
-    reduced = replace(form, gram=gram, linear=form.linear[first], domain=domain)
-    return Presolve(form, reduced, duplicates, part, total, rank, n_bytes)
+    primal = form.primal.take(found.first) if isinstance(form.primal, TubePoint) else form.primal
+    reduced = replace(form, gram=gram, linear=form.linear[first], domain=domain, primal=primal)
+    return Presolve(form, reduced, duplicates, part, total, rank, n_bytes, n_copies)
+
+
+def _with_copies(points: Duplicates, n_copies: int) -> Duplicates:
+    """Return the groups of equal coordinates, of which each point has `n_copies`."""
+    first = [points.first + k * len(points.label) for k in range(n_copies)]
+    label = [points.label + k * len(points.first) for k in range(n_copies)]
+    return Duplicates(np.concatenate(first), np.concatenate(label))
 
 
 def _is_quick(qp: QP) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from qpsvm.canonical.base import Form
-from qpsvm.canonical.hinge_gap import HINGE_DOMAINS
 from qpsvm.canonical.margin import MarginProblem
+from qpsvm.canonical.penalty_gap import HINGE_DOMAINS
 from qpsvm.canonical.qp import QP
 from qpsvm.clock import Clock, Expired, completing
 from qpsvm.domains import BoxHyperplane, PenaltyBox
@@ -20,9 +20,13 @@ from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.precomputed import Precomputed
+from qpsvm.gram.repeated import RepeatedGram
 
 MIN_POINTS_FOR_BLOCKS = 1500
 """Number of points from which ``method="auto"`` prefers blocks of columns to pairs."""
+
+MIN_REPEATED_POINTS_FOR_BLOCKS = 50
+"""The same of points that occur with both signs, whose columns other methods read twice as long."""
 
 MIN_POINTS_FOR_PENALTY_RULES = 1000
 """Number of points of a factor from which penalties and sizes enter the choice."""
@@ -141,7 +145,7 @@ def find(
         fitting = ", ".join(repr(key) for key in methods(problem))
         raise MethodMismatchError(f"method {name!r} cannot solve {kind}; these can: {fitting}")
     if method == "auto" and presolved is not None:
-        n, m = presolved.n_duplicates, declared.m
+        n, m = presolved.n_duplicates, presolved.n_points
         reason += f"; {n:,} of {m:,} points are copies of others, merged"
     return Choice(declared, name, reason, solver, presolved)
 
@@ -188,6 +192,9 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         or (sparse and not factor and penalty < STRONG_PENALTY_MEAN)
     )
     newton = X is None and _mostly_support(qp, clock or Clock())
+    m, fewest = qp.m, MIN_POINTS_FOR_BLOCKS
+    if isinstance(qp.gram.kernel, RepeatedGram):
+        m, fewest = qp.gram.kernel.gram.m, MIN_REPEATED_POINTS_FOR_BLOCKS
     rules = (
         (strong, "crsvm", "the Gram has a factor with few columns and the penalties are large"),
         (free, "dcd", "the Gram has a factor and no bias couples the coordinates"),
@@ -201,11 +208,11 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         (factor, "mnp", short_factor),
         (newton, "face-newton", "a sample predicts that most points are support vectors"),
         (
-            qp.m >= MIN_POINTS_FOR_BLOCKS,
+            m >= fewest,
             "decomposition",
-            f"columns in blocks, from {MIN_POINTS_FOR_BLOCKS:,} points on",
+            f"columns in blocks, from {fewest:,} points on",
         ),
-        (True, "smo", f"pairs of columns, below {MIN_POINTS_FOR_BLOCKS:,} points"),
+        (True, "smo", f"pairs of columns, below {fewest:,} points"),
         (True, "apg", "the domain has a projection"),
         (True, "bpfw", "the domain has a linear minimizer and no projection"),
     )

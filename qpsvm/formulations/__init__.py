@@ -13,6 +13,7 @@ from qpsvm.formulations.polytope_distance import PolytopeDistanceDual
 from qpsvm.formulations.quadratic import LeastSquares, QuadraticProgram
 from qpsvm.formulations.reduced_hulls import NuSVCDual
 from qpsvm.formulations.svdd import SVDDDual
+from qpsvm.formulations.svr import SVRDual
 
 __all__ = [
     "Formulation",
@@ -28,4 +29,5 @@ __all__ = [
     "PolytopeDistanceDual",
     "QuadraticProgram",
     "SVDDDual",
+    "SVRDual",
 ]

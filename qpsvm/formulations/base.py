@@ -137,6 +137,28 @@ class WeightedFormulation(Formulation[Model]):
         return full
 
 
+def scaled_weights(
+    x: NDArray[np.float64],
+    before: NDArray[np.float64],
+    now: NDArray[np.float64],
+    y: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return weights for other upper bounds: at their bounds where they were, others kept, y'x = 0.
+
+    The excess of the heavier side is scaled away. The projection would also give y'x = 0, but make every
+    point a support vector.
+    """
+    full = (x >= before * (1.0 - 1e-9)) & (before > 0)
+    x = np.where(full, now, np.minimum(x, now))
+    excess = float(y @ x)
+    heavy = (y * excess > 0) & (x > 0)  # the heavier side
+    free = heavy & (x < now)
+    some = free if float(np.sum(x[free])) > abs(excess) else heavy
+    if some.any():
+        x[some] *= max(1.0 - abs(excess) / float(np.sum(x[some])), 0.0)
+    return x
+
+
 class MarginFormulation(WeightedFormulation[Hyperplane]):
     """A formulation in w and b with a loss of the margins, of points or of a Gram.
 

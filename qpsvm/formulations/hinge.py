@@ -19,6 +19,7 @@ from qpsvm.formulations.base import (
     MarginFormulation,
     Recovery,
     WeightedFormulation,
+    scaled_weights,
 )
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.feature_map import features_of
@@ -91,22 +92,11 @@ class HingeDual(WeightedFormulation[Hyperplane]):
         return QP(signed, -np.ones(len(y)), domain, noise=noise, primal=primal)
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
-        """Return weights at their bounds where they were, the others kept or scaled to y'a = 0.
-
-        The projection would also give y'a = 0, but make every point a support vector.
-        """
+        """Return weights at their bounds where they were, the others kept or scaled to y'a = 0."""
         assert isinstance(earlier, HingeDual)
         if np.isinf(self.C).any() or np.isinf(earlier.C).any():
             return result
-        full = (result.x >= earlier.C * (1.0 - 1e-9)) & (earlier.C > 0)
-        x = np.where(full, self.C, np.minimum(result.x, self.C))
-        excess = float(self.y @ x)
-        heavy = (self.y * excess > 0) & (x > 0)  # the heavier class
-        free = heavy & (x < self.C)
-        some = free if float(np.sum(x[free])) > abs(excess) else heavy
-        if some.any():
-            x[some] *= max(1.0 - abs(excess) / float(np.sum(x[some])), 0.0)
-        return x
+        return scaled_weights(result.x, earlier.C, self.C, self.y)
 
     def ray(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weights as convex combinations: of each class, or without bias of all points."""

@@ -17,6 +17,7 @@ from qpsvm.gram.kernels.rbf import RBF
 from qpsvm.gram.kernels.sigmoid import Sigmoid
 from qpsvm.gram.lowrank import LowRank
 from qpsvm.gram.precomputed import Precomputed
+from qpsvm.gram.repeated import RepeatedGram
 from qpsvm.gram.signed import SignedGram
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "LowRank",
     "Polynomial",
     "Precomputed",
+    "RepeatedGram",
     "Sigmoid",
     "SignedGram",
     "as_gram",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -197,6 +197,10 @@ class Gram(ABC):
     def hold(self, memory_limit: int) -> Iterator[ColumnStore]:
         """Provide one solve with a store of cached columns of at most `memory_limit` bytes."""
         yield ColumnStore(self, memory_limit)
+
+    def hold_points(self, memory_limit: int) -> AbstractContextManager[ColumnStore]:
+        """Lend a store whose columns are over distinct points: see `RepeatedGram`."""
+        return self.hold(memory_limit)
 
 
 def _blocks(indices: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:

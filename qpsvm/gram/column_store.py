@@ -62,6 +62,8 @@ class ColumnStore:
     """
 
     lasting = False
+    index: NDArray[np.int64] | None = None
+    """The point of each coordinate, where columns are over points: see `PointStore`."""
 
     def __init__(self, gram: Gram, memory_limit: int) -> None:
         width = gram.m * gram.dtype.itemsize
@@ -157,11 +159,18 @@ class ColumnStore:
         slots = self._room(len(missing))
         evicted = self._owner[slots]
         self.slot[evicted[evicted >= 0]] = -1
-        self._gram.fill(missing, self._base, slots)
+        self._fill(missing, slots)
         self._owner[slots] = missing
         self.slot[missing] = slots
         self.stamp[slots] = self.clock[0]
         self.n_computed += len(missing)
+
+    def _fill(self, missing: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
+        self._gram.fill(missing, self._base, slots)
+
+    def entries_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the entries of a column that belong to coordinates."""
+        return indices
 
     @cached_property
     def break_even_reuse_count(self) -> int:

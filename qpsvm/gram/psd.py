@@ -7,6 +7,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram
+from qpsvm.gram.repeated import RepeatedGram
 
 MAX_POINTS_FOR_FACTOR = 2000
 """Number of points up to which the whole matrix is factored."""
@@ -26,9 +27,13 @@ def psd_defect(gram: Gram) -> float:
     Up to 2000 points the whole matrix is checked: by a Cholesky factorization, and by its least
     eigenvalue if that fails. Above, a principal submatrix of 2000 evenly chosen points is checked, then
     the whole operator by 30 Lanczos steps. Both can only refute: K passes if neither does.
+
+    Of repeated points it is that of the points times the largest number of repetitions.
     """
     if gram.psd != "check":
         return 0.0
+    if isinstance(gram, RepeatedGram):
+        return gram.multiplicity * psd_defect(gram.gram)
     rows = np.unique(
         np.linspace(0, gram.m - 1, min(gram.m, MAX_POINTS_FOR_FACTOR)).astype(np.int64)
     )

@@ -77,6 +77,9 @@ class Solver(ABC):
     on_columns: ClassVar[bool] = True
     """Whether it reads columns of the Gram; a least-squares problem has none."""
 
+    whole_columns: ClassVar[bool] = True
+    """Whether its steps read columns over all coordinates, also where coordinates share points."""
+
     check_threshold: ClassVar[float] = 0.5
     """Fraction of the tolerance at which its gap is worth a certificate; products carry errors."""
 
@@ -181,6 +184,7 @@ class HingeOnFactor(Solver):
         """Return whether the problem is such a dual, on a domain that fits."""
         return (
             super().fits(problem)
+            and problem.is_hinge
             and problem.domain.bounded  # type: ignore[attr-defined]
             and self.factors(problem.gram.kernel)
             and problem.gram.shift == 0.0

@@ -29,10 +29,11 @@ from qpsvm import (
     Precomputed,
     Status,
     SVDDDual,
+    SVRDual,
     solve,
 )
 from qpsvm.gram.translation import exact_dot
-from qpsvm.models import Ball
+from qpsvm.models import Ball, Regressor
 
 
 def exact_values(X, w, b) -> list[Fraction]:
@@ -214,6 +215,8 @@ OWNERS = {
     "polynomial": lambda X, y: OneClassDual(Polynomial(X, 2, 0.5, 1.0), 0.2),
     "ball": lambda X, y: MEBDual(RBF(X, 0.3)),
     "ball-linear": lambda X, y: SVDDDual(Linear(X), 0.1),
+    "regression": lambda X, y: SVRDual(RBF(X, 0.3), y),
+    "regression-linear": lambda X, y: SVRDual(Linear(X), y),
     "distance": lambda X, y: PolytopeDistanceDual(RBF(X, 0.3), y),
     "low-rank": lambda X, y: HingeDual(LowRank(RBF(X, 0.3), rank=20), y),
     "least-squares": lambda X, y: LSSVMPrimal(RBF(X, 0.3), y),
@@ -223,6 +226,8 @@ OWNERS = {
 
 def judgement(model):
     """Return the prediction of a model for new points."""
+    if isinstance(model, Regressor):
+        return model.predict
     return model.distance if isinstance(model, Ball) else model.decision_function
 
 

@@ -313,3 +313,39 @@ def test_the_nth_smallest_of_many_is_that_of_a_sort(rng, monkeypatch, values):
     rising = np.sort(v)
     for n in (1, 2, 60, 1499, 1500, 2990, 2999, 3000):
         assert box_hyperplane.nth_smallest(v, n) == rising[n - 1]
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_the_middle_of_the_best_multipliers(even):
+    """It is as good as the best one, and no other best one is much farther to one side."""
+    rng = np.random.default_rng(7)
+    for _ in range(50):
+        m = int(rng.integers(2, 30))
+        y = np.where(rng.random(m) < 0.5, 1.0, -1.0)
+        upper = np.full(m, 2.0) if even else rng.integers(1, 4, m).astype(float)
+        g, box = rng.integers(-3, 4, m) * 1.0, BoxHyperplane(upper, y)
+
+        def loss(b, g=g, y=y, upper=upper):
+            return float(upper @ np.maximum(-(g + b * y), 0.0))
+
+        middle = box.middle_multiplier(g)
+        best = loss(box.best_multiplier(g))
+        assert loss(middle) == pytest.approx(best, abs=1e-12)
+        beside = [step for step in (0.5, 1.0, 2.0) if loss(middle + step) <= best + 1e-12]
+        if np.ptp(y) > 0:  # with one class all multipliers to one side are best
+            assert all(loss(middle - step) <= best + 1e-12 for step in beside)
+
+
+def test_rounding_of_steps_is_taken_from_one_weight():
+    rng = np.random.default_rng(8)
+    y = np.where(np.arange(40) % 2, 1.0, -1.0)
+    x = np.where(np.arange(40) < 20, rng.uniform(0.1, 0.9, 40), 0.0)
+    box = BoxHyperplane(np.ones(40), y)
+    x[:20] = box.take(np.arange(20)).repair(x[:20])
+    x[3] += 1e-12
+    repaired = box.repair(x)
+    assert box.violation(repaired) <= 4e-15
+    np.testing.assert_array_equal(repaired[20:], 0.0)
+    assert np.count_nonzero(repaired != x) == 1
+    x[3] += 1e-3  # no rounding: the nearest point has other weights
+    assert np.count_nonzero(box.repair(x)) > 20

@@ -20,6 +20,7 @@ from qpsvm import (
     OneClassDual,
     PolytopeDistanceDual,
     SVDDDual,
+    SVRDual,
     solve,
 )
 from qpsvm.canonical.base import ApproximateProducts
@@ -311,6 +312,8 @@ SOLVED_PROBLEMS = {
     "one-class": ("decomposition", lambda K, y: OneClassDual(K, 0.1)),
     "nu-svc": ("decomposition", lambda K, y: NuSVCDual(K, y, 0.1)),
     "svdd": ("decomposition", lambda K, y: SVDDDual(K, 0.01)),
+    "svr": ("decomposition", lambda K, y: SVRDual(K, y, 10.0, 0.2)),
+    "svr-weighted": ("decomposition", lambda K, y: SVRDual(K, y, np.where(y > 0, 1.0, 5.0), 0.5)),
     "meb": ("decomposition", lambda K, y: MEBDual(K)),
     "meb-fcfw": ("fcfw", lambda K, y: MEBDual(K)),
     "polytope": ("decomposition", lambda K, y: PolytopeDistanceDual(K, y, chi=1.0)),

@@ -23,6 +23,7 @@ from qpsvm import (
     PolytopeDistanceDual,
     Status,
     SVDDDual,
+    SVRDual,
     solve,
     solve_path,
 )
@@ -46,6 +47,7 @@ RNG = np.random.default_rng(6)
 C = RNG.uniform(0.5, 4.0, M)
 C[::13] = 0.0
 C[100:140] = 2.0
+VALUES = POINTS[:, 0] + MIXED
 K, SHARP = RBF(POINTS, 0.5), RBF(POINTS, 30.0)
 PROBLEMS = {
     "l2-svm": L2SVMDual(K, MIXED, 3.0),
@@ -70,6 +72,10 @@ PROBLEMS = {
     "nu-svc-weighted": NuSVCDual(K, MIXED, 0.4, sample_weight=C),
     "svdd": SVDDDual(K, 0.02),
     "svdd-all-full": SVDDDual(K, 1.0 / M),
+    "svr": SVRDual(K, VALUES, 3.0),
+    "svr-weighted": SVRDual(K, VALUES, C, 0.3),
+    "svr-no-bias": SVRDual(K, VALUES, C, bias=False),
+    "svr-linear": SVRDual(Linear(POINTS + 50.0), VALUES, C),
 }
 every_problem = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 
@@ -81,7 +87,8 @@ def weights(problem, result):
 
 def kept(problem):
     """Return the points in the solve."""
-    return getattr(problem, "kept", np.arange(M))
+    rows = getattr(problem, "kept", np.arange(M))
+    return np.append(rows, M + rows) if isinstance(problem, SVRDual) else rows
 
 
 @every_problem
@@ -99,7 +106,8 @@ def test_the_answer_is_that_over_all_points(problem):
     assert again.passed
     assert again.upper == pytest.approx(c.upper, rel=1e-10, abs=1e-14)
     assert again.lower == pytest.approx(c.lower, rel=1e-10, abs=1e-14)
-    np.testing.assert_array_equal(merged.support, np.flatnonzero(weights(problem, merged)))
+    used = weights(problem, merged).reshape(-1, M).any(axis=0)  # by either sign
+    np.testing.assert_array_equal(merged.support, np.flatnonzero(used))
     np.testing.assert_array_equal(weights(problem, merged) >= 0.0, True)
     np.testing.assert_allclose(merged.dual.shape, plain.dual.shape)
 
@@ -111,7 +119,8 @@ def test_its_model_predicts_like_that_of_all_weights(problem):
         problem.as_qp(), certify(problem.as_qp(), weights(problem, result)[kept(problem)], TOL)
     )
     new = np.random.default_rng(7).standard_normal((50, 3))
-    judge = "decision_function" if hasattr(result.model, "decision_function") else "distance"
+    judges = "decision_function", "distance", "predict"
+    judge = next(judge for judge in judges if hasattr(result.model, judge))
     ours, theirs = (getattr(model, judge)(new) for model in (result.model, recovered.model))
     size = np.abs(theirs).max()
     np.testing.assert_allclose(ours, theirs, atol=1e-6 * size)

@@ -24,8 +24,12 @@ def with_points(problem, X):
 
 
 def tight(problem):
-    """Return the bytes for nine columns: hardly more than the fewest that can be held."""
-    return 9 * 8 * len(problem.y if hasattr(problem, "y") else problem.K.diag())
+    """Return the bytes for nine columns: hardly more than the fewest that can be held.
+
+    Those that `smo` reads in a regression are over both signs of each point.
+    """
+    n_copies = 2 if isinstance(problem, qpsvm.SVRDual) else 1
+    return 9 * 8 * n_copies * len(problem.y if hasattr(problem, "y") else problem.K.diag())
 
 
 def dense_matrix(instance, problem):

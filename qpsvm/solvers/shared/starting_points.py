@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
-from qpsvm.canonical.hinge_gap import HINGE_DOMAINS
 from qpsvm.canonical.margin import MarginProblem
+from qpsvm.canonical.penalty_gap import HINGE_DOMAINS
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import CappedSimplex, SimplexProduct
 from qpsvm.solvers.base import Solver

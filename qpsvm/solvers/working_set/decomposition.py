@@ -112,6 +112,7 @@ class Decomposition(OnWorkingSet):
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
     first_check: ClassVar[int] = CHECK_PERIOD
+    whole_columns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -169,6 +169,7 @@ def extend(
     """
     first, diagonal, slots = len(working_set) - len(new), store.diag[new], store.slot[new]
     indices, packed = np.arange(len(working_set)), block.dtype == np.uint16
+    entries = store.entries_of(working_set)
     diagonal = (np.rint(diagonal / store.unit) if packed else diagonal).astype(block.dtype)
     if slots.min() < 0:
         store.write(new, working_set, block[first:])
@@ -178,7 +179,7 @@ def extend(
         scale, half = (dtype(1.0 / store.unit), dtype(0.5)) if packed else (dtype(1.0), dtype(0.0))
         parallel_for(
             lambda at: _gather(
-                block, store.store, slots, working_set, first, diagonal, scale, half, *at
+                block, store.store, slots, entries, first, diagonal, scale, half, *at
             ),
             _chunks(len(slots), len(working_set), 1),
         )

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import ApproximateProducts
 from qpsvm.canonical.qp import QP
 from qpsvm.clock import Expired, poll
+from qpsvm.gram import SignedGram
 from qpsvm.gram.base import slices
+from qpsvm.gram.repeated import PointStore
 from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Reply, Solver
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set.gradient_error import GradientError
@@ -278,9 +280,29 @@ def _update_gradient(
         store.ensure(moved[at])
         state.gradient_error.record_moves(store, moved[at], change[at], cached=True)
         sizes = state.gradient_error.size
+        if isinstance(store, PointStore):
+            _add_columns_of_points(problem, state, moved[at], change[at])
+            continue
         by_size = () if factors is None else (factors.columns(moved[at]), sizes)
         accumulate(problem.columns(), moved[at], change[at], pair.z, pair.s, *by_size)
     store.release(released)
+
+
+def _add_columns_of_points(
+    problem: QP, state: WorkingSetState, moved: NDArray[np.int64], change: NDArray[np.float64]
+) -> None:
+    """Update the gradient by cached columns over points, each summed once for all its coordinates."""
+    gram, store, pair = problem.gram, problem.store, state.pair
+    assert isinstance(store, PointStore)
+    points, weights = store.merged(moved, change * gram.sign[moved])
+    n_points, known = store.points.gram.m, store.points.relative_error
+    one, total, size = np.ones(n_points), np.zeros(n_points), np.zeros(n_points)
+    plain = SignedGram(store.points.gram, one, np.zeros(n_points), gram.shift, gram.scale)
+    by_size = () if known is None else (known.columns(points), size)
+    accumulate(plain.columns(store.points), points, weights, one, total, *by_size)
+    pair.s += pair.z * gram.sign * total[store.index]
+    if known is not None:
+        state.gradient_error.size += size[store.index]
 
 
 def _matrix(state: WorkingSetState) -> NDArray[Any]:

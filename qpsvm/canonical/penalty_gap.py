@@ -1,4 +1,9 @@
-"""The gap of a hinge dual, whose primal point is w with its slacks, or w scaled to margins of 1."""
+"""The gap of duals whose bounds are penalties: of hinge machines, and of regressions with a tube.
+
+Such a dual is a QP on a box, with a hyperplane where there is a bias b. The gap at x is the primal
+objective at w = sum x_i s_i phi(x_i) with its best b, plus the value of the dual at x: a sum of
+nonnegative terms (decision 0002).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,10 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, ROUNDED_PRODUCT, ProductError
 from qpsvm.domains import BoxHyperplane, PenaltyBox
+from qpsvm.domains.box_hyperplane import slack_gap
+
+HINGE_DOMAINS = (BoxHyperplane, PenaltyBox)
+"""Domains of a dual with bounds from penalties, with a free bias and without."""
 
 MIN_POINTS_FOR_MARGIN_SAMPLE = 5000
 """Points from which a sample of the support is first tested for a positive least margin."""
@@ -16,21 +25,16 @@ MIN_POINTS_FOR_MARGIN_SAMPLE = 5000
 MARGIN_SAMPLE_SIZE = 200
 """Points of that sample."""
 
-HINGE_DOMAINS = (BoxHyperplane, PenaltyBox)
-"""Domains of a hinge dual, with a free bias and without."""
 
-Vector = NDArray[np.float64]
-
-
-def hinge_gap(
+def penalty_gap(
     qp: Any,
-    x: Vector,
-    product: Vector,
+    x: NDArray[np.float64],
+    product: NDArray[np.float64],
     quadratic: float,
     value: float,
-    support: NDArray[np.int64],
+    some: NDArray[np.int64],
     error: ProductError = ROUNDED_PRODUCT,
-) -> tuple[float, Vector]:
+) -> tuple[float, NDArray[np.float64]]:
     """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
 
     Either t = 1 with its slacks, or t such that the least margin is 1 and no slack remains: the only
@@ -45,7 +49,7 @@ def hinge_gap(
         A point and G x.
     quadratic, value : float
         x'Gx and the objective.
-    support : ndarray of int
+    some : ndarray of int
         Indices of the nonzero entries of x.
     error : ProductError
         Error of `product` beyond its rounding.
@@ -53,19 +57,23 @@ def hinge_gap(
     domain = qp.domain
     assert isinstance(domain, HINGE_DOMAINS)
     if domain.bounded:
-        slope = product + qp.linear
-        gap, b = domain.separable_gap(x, slope, qp.gram.ridge, support)
-        gap += error.quadratic + error.vertex
-        soft = gap, np.array([b[0] if len(b) else 0.0, 1.0])
+        slack = product + qp.linear
+        b = best_bias(qp, slack)
+        if isinstance(domain, BoxHyperplane):
+            slack += b * domain.y
+        gap = slack_gap(x, domain.upper, slack, some) + error.quadratic + error.vertex
+        multipliers = np.array([b, 1.0])
+        soft = gap, multipliers
         if qp.defect:  # w has a norm only where G is positive semidefinite
-            slope = slope + b[0] * qp.gram.sign if len(b) else slope
-            return domain.convex_gap(x, slope, qp.defect), soft[1]
+            return domain.convex_gap(x, slack, qp.defect), multipliers
+        if not qp.is_hinge:
+            return soft
         # over all points the least margin is no greater than over a sample
-        few = support[:: 1 + len(support) // MARGIN_SAMPLE_SIZE]
+        few = some[:: 1 + len(some) // MARGIN_SAMPLE_SIZE]
         if qp.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(few):
             if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
                 return soft  # hard is infinite
-    rounding, square = margin_roundoff(qp, x[support], product[support], quadratic)
+    rounding, square = _margin_roundoff(qp, x[some], product[some], quadratic)
     least, bias = domain.cone_multiplier(product)
     least -= rounding + error.entry
     t = 1.0 / least if least > 0 else np.inf
@@ -76,7 +84,39 @@ def hinge_gap(
     return hard, np.array([bias * t if t and np.isfinite(t) else np.sign(bias), t or 1.0])
 
 
-def margin_roundoff(qp: Any, x: Vector, product: Vector, quadratic: float) -> tuple[float, float]:
+def best_bias(qp: Any, slope: NDArray[np.float64]) -> float:
+    """Return the best b of a box with a hyperplane for Gx + c; 0 of the box alone.
+
+    Of a regression it is the middle of all best ones: a tube wider than the values touches none.
+    """
+    domain = qp.domain
+    if not isinstance(domain, BoxHyperplane):
+        return 0.0
+    if qp.is_hinge:
+        return domain.best_multiplier(slope)
+    return domain.middle_multiplier(slope)
+
+
+def linear_roundoff(
+    qp: Any, x: NDArray[np.float64], product: NDArray[np.float64], b: float
+) -> float:
+    """Return a bound on the effect of the rounding of c and of Gx + c + b y on the gap.
+
+    A hinge dual has none to speak of: its c is -1. The entry of a point within the tube of a
+    regression has the sizes of its value and of b, which nearly cancel.
+    """
+    domain = qp.domain
+    slope = product + qp.linear
+    slack = slope + b * domain.y if isinstance(domain, BoxHyperplane) else slope
+    weight = np.where(slack < 0.0, domain.upper, x)
+    some = np.flatnonzero(weight != 0)
+    entry = np.abs(qp.linear[some]) + np.abs(slope[some]) + abs(b)
+    return FLOAT64_EPS * float(weight[some] @ entry)
+
+
+def _margin_roundoff(
+    qp: Any, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float
+) -> tuple[float, float]:
     """Return bounds on the rounding errors of an entry of G x and of x'Gx."""
     total, length = float(np.linalg.norm(x, 1)), float(np.linalg.norm(x))
     square = qp.gram.roundoff(qp.scale, total, total, quadratic)

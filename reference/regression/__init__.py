@@ -1,0 +1,1 @@
+"""Exact answers of regression problems."""
