@@ -15,9 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.gram.engine.blocks import values_of_products
 from qpsvm.gram.engine.exact_products import BLOCK_POINTS, kernel_expansion, prepared
-from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points
-from qpsvm.numerics.parallel import parallel_for
+from qpsvm.gram.engine.formula import Formula
+from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
+from qpsvm.numerics.parallel import parallel_for, scratch
 
 PANEL_POINTS = 512
 """New points of a block."""
@@ -29,16 +31,19 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
     """Return the values of an expansion at new points, panel by panel, shape (n,).
 
     Where the points of the Gram are multiplied as whole multiples of a quantum, so are panels of new
-    points that allow it.
+    points that allow it. Of several expansions over the same points, shape (n, p), each kernel value is
+    evaluated once, from the points as they were given; the kernel is a function of inner products then.
 
     Parameters
     ----------
     gram : PointGram
     indices : ndarray of int, shape (k,)
-    coef : ndarray, shape (k,)
+    coef : ndarray, shape (k,) or (k, p)
     new : ndarray or csr_matrix, shape (n, d)
     """
-    unit, dense = gram._unit, new.shape[1] <= MAX_DENSE_FEATURES or not sp.issparse(new)
+    several = coef.ndim == 2
+    unit = None if several else gram._unit
+    dense = new.shape[1] <= MAX_DENSE_FEATURES or not sp.issparse(new)
     mean = gram._mean if dense else 0.0  # moved by it, both sides lose fewer digits
 
     def moved(some: Points) -> Points:
@@ -50,7 +55,7 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
             some = some * gram._scale
         return some.astype(gram.dtype, copy=False)
 
-    formula_of_moved = gram._formula if unit is None else gram._formula_of_points
+    formula_of_moved = gram._formula if gram._unit is None else gram._formula_of_points
 
     @cache
     def blocks(multiples: bool) -> list[Any]:
@@ -59,7 +64,7 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
             return [prepared(gram._multiplied(chunk, None), gram._formula) for chunk in chunks]
         return [prepared(moved(gram.X[chunk]), formula_of_moved) for chunk in chunks]
 
-    out = np.empty(new.shape[0])
+    out = np.empty((new.shape[0], *coef.shape[1:]))
 
     def panel(first: int) -> None:
         given = new[first : first + PANEL_POINTS]
@@ -67,6 +72,9 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
         few = blocks(some is not None)
         formula = formula_of_moved if some is None else gram._formula
         some = moved(given) if some is None else some
+        if several:
+            out[first : first + PANEL_POINTS] = _expansions(few, coef, formula, some)
+            return
         out[first : first + PANEL_POINTS] = kernel_expansion(
             few.__getitem__, coef, formula, some, BLOCK_POINTS
         )
@@ -74,3 +82,18 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
     blocks(unit is not None)
     parallel_for(panel, list(range(0, new.shape[0], PANEL_POINTS)))
     return out
+
+
+def _expansions(few: list[Any], coef: Vector, formula: Formula, some: Points) -> Vector:
+    """Return the values of several expansions over the same points, shape (n, p), in this thread.
+
+    A block of kernel values is multiplied by all coefficients while it is in cache.
+    """
+    some, b = prepared(some, formula)
+    total = np.zeros((len(b), coef.shape[1]))
+    for k, (points, a) in enumerate(few):
+        with scratch(len(a) * len(b), some.dtype) as room:
+            K = products(points, some, room.reshape(len(a), len(b)))
+            K = values_of_products(K, formula, a, b)
+            total += K.T.astype(np.float64, copy=False) @ coef[k * BLOCK_POINTS :][: len(a)]
+    return total
