@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qpsvm.estimators.conversion import Report as Report
     from qpsvm.estimators.conversion import from_sklearn as from_sklearn
     from qpsvm.estimators.kernel_classifiers import LSSVC as LSSVC
     from qpsvm.estimators.kernel_classifiers import SVC as SVC

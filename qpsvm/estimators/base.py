@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -38,6 +37,7 @@ class Estimator(BaseEstimator):
 
     tol: float
     time_limit: float | None
+    n_jobs: int | None
 
     def _begin(self) -> float | None:
         """Check the parameters; return the time at which the fit is to end, or None."""
@@ -56,14 +56,14 @@ class Estimator(BaseEstimator):
             dtype=[np.float64, np.float32],
         )
 
-    def _options(self, n_jobs: int = 1) -> dict[str, Any]:
+    def _options(self, n_workers: int = 1) -> dict[str, Any]:
         """Return the arguments of `solve`."""
         given: Any = self
         verbose = given.verbose if isinstance(given.verbose, str) else bool(given.verbose)
         seed = given.random_state
         if seed is not None and not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        n_bytes = given.cache_size * BYTES_PER_CACHE_UNIT / n_jobs
+        n_bytes = given.cache_size * BYTES_PER_CACHE_UNIT / n_workers
         return {
             "method": given.method,
             "tol": float(given.tol),
@@ -74,14 +74,14 @@ class Estimator(BaseEstimator):
             "memory_limit": max(1, int(n_bytes)),
         }
 
-    def _plan(self, X: Any, gram: Callable[[Any], Any], declare: Any, deadline: float | None,
-              by_points: bool = True) -> Plan:  # fmt: skip
+    def _plan(self, points: Any, declare: Any, deadline: float | None, n_tasks: int) -> Plan:
         """Return what the problems of a fit share."""
-        from joblib import effective_n_jobs
+        n_workers = 1
+        if n_tasks > 1:
+            from joblib import effective_n_jobs
 
-        given: Any = self
-        n_jobs = effective_n_jobs(given.n_jobs)
-        return Plan(X, gram, declare, self._options(n_jobs), deadline, by_points)
+            n_workers = min(effective_n_jobs(self.n_jobs), n_tasks)
+        return Plan(points, declare, self._options(n_workers), deadline, self.n_jobs, n_workers)
 
     def _report(self, results: list[Result], *, single: bool) -> None:
         """Set the attributes that say how good the answers are; warn where a gap was not reached."""
@@ -137,6 +137,7 @@ class KernelEstimator(Estimator):
     support_vectors_: Any
     dual_coef_: Any
     intercept_: NDArray[np.float64]
+    _support_gram: Any
 
     def __sklearn_tags__(self) -> Any:
         """Say that sparse points are taken, and whether X is a kernel matrix."""
@@ -165,20 +166,24 @@ class KernelEstimator(Estimator):
         """Keep the kernel and the shape of the training points."""
         self._kernel, self._gamma, self.shape_fit_ = kernel, kernel.gamma, shape
         self.__dict__.pop("_support_gram", None)
+        if len(self.support_):
+            self._support_gram = self._gram_of_support()
         return self
+
+    def _gram_of_support(self) -> Any:
+        """Return what evaluates kernel values with the support vectors."""
+        if self._kernel.is_precomputed:
+            from qpsvm.gram.model_features import MatrixColumns
+
+            return MatrixColumns(self.shape_fit_[0], self.support_.astype(np.int64))
+        return self._kernel.gram(self.support_vectors_)
 
     def _sums(self, X: Any, columns: NDArray[np.int64], coef: NDArray[np.float64]) -> Any:
         """Return sums of kernel values of some support vectors, shape (n,) or (n, p)."""
         if not len(columns):
             return np.zeros((X.shape[0], *coef.shape[1:]))
         if "_support_gram" not in vars(self):
-            if self._kernel.is_precomputed:
-                from qpsvm.gram.model_features import MatrixColumns
-
-                columns_of_matrix = self.support_.astype(np.int64)
-                self._support_gram: Any = MatrixColumns(self.shape_fit_[0], columns_of_matrix)
-            else:
-                self._support_gram = self._kernel.gram(self.support_vectors_)
+            self._support_gram = self._gram_of_support()
         return self._support_gram.combine(X, columns, coef)
 
     def _new_points(self, X: Any) -> Any:

@@ -25,7 +25,7 @@ from qpsvm.estimators.parameters import (
     TRUE_OR_FALSE,
     Rules,
 )
-from qpsvm.estimators.samples import Samples, Vector, arranged, checked_weight
+from qpsvm.estimators.samples import Indices, Samples, Vector, arranged, checked_weight
 from qpsvm.estimators.training import Machine, Span, Task, solve_tasks
 from qpsvm.estimators.votes import by_graph, by_votes, pair_number, pairs_of, scores
 from qpsvm.gram import Cached
@@ -37,8 +37,8 @@ CLASSIFIER_RULES: Rules = {
 """Parameters of classifiers with a kernel."""
 
 
-def encoded(y: Any, weight: Vector, class_weight: Any) -> tuple[Any, Any, Vector]:
-    """Return the classes of positive weight, their factors, and the code of each point; -1 for none.
+def encoded(y: Any, weight: Vector, class_weight: Any) -> tuple[Any, Vector, Indices]:
+    """Return the classes of positive weight, their factors, and the code of each point.
 
     Raises
     ------
@@ -100,6 +100,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
             raise InputError("decision_function_shape must be 'ovr' when multi_class is 'ovr'")
         if probability:
+            y = column_or_1d(y, warn=True)
             return self._fit_calibrated(X, y, sample_weight)
         X, y = self._validated(X, y)
         weight = checked_weight(sample_weight, X.shape[0])
@@ -108,13 +109,12 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         samples = arranged(X, codes, weight, by_points=by_points)
         kernel = Kernel.of(self, samples.X, samples.weight)
         tasks = self._tasks(samples)
-        plan = self._plan(samples.X, kernel.gram, self._declare(), deadline, by_points)
-        shared = None
-        if tasks and len(tasks[0].C) == len(samples.rows):  # all have all points
-            shared = kernel.gram(samples.X)
-            if len(tasks) > 1 and self.n_jobs in (None, 1) and shared.factor() is None:
-                shared = Cached(shared, plan.options["memory_limit"])
-        machines = solve_tasks(plan, tasks, self.n_jobs, shared)
+        plan = self._plan(kernel.gram(samples.X), self._declare(), deadline, len(tasks))
+        if plan.n_workers == 1 and len(tasks) > 1 and self.multi_class == "ovr":
+            gram = plan.points  # all problems have all points
+            if gram.factor() is None:
+                plan = plan._replace(points=Cached(gram, plan.options["memory_limit"]))
+        machines = solve_tasks(plan, tasks)
         self._set_machines(samples, machines, X, kernel)
         self._report([machine.result for machine in machines], single=False)
         return self

@@ -153,8 +153,8 @@ def from_sklearn(
 ) -> Report:
     """Certify a fitted estimator of scikit-learn on its training points.
 
-    It answers: how good is the model that I have? The dual point of each binary problem is moved to the nearest feasible one and certified; nothing is
-    improved.
+    It answers: how good is the model that I have? The dual point of each binary problem is moved to the
+    nearest feasible one and certified; nothing is improved.
 
     Parameters
     ----------

@@ -257,8 +257,9 @@ class MaxMarginClassifier(KernelClassifier):
     """The hyperplane midway between the closest points of the hulls of two classes.
 
     With a finite C the squares of the weights of both points are added, divided by 2 C, which allows
-    points on the wrong side: `PolytopeDistanceDual` with chi = C. The function is scaled to +1 and -1 at the two
-    closest points. Parameters that `SVC` has too mean the same; weights of points have no meaning here.
+    points on the wrong side: `PolytopeDistanceDual` with chi = C. The function is scaled to +1 and -1 at
+    the two closest points. Parameters that `SVC` has too mean the same; weights of points have no
+    meaning here.
 
     Parameters
     ----------

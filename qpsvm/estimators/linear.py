@@ -70,7 +70,7 @@ class LinearClassifier(ClassifierMixin, Estimator):
             )
             for own, start in zip(positive, starts, strict=True)
         ]
-        return solve_tasks(plan, tasks, self.n_jobs, None)
+        return solve_tasks(plan, tasks)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return w'x + b: shape (n,) of two classes, positive for ``classes_[1]``; else (n, n_classes).
@@ -232,7 +232,7 @@ class LinearSVC(LinearClassifier):
         declare = partial(
             declare_linear, penalty=self.penalty, loss=self.loss, bias=bias, scaling=scaling
         )
-        plan = self._plan(points, _as_given, declare, deadline)
+        plan = self._plan(points, declare, deadline, len(self.classes_))
         machines = self._solved(plan, samples)
         W = np.array([machine.w for machine in machines], dtype=np.float64)
         b = np.array([machine.b for machine in machines])
@@ -247,10 +247,6 @@ class LinearSVC(LinearClassifier):
         from qpsvm.estimators.conversion import linear_to_sklearn
 
         return linear_to_sklearn(self)
-
-
-def _as_given(X: Any) -> Any:
-    return X
 
 
 def _with_constant(X: Any, value: float) -> Any:

@@ -32,8 +32,8 @@ class NystroemSVC(LinearClassifier):
     """Support vector classification with a low-rank kernel, one class against the rest.
 
     A factor V of K ~ V V' is computed once for all classes; each problem is a linear one in the rows of
-    V. It is ``make_pipeline(Nystroem(), LinearSVC(loss="hinge"))`` in one step, with a free bias. The gap is
-    that of the problem with V V' in place of K.
+    V. It is ``make_pipeline(Nystroem(), LinearSVC(loss="hinge"))`` in one step, with a free bias. The gap
+    is that of the problem with V V' in place of K.
 
     Parameters
     ----------
@@ -134,9 +134,9 @@ class NystroemSVC(LinearClassifier):
         self._kernel, self._gamma = kernel, kernel.gamma
         self.components_, self.normalization_ = kept.landmarks.X, kept.W
         self.relative_trace_error_: float = low.relative_trace_error  # type: ignore[attr-defined]
-        self.__dict__.pop("_features", None)
+        self._features = LandmarkMap(kept.landmarks, kept.W)
         declare = partial(declare_linear, penalty="l2", loss=self.loss, bias=True, scaling=1.0)
-        plan = self._plan(low.factor(), _itself, declare, deadline)
+        plan = self._plan(low.factor(), declare, deadline, len(self.classes_))
         machines = self._solved(plan, samples)
         self.coef_ = np.array([machine.w for machine in machines], dtype=np.float64)
         self.intercept_ = np.array([machine.b for machine in machines])
@@ -153,7 +153,3 @@ class NystroemSVC(LinearClassifier):
         single = len(self.coef_) == 1
         values = self._features.values(X, self.coef_[0] if single else self.coef_.T)
         return values + (self.intercept_[0] if single else self.intercept_)
-
-
-def _itself(V: Any) -> Any:
-    return V

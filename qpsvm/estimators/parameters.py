@@ -28,8 +28,9 @@ def number(
         kind = Integral if integer else Real
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
             return False
-        above = value >= low if ends[0] == "[" else value > low
-        return bool(above and (value <= high if ends[1] == "]" else value < high))
+        x: Any = value
+        above = x >= low if ends[0] == "[" else x > low
+        return bool(above and (x <= high if ends[1] == "]" else x < high))
 
     shown = (int(x) if integer and math.isfinite(x) else float(x) for x in (low, high))
     text = ", ".join(str(x) for x in shown)

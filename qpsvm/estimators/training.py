@@ -1,7 +1,7 @@
 """Binary problems of a fit: declared, solved side by side, and read as coefficients.
 
-A task holds the points of all classes by reference and the spans that it needs, so that threads share
-them, and a joblib backend of processes ships or maps them once.
+A task says which points of a common Gram it needs, so that threads share them, and a joblib backend of
+processes ships or maps them once.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.api import solve
 from qpsvm.errors import InputError
-from qpsvm.formulations import Formulation
+from qpsvm.formulations import Formulation, HingeDual
 from qpsvm.gram import Gram
 from qpsvm.models import ClosestPoints, Expansion
+from qpsvm.resources import processors
 from qpsvm.result import Result, Status
 
 Vector = NDArray[np.float64]
@@ -59,48 +58,61 @@ class Task(NamedTuple):
     names: str
     """The classes, for messages."""
 
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The points of the spans, in their order."""
+        return np.concatenate([np.arange(span.rows.start, span.rows.stop) for span in self.spans])
+
 
 class Plan(NamedTuple):
     """What the problems of a fit share."""
 
-    X: Any
-    gram: Callable[[Any], Any]
-    """Makes a Gram of points, or leaves them as they are."""
+    points: Any
+    """A Gram of all points, or the points themselves."""
     declare: Declare
     options: dict[str, Any]
     deadline: float | None
     """Time of the clock at which the fit is to end, or None."""
-    by_points: bool
-    """Whether X holds points; otherwise it is a kernel matrix."""
+    n_jobs: int | None
+    """As the user set it."""
+    n_workers: int
+    """Problems that are solved at a time."""
 
 
-def solve_task(plan: Plan, task: Task, shared: Any = None) -> Machine:
-    """Solve one problem; `shared` is the Gram of all points where the problem has them all."""
-    gram = plan.gram(_points(plan, task.spans)) if shared is None else shared
-    m = gram.m if isinstance(gram, Gram) else gram.shape[0]
+def solve_task(plan: Plan, task: Task) -> Machine:
+    """Solve one problem, on all points or on those of its classes."""
+    points, m = plan.points, len(task.C)
+    if isinstance(points, Gram) and m < points.m:
+        points = points.take(task.rows)
     y = np.concatenate(
         [np.full(span.rows.stop - span.rows.start, span.label) for span in task.spans]
     )
-    problem = plan.declare(gram, y, task.C)
+    problem = plan.declare(points, y, task.C)
     limit = None if plan.deadline is None else max(0.0, plan.deadline - time.time())
     x0 = task.start if task.start is not None and _fits(task.start, problem, m) else None
     result = solve(problem, x0=x0, time_limit=limit, interrupt="raise", **plan.options)
-    return _machine(result, task)
+    machine = _machine(result, task)
+    if isinstance(problem, HingeDual) and problem.bias:
+        b = middle_bias(problem, result)
+        machine = machine if b is None else machine._replace(b=b)
+    return machine
 
 
-def _points(plan: Plan, spans: tuple[Span, ...]) -> Any:
-    """Return the points of the spans: a view where they are neighbors."""
-    X = plan.X
-    if all(a.rows.stop == b.rows.start for a, b in pairwise(spans)):
-        at = slice(spans[0].rows.start, spans[-1].rows.stop)
-        if at == slice(0, X.shape[0]):
-            return X
-        return X[at] if plan.by_points else X[at, at]
-    if not plan.by_points:
-        rows = np.concatenate([np.arange(span.rows.start, span.rows.stop) for span in spans])
-        return X[np.ix_(rows, rows)]
-    parts = [X[span.rows] for span in spans]
-    return sp.vstack(parts, format="csr") if sp.issparse(X) else np.concatenate(parts)
+def middle_bias(problem: HingeDual, result: Result) -> float | None:
+    """Return the middle of the optimal biases, as LIBSVM does, or None where only one is optimal.
+
+    An interval is optimal where all weights are at their bounds.
+    """
+    a, C, y = result.x, problem.C, problem.y
+    at_zero, at_top = a == 0.0, a >= C
+    if not np.all(at_zero | at_top) or np.isinf(C).any():
+        return None
+    values = problem.K.dot(y * a)
+    bounds = y - values  # y f = 1 at this bias
+    from_below = (y > 0) == at_zero
+    low = float(np.max(bounds[from_below], initial=-np.inf))
+    high = float(np.min(bounds[~from_below], initial=np.inf))
+    return 0.5 * (low + high) if -np.inf < low <= high < np.inf else None
 
 
 def _fits(start: Vector, problem: Any, m: int) -> bool:
@@ -133,8 +145,7 @@ def _machine(result: Result, task: Task) -> Machine:
         raise InputError(
             f"no hyperplane separates {task.names}: a finite C allows points on the wrong side"
         )
-    rows = np.concatenate([np.arange(span.rows.start, span.rows.stop) for span in task.spans])
-    return Machine(rows[indices], coef, b, w, light(result))
+    return Machine(task.rows[indices], coef, b, w, light(result))
 
 
 def light(result: Result) -> Result:
@@ -142,17 +153,19 @@ def light(result: Result) -> Result:
     return replace(result, model=None)
 
 
-def solve_tasks(plan: Plan, tasks: list[Task], n_jobs: int | None, shared: Any) -> list[Machine]:
-    """Solve problems one after the other, or by the backend of joblib that is configured."""
-    if len(tasks) > 1:
-        from joblib import effective_n_jobs
+def solve_tasks(plan: Plan, tasks: list[Task]) -> list[Machine]:
+    """Solve problems one after the other, or by the backend of joblib that is configured.
 
-        if effective_n_jobs(n_jobs) > 1:
-            from sklearn.utils.parallel import Parallel, delayed
+    The threads of this process then are shared out among the problems.
+    """
+    if plan.n_workers > 1:
+        from sklearn.utils.parallel import Parallel, delayed
+        from threadpoolctl import threadpool_limits
 
-            run = Parallel(n_jobs=n_jobs, prefer="threads")
-            return list(run(delayed(solve_task)(plan, task, shared) for task in tasks))
-    return [solve_task(plan, task, shared) for task in tasks]
+        run = Parallel(n_jobs=plan.n_jobs, prefer="threads")
+        with threadpool_limits(max(1, processors() // plan.n_workers), user_api="blas"):
+            return list(run(delayed(solve_task)(plan, task) for task in tasks))
+    return [solve_task(plan, task) for task in tasks]
 
 
 def warn_of_gaps(results: list[Result], tol: float) -> None:
