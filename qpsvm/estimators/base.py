@@ -38,6 +38,7 @@ class Estimator(BaseEstimator):
     tol: float
     time_limit: float | None
     n_jobs: int | None
+    max_iter: int
 
     def _begin(self) -> float | None:
         """Check the parameters; return the time at which the fit is to end, or None."""
@@ -95,7 +96,7 @@ class Estimator(BaseEstimator):
         self.objective_: Any = float(values[0]) if single else values
         self.n_iter_: Any = int(steps[0]) if single else steps
         self.result_: Any = kept[0] if single else kept
-        warn_of_gaps(results, self.tol)
+        warn_of_gaps(results, self.tol, self.max_iter)
 
     def _starts(self, n_problems: int) -> list[NDArray[np.float64] | None]:
         """Return the variables of the last fit, where there was one and they are wanted."""

@@ -37,6 +37,10 @@ CLASSIFIER_RULES: Rules = {
 """Parameters of classifiers with a kernel."""
 
 
+MAX_FOLDS = 5
+"""Folds of the calibration; as many as the smallest class has points, if these are fewer."""
+
+
 def encoded(y: Any, weight: Vector, class_weight: Any) -> tuple[Any, Vector, Indices]:
     """Return the classes of positive weight, their factors, and the code of each point.
 
@@ -49,9 +53,12 @@ def encoded(y: Any, weight: Vector, class_weight: Any) -> tuple[Any, Vector, Ind
     check_classification_targets(y)
     classes = np.unique(y[weight > 0])
     if len(classes) < 2:
-        of = "" if np.all(weight > 0) else " with a positive sample_weight"
+        if len(np.unique(y)) > 1:
+            raise InputError(
+                "Invalid input - all samples with positive weights belong to the same class."
+            )
         raise InputError(
-            f"The number of classes{of} has to be greater than one; got {len(classes)} class"
+            f"The number of classes has to be greater than one; got {len(classes)} class"
         )
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     kept = weight > 0
@@ -262,7 +269,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         from sklearn.calibration import CalibratedClassifierCV
 
         plain = clone(self).set_params(probability=False)
-        calibrated = CalibratedClassifierCV(plain, ensemble=False)
+        n_folds = min(MAX_FOLDS, int(np.min(np.unique(y, return_counts=True)[1])))
+        if n_folds < 2:
+            raise InputError("probability=True needs at least 2 points of each class; got 1")
+        calibrated = CalibratedClassifierCV(plain, ensemble=False, cv=n_folds)
         calibrated.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
         fitted = calibrated.calibrated_classifiers_[0].estimator
         own = self.get_params(deep=False)

@@ -242,15 +242,18 @@ def _linear_problems(theirs: Any, X: Any, y: Any, weight: Any) -> Problems:
 
     codes, scaling = _codes(theirs, y, X.shape[0]), float(theirs.intercept_scaling)
     factors = compute_class_weight(theirs.class_weight, classes=theirs.classes_, y=np.asarray(y))
-    C = 2.0 * theirs.C * scaling**2 * weight * factors[codes]
+    C = 2.0 * theirs.C * scaling**2 * weight
     positive = [1] if len(theirs.coef_) == 1 else list(range(len(theirs.classes_)))
     problems: Problems = []
     for own, w, b in zip(positive, theirs.coef_, np.ravel(theirs.intercept_), strict=True):
         labels = np.where(codes == own, 1.0, -1.0)
+        # of several classes LIBLINEAR weighs each in its own problem alone
+        counts = codes == own if len(theirs.coef_) > 1 else np.ones(len(codes), bool)
+        penalty = C * np.where(counts, factors[codes], 1.0)
         slack = np.maximum(1.0 - labels * (np.asarray(X @ w).ravel() + b), 0.0)
-        total = float(np.sum(C * slack))
-        a = C * slack / total if total > 0 else np.full(len(C), 1.0 / len(C))
-        problems.append((L2SVMDual(Linear(X / scaling), labels, C), a))
+        total = float(np.sum(penalty * slack))
+        a = penalty * slack / total if total > 0 else np.full(len(C), 1.0 / len(C))
+        problems.append((L2SVMDual(Linear(X / scaling), labels, penalty), a))
     return problems
 
 

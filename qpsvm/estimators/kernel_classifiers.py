@@ -55,7 +55,8 @@ class SVC(KernelClassifier):
     shrinking : bool
         Accepted for compatibility, without effect: the method decides.
     probability : bool
-        Whether `predict_proba` is there: five further fits by ``CalibratedClassifierCV(ensemble=False)``.
+        Whether `predict_proba` is there: ``CalibratedClassifierCV(ensemble=False)`` makes five
+        further fits. Where a class has fewer than five points, there are as many folds.
     tol : float
         Certified relative gap of each binary problem, in (0, 1].
     cache_size : float
@@ -174,6 +175,7 @@ class SVC(KernelClassifier):
         y : array_like, shape (m,)
         sample_weight : array_like, shape (m,), optional
             Factors of C by point; a whole one is the same as that many copies, 0 as none.
+            A negative one counts as 0.
 
         Returns
         -------

@@ -43,7 +43,7 @@ def declare_linear(
 class LinearClassifier(ClassifierMixin, Estimator):
     """A classifier of normals and biases."""
 
-    coef_: NDArray[np.float64]
+    coef_: Any
     intercept_: NDArray[np.float64]
     n_jobs: int | None
     class_weight: Any
@@ -55,16 +55,20 @@ class LinearClassifier(ClassifierMixin, Estimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _solved(self, plan: Any, samples: Any) -> list[Machine]:
-        """Solve the problem of two classes, or that of each class against the rest."""
-        k, C = len(self.classes_), self.C * samples.weight * self.class_weight_[samples.codes]
+    def _solved(self, plan: Any, samples: Any, *, weighs_rest: bool) -> list[Machine]:
+        """Solve the problem of two classes, or that of each class against the rest.
+
+        Unless `weighs_rest`, the weight of a class counts in its own problem alone.
+        """
+        k, C = len(self.classes_), self.C * samples.weight
+        weighted = C * self.class_weight_[samples.codes]
         spans = [samples.span(code) for code in range(k)]
         positive = [1] if k == 2 else list(range(k))
         starts = self._starts(len(positive))
         tasks = [
             Task(
                 tuple(Span(at, 1.0 if c == own else -1.0) for c, at in enumerate(spans)),
-                C,
+                weighted if weighs_rest or k == 2 else np.where(samples.codes == own, weighted, C),
                 start,
                 f"class {self.classes_[own]!r} from the rest",
             )
@@ -81,8 +85,10 @@ class LinearClassifier(ClassifierMixin, Estimator):
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        values = np.asarray(X @ self.coef_.T, dtype=np.float64) + self.intercept_
-        return values[:, 0] if len(self.coef_) == 1 else values
+        products = X @ self.coef_.T
+        products = products.toarray() if sp.issparse(products) else products
+        values = np.asarray(products, dtype=np.float64) + self.intercept_
+        return values[:, 0] if self.coef_.shape[0] == 1 else values
 
     def predict(self, X: Any) -> Any:
         """Return the classes of new points, shape (n,): those of the greatest value.
@@ -122,7 +128,10 @@ class LinearSVC(LinearClassifier):
     intercept_scaling : float
         As in scikit-learn b counts in the penalty as b / intercept_scaling does as an entry of w.
         Infinity leaves it free, with the hinge loss.
-    class_weight, verbose, random_state
+    class_weight : dict, "balanced" or None
+        Factors of C by class; of more than two classes, as in LIBLINEAR, that of a class counts in its
+        own problem, and the rest there has the factor 1.
+    verbose, random_state
         As in `SVC`.
     max_iter : int
         As in `SVC`: -1, not 1000 as in scikit-learn, whose iterations are other ones.
@@ -233,13 +242,25 @@ class LinearSVC(LinearClassifier):
             declare_linear, penalty=self.penalty, loss=self.loss, bias=bias, scaling=scaling
         )
         plan = self._plan(points, declare, deadline, len(self.classes_))
-        machines = self._solved(plan, samples)
+        machines = self._solved(plan, samples, weighs_rest=False)
         W = np.array([machine.w for machine in machines], dtype=np.float64)
         b = np.array([machine.b for machine in machines])
         self.coef_ = np.ascontiguousarray(W[:, :-1]) if extends else factor * W
         self.intercept_ = scaling * W[:, -1] if extends else b
         self._report([machine.result for machine in machines], single=False)
         self.n_iter_ = int(np.max(self.n_iter_))
+        return self
+
+    def sparsify(self) -> Self:
+        """Store `coef_` as a sparse matrix."""
+        check_is_fitted(self)
+        self.coef_ = sp.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Self:
+        """Store `coef_` as an array again."""
+        check_is_fitted(self)
+        self.coef_ = self.coef_.toarray() if sp.issparse(self.coef_) else self.coef_
         return self
 
     def to_sklearn(self) -> Any:

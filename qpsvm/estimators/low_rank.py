@@ -137,7 +137,7 @@ class NystroemSVC(LinearClassifier):
         self._features = LandmarkMap(kept.landmarks, kept.W)
         declare = partial(declare_linear, penalty="l2", loss=self.loss, bias=True, scaling=1.0)
         plan = self._plan(low.factor(), declare, deadline, len(self.classes_))
-        machines = self._solved(plan, samples)
+        machines = self._solved(plan, samples, weighs_rest=True)
         self.coef_ = np.array([machine.w for machine in machines], dtype=np.float64)
         self.intercept_ = np.array([machine.b for machine in machines])
         self._report([machine.result for machine in machines], single=False)

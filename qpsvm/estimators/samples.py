@@ -42,7 +42,10 @@ class Samples(NamedTuple):
 
 
 def checked_weight(sample_weight: Any, m: int) -> Vector:
-    """Return weights of shape (m,), ones by default; raise InputError in scikit-learn's words."""
+    """Return weights of shape (m,), ones by default; raise InputError in scikit-learn's words.
+
+    As in LIBSVM, a negative weight omits a point, as 0 does.
+    """
     if sample_weight is None:
         return np.ones(m)
     weight = np.asarray(sample_weight, dtype=np.float64)
@@ -54,11 +57,9 @@ def checked_weight(sample_weight: Any, m: int) -> Vector:
         raise InputError(f"sample_weight.shape == {weight.shape}, expected {(m,)}!")
     if not np.isfinite(weight).all():
         raise InputError("Input sample_weight contains NaN or infinity.")
-    if np.any(weight < 0):
-        raise InputError("Negative values in data passed to `sample_weight`.")
     if not np.any(weight > 0):
         raise InputError("Invalid input - all samples have zero or negative weights.")
-    return weight
+    return np.maximum(weight, 0.0)
 
 
 def arranged(X: Any, codes: Indices, weight: Vector, *, by_points: bool) -> Samples:

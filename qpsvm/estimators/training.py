@@ -27,6 +27,10 @@ Vector = NDArray[np.float64]
 Declare = Callable[[Any, Vector, Vector], Formulation]
 
 
+BOUND_SHARE_OF_GAP = 0.1
+"""Distance to a bound, relative to the upper one and to the gap asked for, that counts as none."""
+
+
 class Span(NamedTuple):
     """Points of one class in a problem, and their label."""
 
@@ -101,10 +105,11 @@ def solve_task(plan: Plan, task: Task) -> Machine:
 def middle_bias(problem: HingeDual, result: Result) -> float | None:
     """Return the middle of the optimal biases, as LIBSVM does, or None where only one is optimal.
 
-    An interval is optimal where all weights are at their bounds.
+    An interval is optimal where all weights are at their bounds, up to a tenth of the gap asked for.
     """
     a, C, y = result.x, problem.C, problem.y
-    at_zero, at_top = a == 0.0, a >= C
+    near = BOUND_SHARE_OF_GAP * result.certificate.tol
+    at_zero, at_top = a <= near * C, a >= (1.0 - near) * C
     if not np.all(at_zero | at_top) or np.isinf(C).any():
         return None
     values = problem.K.dot(y * a)
@@ -168,7 +173,7 @@ def solve_tasks(plan: Plan, tasks: list[Task]) -> list[Machine]:
     return [solve_task(plan, task) for task in tasks]
 
 
-def warn_of_gaps(results: list[Result], tol: float) -> None:
+def warn_of_gaps(results: list[Result], tol: float, max_iter: int) -> None:
     """Warn where a gap was not reached: how large it is, why, and what to do."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -177,8 +182,11 @@ def warn_of_gaps(results: list[Result], tol: float) -> None:
         return
     worst = max(missed, key=lambda result: result.certificate.relative_gap)
     of = "" if len(results) == 1 else f" in {len(missed)} of {len(results)} problems"
+    early = worst.status is Status.MAX_ITER and max_iter >= 0
+    begin = f"Solver terminated early (max_iter={max_iter}). " if early else ""
     warnings.warn(
-        f"The certified relative gap is {worst.certificate.relative_gap:.2g}, above tol={tol:g}{of}; "
+        f"{begin}The certified relative gap is {worst.certificate.relative_gap:.2g}, "
+        f"above tol={tol:g}{of}; "
         f"{worst.status.value}. {ADVICE_BY_STATUS.get(worst.status, DEFAULT_ADVICE)}",
         ConvergenceWarning,
         stacklevel=4,
