@@ -84,7 +84,7 @@ class Estimator(BaseEstimator):
             n_workers = min(effective_n_jobs(self.n_jobs), n_tasks)
         return Plan(points, declare, self._options(n_workers), deadline, self.n_jobs, n_workers)
 
-    def _report(self, results: list[Result], *, single: bool) -> None:
+    def _report(self, results: list[Result], *, single: bool, stacklevel: int = 4) -> None:
         """Set the attributes that say how good the answers are; warn where a gap was not reached."""
         self.dual_gap_ = max(result.certificate.relative_gap for result in results)
         missed = [r.status for r in results if r.status is not Status.OPTIMAL]
@@ -96,7 +96,7 @@ class Estimator(BaseEstimator):
         self.objective_: Any = float(values[0]) if single else values
         self.n_iter_: Any = int(steps[0]) if single else steps
         self.result_: Any = kept[0] if single else kept
-        warn_of_gaps(results, self.tol, self.max_iter)
+        warn_of_gaps(results, self.tol, self.max_iter, stacklevel)
 
     def _starts(self, n_problems: int) -> list[NDArray[np.float64] | None]:
         """Return the variables of the last fit, where there was one and they are wanted."""

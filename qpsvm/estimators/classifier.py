@@ -26,7 +26,7 @@ from qpsvm.estimators.parameters import (
     Rules,
 )
 from qpsvm.estimators.samples import Indices, Samples, Vector, arranged, checked_weight
-from qpsvm.estimators.training import Machine, Span, Task, solve_tasks
+from qpsvm.estimators.training import Machine, Task, solve_tasks
 from qpsvm.estimators.votes import by_graph, by_votes, pair_number, pairs_of, scores
 from qpsvm.gram import Cached
 
@@ -123,35 +123,35 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
                 plan = plan._replace(points=Cached(gram, plan.options["memory_limit"]))
         machines = solve_tasks(plan, tasks)
         self._set_machines(samples, machines, X, kernel)
-        self._report([machine.result for machine in machines], single=False)
+        self._report([machine.result for machine in machines], single=False, stacklevel=5)
         return self
 
     def _tasks(self, samples: Samples) -> list[Task]:
         """Return the problems: one of two classes, one of each pair, or one of each class."""
         C, k = self.C * samples.weight * self.class_weight_[samples.codes], len(self.classes_)
-        spans = [samples.span(code) for code in range(k)]
+        points = [np.flatnonzero(samples.codes == code) for code in range(k)]
         names = [repr(name) for name in self.classes_.tolist()]
-        if k == 2:
-            labels = [((0, -1.0), (1, 1.0))]
-        elif self.multi_class == "ovr":
-            labels = [
-                tuple((code, 1.0 if code == own else -1.0) for code in range(k))  # type: ignore[misc]
-                for own in range(k)
+        if k == 2 or self.multi_class == "ovr":
+            positive = [1] if k == 2 else list(range(k))
+            starts = self._starts(len(positive))
+            return [
+                Task(
+                    None,
+                    np.where(samples.codes == own, 1.0, -1.0),
+                    C,
+                    start,
+                    f"the classes {names[0]} and {names[1]}"
+                    if k == 2
+                    else f"class {names[own]} from the rest",
+                )
+                for own, start in zip(positive, starts, strict=True)
             ]
-        else:
-            labels = [((i, 1.0), (j, -1.0)) for i, j in pairs_of(k)]
-        starts = self._starts(len(labels))
-        return [
-            Task(
-                tuple(Span(spans[code], label) for code, label in group),
-                np.concatenate([C[spans[code]] for code, _ in group]),
-                start,
-                "the classes " + " and ".join(names[code] for code, _ in group)
-                if len(group) == 2
-                else f"class {names[own]} from the rest",
-            )
-            for own, (group, start) in enumerate(zip(labels, starts, strict=True))
-        ]
+        tasks = []
+        for (i, j), start in zip(pairs_of(k), self._starts(k * (k - 1) // 2), strict=True):
+            rows = np.concatenate([points[i], points[j]])
+            y = np.repeat([1.0, -1.0], [len(points[i]), len(points[j])])
+            tasks.append(Task(rows, y, C[rows], start, f"the classes {names[i]} and {names[j]}"))
+        return tasks
 
     def _set_machines(
         self, samples: Samples, machines: list[Machine], X: Any, kernel: Kernel
@@ -163,9 +163,12 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         for machine in machines:
             is_support[machine.support] = True
         support = np.flatnonzero(is_support)
+        support = support[np.argsort(codes[support], kind="stable")]
+        position = np.zeros(len(codes), np.int64)
+        position[support] = np.arange(len(support))
         dual = np.zeros((k - 1 if of_pairs else len(machines), len(support)))
         for number, machine in enumerate(machines):
-            at = np.searchsorted(support, machine.support)
+            at = position[machine.support]
             if of_pairs:
                 i, j = pairs_of(k)[number]
                 row = np.where(codes[machine.support] == i, j - 1, i)

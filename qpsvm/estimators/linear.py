@@ -24,7 +24,7 @@ from qpsvm.estimators.parameters import (
     number,
 )
 from qpsvm.estimators.samples import arranged, checked_weight
-from qpsvm.estimators.training import Machine, Span, Task, solve_tasks
+from qpsvm.estimators.training import Machine, Task, solve_tasks
 from qpsvm.formulations import Formulation, HingeDual, L2SVMDual, LPSVMPrimal
 from qpsvm.gram import Linear
 
@@ -62,12 +62,12 @@ class LinearClassifier(ClassifierMixin, Estimator):
         """
         k, C = len(self.classes_), self.C * samples.weight
         weighted = C * self.class_weight_[samples.codes]
-        spans = [samples.span(code) for code in range(k)]
         positive = [1] if k == 2 else list(range(k))
         starts = self._starts(len(positive))
         tasks = [
             Task(
-                tuple(Span(at, 1.0 if c == own else -1.0) for c, at in enumerate(spans)),
+                None,
+                np.where(samples.codes == own, 1.0, -1.0),
                 weighted if weighs_rest or k == 2 else np.where(samples.codes == own, weighted, C),
                 start,
                 f"class {self.classes_[own]!r} from the rest",

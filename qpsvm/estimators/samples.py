@@ -1,4 +1,4 @@
-"""Training points as they are solved: without those of weight zero, by class, few of them merged.
+"""Training points as they are solved: without those of weight zero, few of them merged.
 
 Few points are put into an order of their own, and copies become one point of their joint weight. A fit
 then does not depend on the order of the points, and a weight is the same as a repetition to the last bit.
@@ -22,23 +22,14 @@ Indices = NDArray[np.int64]
 
 
 class Samples(NamedTuple):
-    """Points sorted by class."""
+    """Points of positive weight."""
 
     X: Any
     rows: Indices
     """Index of each point among those given, shape (m,)."""
     weight: Vector
-    starts: Indices
-    """First point of each class, and m: shape (k + 1,)."""
-
-    @property
-    def codes(self) -> Indices:
-        """Number of the class of each point, shape (m,)."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
-    def span(self, code: int) -> slice:
-        """Return the points of a class."""
-        return slice(int(self.starts[code]), int(self.starts[code + 1]))
+    codes: Indices
+    """Number of the class of each point, shape (m,)."""
 
 
 def checked_weight(sample_weight: Any, m: int) -> Vector:
@@ -63,7 +54,7 @@ def checked_weight(sample_weight: Any, m: int) -> Vector:
 
 
 def arranged(X: Any, codes: Indices, weight: Vector, *, by_points: bool) -> Samples:
-    """Return the points of positive weight, sorted by class; few of them merged.
+    """Return the points of positive weight; few of them are sorted and merged, many left as they are.
 
     Parameters
     ----------
@@ -78,8 +69,6 @@ def arranged(X: Any, codes: Indices, weight: Vector, *, by_points: bool) -> Samp
     merges = by_points and len(rows) <= MAX_POINTS_TO_MERGE
     if merges:
         rows = rows[np.lexsort((_keys(X)[rows], codes[rows]))]
-    else:
-        rows = rows[np.argsort(codes[rows], kind="stable")]
     is_same = len(rows) == len(codes) and bool(np.all(np.diff(rows) == 1))
     if not by_points:
         points = X if is_same else X[np.ix_(rows, rows)]
@@ -91,8 +80,7 @@ def arranged(X: Any, codes: Indices, weight: Vector, *, by_points: bool) -> Samp
         if len(first) < len(rows):
             weight = np.add.reduceat(weight, first)
             points, rows, codes = points[first], rows[first], codes[first]
-    starts = np.searchsorted(codes, np.arange(codes[-1] + 2))
-    return Samples(points, rows, weight, starts.astype(np.int64))
+    return Samples(points, rows, weight, codes)
 
 
 def _keys(X: Any) -> Vector:

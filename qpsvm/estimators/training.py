@@ -31,13 +31,6 @@ BOUND_SHARE_OF_GAP = 0.1
 """Distance to a bound, relative to the upper one and to the gap asked for, that counts as none."""
 
 
-class Span(NamedTuple):
-    """Points of one class in a problem, and their label."""
-
-    rows: slice
-    label: float
-
-
 class Machine(NamedTuple):
     """A solved problem, without its points."""
 
@@ -54,18 +47,16 @@ class Machine(NamedTuple):
 class Task(NamedTuple):
     """A problem between two classes, or between one and the rest."""
 
-    spans: tuple[Span, ...]
+    rows: NDArray[np.int64] | None
+    """Points of the problem; None for all."""
+    y: Vector
+    """Their labels."""
     C: Vector
-    """Penalties of the points of the spans."""
+    """Their penalties."""
     start: Any
     """The variable of an earlier answer, or None."""
     names: str
     """The classes, for messages."""
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """The points of the spans, in their order."""
-        return np.concatenate([np.arange(span.rows.start, span.rows.stop) for span in self.spans])
 
 
 class Plan(NamedTuple):
@@ -85,15 +76,10 @@ class Plan(NamedTuple):
 
 def solve_task(plan: Plan, task: Task) -> Machine:
     """Solve one problem, on all points or on those of its classes."""
-    points, m = plan.points, len(task.C)
-    if isinstance(points, Gram) and m < points.m:
-        points = points.take(task.rows)
-    y = np.concatenate(
-        [np.full(span.rows.stop - span.rows.start, span.label) for span in task.spans]
-    )
-    problem = plan.declare(points, y, task.C)
+    points = plan.points if task.rows is None else plan.points.take(task.rows)
+    problem = plan.declare(points, task.y, task.C)
     limit = None if plan.deadline is None else max(0.0, plan.deadline - time.time())
-    x0 = task.start if task.start is not None and _fits(task.start, problem, m) else None
+    x0 = task.start if task.start is not None and _fits(task.start, problem, len(task.C)) else None
     result = solve(problem, x0=x0, time_limit=limit, interrupt="raise", **plan.options)
     machine = _machine(result, task)
     if isinstance(problem, HingeDual) and problem.bias:
@@ -150,7 +136,8 @@ def _machine(result: Result, task: Task) -> Machine:
         raise InputError(
             f"no hyperplane separates {task.names}: a finite C allows points on the wrong side"
         )
-    return Machine(task.rows[indices], coef, b, w, light(result))
+    support = indices if task.rows is None else task.rows[indices]
+    return Machine(support, coef, b, w, light(result))
 
 
 def light(result: Result) -> Result:
@@ -173,7 +160,7 @@ def solve_tasks(plan: Plan, tasks: list[Task]) -> list[Machine]:
     return [solve_task(plan, task) for task in tasks]
 
 
-def warn_of_gaps(results: list[Result], tol: float, max_iter: int) -> None:
+def warn_of_gaps(results: list[Result], tol: float, max_iter: int, stacklevel: int) -> None:
     """Warn where a gap was not reached: how large it is, why, and what to do."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -189,7 +176,7 @@ def warn_of_gaps(results: list[Result], tol: float, max_iter: int) -> None:
         f"above tol={tol:g}{of}; "
         f"{worst.status.value}. {ADVICE_BY_STATUS.get(worst.status, DEFAULT_ADVICE)}",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )
 
 
