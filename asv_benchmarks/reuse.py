@@ -15,7 +15,8 @@ import scipy.sparse as sp
 import qpsvm
 from asv_benchmarks import real_data
 from qpsvm import RBF, HingeDual
-from qpsvm.models import Expansion, Hyperplane
+from qpsvm.expansion import Expansion
+from qpsvm.models import Hyperplane
 
 POINTS = 50_000
 RUNS = 3

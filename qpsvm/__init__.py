@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from qpsvm import domains
 from qpsvm.api import solve
 from qpsvm.driver.selection import methods
@@ -35,10 +37,32 @@ from qpsvm.gram import (
 from qpsvm.path import solve_path
 from qpsvm.result import Candidate, Certificate, History, Progress, Result, Status
 
+if TYPE_CHECKING:
+    from qpsvm.estimators.conversion import from_sklearn
+    from qpsvm.estimators.kernel_classifiers import LSSVC, SVC, MaxMarginClassifier
+    from qpsvm.estimators.linear import LinearSVC
+    from qpsvm.estimators.low_rank import NystroemSVC
+    from qpsvm.estimators.outliers import SVDD, OneClassSVM
+
 __version__ = "0.1.0"
 
+_ESTIMATORS = (
+    "LSSVC",
+    "LinearSVC",
+    "MaxMarginClassifier",
+    "NystroemSVC",
+    "OneClassSVM",
+    "SVC",
+    "SVDD",
+    "from_sklearn",
+)
+"""Names of `qpsvm.estimators`, which imports scikit-learn: it is imported when one is asked for."""
+
 __all__ = [
+    "LSSVC",
     "RBF",
+    "SVC",
+    "SVDD",
     "Cached",
     "Candidate",
     "Certificate",
@@ -54,11 +78,15 @@ __all__ = [
     "Laplacian",
     "LeastSquares",
     "Linear",
+    "LinearSVC",
     "LowRank",
     "MEBDual",
+    "MaxMarginClassifier",
     "MethodMismatchError",
     "NuSVCDual",
+    "NystroemSVC",
     "OneClassDual",
+    "OneClassSVM",
     "Polynomial",
     "PolytopeDistanceDual",
     "Precomputed",
@@ -70,7 +98,24 @@ __all__ = [
     "Sigmoid",
     "Status",
     "domains",
+    "from_sklearn",
     "methods",
     "solve",
     "solve_path",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import an estimator, and scikit-learn with it, when it is first asked for."""
+    if name not in _ESTIMATORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from qpsvm import estimators
+
+    value = getattr(estimators, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, imported or not."""
+    return sorted(set(globals()) | set(__all__))

@@ -27,10 +27,10 @@ from qpsvm import (
     solve,
     threads,
 )
+from qpsvm.expansion import Expansion
 from qpsvm.gram.engine import exact_products as fresh
 from qpsvm.gram.engine import prediction as expansion
 from qpsvm.gram.kernels import base
-from qpsvm.models import Expansion
 
 X, Y = two_clouds(80, 3, seed=21)
 NEW = cloud(30, 3, seed=22)

@@ -27,6 +27,7 @@ from qpsvm.canonical.penalty_gap import HINGE_DOMAINS
 from qpsvm.canonical.primal_point import TubePoint
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
+from qpsvm.expansion import Expansion
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import slices
 from qpsvm.gram.cached import Cached
@@ -34,7 +35,6 @@ from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.repeated import RepeatedGram
 from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.gram.storage.points import Points
-from qpsvm.models import Expansion
 from qpsvm.result import Progress
 
 MIN_POINTS_FOR_SEARCH = 1000

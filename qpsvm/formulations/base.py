@@ -22,10 +22,11 @@ from qpsvm.errors import (
     check_points,
     check_vector,
 )
+from qpsvm.expansion import Expansion, Normal, kept_map
 from qpsvm.gram import Gram, Linear
 from qpsvm.gram.feature_map import Features, PointFeatures, features_of
 from qpsvm.gram.translation import bias_of, level_at
-from qpsvm.models import Expansion, Hyperplane, Normal, kept_map
+from qpsvm.models import Hyperplane
 from qpsvm.result import Model, Result
 
 

@@ -14,6 +14,7 @@ from qpsvm.canonical.primal_point import HingePoint
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, check_choice, check_labels, check_penalty
+from qpsvm.expansion import Expansion
 from qpsvm.formulations.base import (
     Formulation,
     MarginFormulation,
@@ -24,7 +25,7 @@ from qpsvm.formulations.base import (
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.feature_map import features_of
 from qpsvm.gram.translation import level_at
-from qpsvm.models import Expansion, Hyperplane
+from qpsvm.models import Hyperplane
 from qpsvm.result import Result
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,11 @@ import numpy as np
 from qpsvm.canonical.base import Certified
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import simplex
-from qpsvm.errors import check_labels, check_penalty
+from qpsvm.errors import check_choice, check_labels, check_penalty
+from qpsvm.expansion import Expansion
 from qpsvm.formulations.base import Recovery, WeightedFormulation, separation
 from qpsvm.gram import Gram, SignedGram, as_gram
-from qpsvm.models import Expansion, Hyperplane
+from qpsvm.models import Hyperplane
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,8 @@ class L2SVMDual(WeightedFormulation[Hyperplane]):
         Labels -1 and +1; one class alone is legal, since the bias is penalized.
     C : float or array_like of shape (m,)
         Penalty, > 0 and possibly infinite (hard margin). Per point, 0 omits the point.
+    bias : bool
+        Whether there is a b; otherwise it is 0, and Q has no + 1.
 
     Raises
     ------
@@ -48,6 +51,7 @@ class L2SVMDual(WeightedFormulation[Hyperplane]):
     K: Any
     y: Any
     C: Any = 1.0
+    bias: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
         """Validate the arguments."""
@@ -55,6 +59,7 @@ class L2SVMDual(WeightedFormulation[Hyperplane]):
         object.__setattr__(self, "K", K)
         object.__setattr__(self, "y", check_labels("y", self.y, K.m))
         object.__setattr__(self, "C", check_penalty("C", self.C, K.m))
+        check_choice("bias", self.bias, (True, False))
 
     def as_qp(self) -> QP:
         """Return the QP on the simplex."""
@@ -62,7 +67,7 @@ class L2SVMDual(WeightedFormulation[Hyperplane]):
         gram: Gram = self.K if len(rows) == self.K.m else self.K.take(rows)
         ridge = 1.0 / self.C[rows]
         return QP(
-            SignedGram(gram, self.y[rows], ridge, shift=1.0),
+            SignedGram(gram, self.y[rows], ridge, shift=float(self.bias)),
             np.zeros(len(rows)),
             simplex(len(rows)),
             vanishing=bool(np.min(ridge) == 0),
@@ -79,5 +84,6 @@ class L2SVMDual(WeightedFormulation[Hyperplane]):
         scaled = separable and bounds.upper > 0.0  # of a Gram that is not convex it may be negative
         signed = self.scatter(qp.gram.sign * a) / (2.0 * bounds.upper if scaled else 1.0)
         expansion = Expansion.of(self.K, signed)
-        model = Hyperplane(float(np.sum(signed)), expansion, expansion.vector, separable)
+        b = float(np.sum(signed)) if self.bias else 0.0
+        model = Hyperplane(b, expansion, expansion.vector, separable)
         return Recovery(self.scatter(a), certified.multipliers, model)

@@ -11,9 +11,10 @@ from qpsvm.canonical.base import Certified, centering_noise
 from qpsvm.canonical.primal_point import BallPoint
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import simplex
+from qpsvm.expansion import Expansion
 from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import SignedGram, as_gram
-from qpsvm.models import Ball, Expansion
+from qpsvm.models import Ball
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,10 @@ from qpsvm.canonical.base import Certified
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import CappedSimplex, Domain, simplex
 from qpsvm.errors import InputError, check_number, check_vector
+from qpsvm.expansion import Expansion
 from qpsvm.formulations.base import Recovery, WeightedFormulation
 from qpsvm.gram import Gram, SignedGram, as_gram
-from qpsvm.models import Expansion, OneClass
+from qpsvm.models import OneClass
 
 
 @dataclass(frozen=True, eq=False)

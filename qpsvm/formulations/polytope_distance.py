@@ -14,11 +14,12 @@ from qpsvm.canonical.base import FLOAT64_EPS, Certified, centering_noise
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import InputError, check_labels, check_number, check_points
+from qpsvm.expansion import Expansion, Normal, kept_map
 from qpsvm.formulations.base import Formulation, Recovery, proven_margin, separation
 from qpsvm.gram import Gram, Linear, SignedGram, as_gram
 from qpsvm.gram.base import BLOCK_ENTRIES
 from qpsvm.gram.translation import bias_of
-from qpsvm.models import ClosestPoints, Expansion, Normal, kept_map
+from qpsvm.models import ClosestPoints
 from qpsvm.numerics.products import transposed_times
 from qpsvm.result import Result
 

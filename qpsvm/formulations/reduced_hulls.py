@@ -13,10 +13,11 @@ from qpsvm.canonical.qp import QP
 from qpsvm.domains import CappedSimplex, SimplexProduct
 from qpsvm.domains.capped_simplex import SUM_TOLERANCE
 from qpsvm.errors import InputError, check_labels, check_number, check_vector
+from qpsvm.expansion import Expansion
 from qpsvm.formulations.base import Recovery, WeightedFormulation, separation
 from qpsvm.gram import SignedGram, as_gram
 from qpsvm.gram.translation import bias_of
-from qpsvm.models import Expansion, ReducedHulls
+from qpsvm.models import ReducedHulls
 from qpsvm.numerics.products import transposed_times
 
 

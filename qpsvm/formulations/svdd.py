@@ -13,10 +13,11 @@ from qpsvm.canonical.qp import QP
 from qpsvm.domains import CappedSimplex
 from qpsvm.domains.capped_simplex import SUM_TOLERANCE
 from qpsvm.errors import InputError, check_penalty
+from qpsvm.expansion import Expansion
 from qpsvm.formulations.base import Recovery, WeightedFormulation
 from qpsvm.formulations.one_class import capped
 from qpsvm.gram import Gram, SignedGram, as_gram
-from qpsvm.models import Ball, Expansion
+from qpsvm.models import Ball
 
 
 @dataclass(frozen=True, eq=False)

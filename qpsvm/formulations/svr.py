@@ -13,9 +13,10 @@ from qpsvm.canonical.primal_point import TubePoint
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, PenaltyBox
 from qpsvm.errors import InputError, check_choice, check_number, check_penalty, check_vector
+from qpsvm.expansion import Expansion
 from qpsvm.formulations.base import Formulation, Recovery, WeightedFormulation, scaled_weights
 from qpsvm.gram import Gram, RepeatedGram, SignedGram, as_gram
-from qpsvm.models import Expansion, Regressor
+from qpsvm.models import Regressor
 from qpsvm.result import Result
 
 

@@ -130,7 +130,10 @@ class Gram(ABC):
     def combine(
         self, points: Any, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return sum_j coef_j k(points, columns_j) for new points, shape (n,), block by block."""
+        """Return sum_j coef_j k(points, columns_j) for new points, shape (n,), block by block.
+
+        Or, for coefficients of shape (len(columns), p), all p sums, shape (n, p).
+        """
         n = np.shape(points)[0] if np.ndim(points) or hasattr(points, "shape") else 0
         size = max(1, BLOCK_ENTRIES // max(1, len(columns)))
         if n <= size:

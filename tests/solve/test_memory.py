@@ -10,9 +10,9 @@ import pytest
 
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, InputError, L2SVMDual, Status, solve
+from qpsvm.expansion import Expansion
 from qpsvm.gram.base import BLOCK_ENTRIES
 from qpsvm.gram.storage.integer import integer_points
-from qpsvm.models import Expansion
 from qpsvm.solvers.base import FLOOR_BYTES
 
 X, Y = two_clouds(2500, 5, seed=51)

@@ -15,9 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.gram.engine.blocks import values_of_products
 from qpsvm.gram.engine.exact_products import BLOCK_POINTS, kernel_expansion, prepared
-from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points
-from qpsvm.numerics.parallel import parallel_for
+from qpsvm.gram.engine.formula import Formula
+from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
+from qpsvm.numerics.parallel import parallel_for, scratch
 
 PANEL_POINTS = 512
 """Number of new points of a panel."""
@@ -28,17 +30,21 @@ Vector = NDArray[np.float64]
 def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new: Points) -> Vector:
     """Return the values of an expansion at new points, panel by panel, shape (n,).
 
-    Where the Gram multiplies its points as integer multiples of a quantum, panels of new points that are
-    such multiples are multiplied in the same way.
+    If the Gram multiplies its points as integer multiples of a quantum, panels of new points that are
+    such multiples are multiplied in the same way. Of several expansions over the same points each kernel
+    value is evaluated once, from the points as they were given; the kernel is a function of inner
+    products then, and the result has shape (n, p).
 
     Parameters
     ----------
     gram : PointGram
     indices : ndarray of int, shape (k,)
-    coef : ndarray, shape (k,)
+    coef : ndarray, shape (k,) or (k, p)
     new : ndarray or csr_matrix, shape (n, d)
     """
-    unit, dense = gram._unit, new.shape[1] <= MAX_DENSE_FEATURES or not sp.issparse(new)
+    several = coef.ndim == 2
+    unit = None if several else gram._unit
+    dense = new.shape[1] <= MAX_DENSE_FEATURES or not sp.issparse(new)
     mean = gram._mean if dense else 0.0  # subtracted from both sides: fewer digits are lost
 
     def moved(points: Points) -> Points:
@@ -50,7 +56,7 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
             points = points * gram._scale
         return points.astype(gram.dtype, copy=False)
 
-    formula_of_moved = gram._formula if unit is None else gram._formula_of_points
+    formula_of_moved = gram._formula if gram._unit is None else gram._formula_of_points
 
     @cache
     def blocks(are_multiples: bool) -> list[Any]:
@@ -59,18 +65,36 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
             return [prepared(gram._multiplied(chunk, None), gram._formula) for chunk in chunks]
         return [prepared(moved(gram.X[chunk]), formula_of_moved) for chunk in chunks]
 
-    out = np.empty(new.shape[0])
+    out = np.empty((new.shape[0], *coef.shape[1:]))
 
     def panel(first: int) -> None:
         given = new[first : first + PANEL_POINTS]
         multiples = None if unit is None else unit.multiples(given)
-        block = blocks(multiples is not None).__getitem__
+        known = blocks(multiples is not None)
         formula = formula_of_moved if multiples is None else gram._formula
         points = moved(given) if multiples is None else multiples
+        if several:
+            out[first : first + PANEL_POINTS] = _expansions(known, coef, formula, points)
+            return
         out[first : first + PANEL_POINTS] = kernel_expansion(
-            block, coef, formula, points, BLOCK_POINTS
+            known.__getitem__, coef, formula, points, BLOCK_POINTS
         )
 
     blocks(unit is not None)
     parallel_for(panel, list(range(0, new.shape[0], PANEL_POINTS)))
     return out
+
+
+def _expansions(blocks: list[Any], coef: Vector, formula: Formula, panel: Points) -> Vector:
+    """Return the values of several expansions over the same points, shape (n, p), in this thread.
+
+    A block of kernel values is multiplied by all coefficients while it is in cache.
+    """
+    panel, b = prepared(panel, formula)
+    total = np.zeros((len(b), coef.shape[1]))
+    for k, (points, a) in enumerate(blocks):
+        with scratch(len(a) * len(b), panel.dtype) as memory:
+            K = products(points, panel, memory.reshape(len(a), len(b)))
+            K = values_of_products(K, formula, a, b)
+            total += K.T.astype(np.float64, copy=False) @ coef[k * BLOCK_POINTS :][: len(a)]
+    return total

@@ -374,7 +374,7 @@ class PointGram(Gram):
     def combine(
         self, points: Any, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return sum_j coef_j k(points, columns_j) for new points, shape (n,), block by block."""
+        """Return sum_j coef_j k(points, columns_j) for new points, shape (n,) or (n, p)."""
         return self._combine(self._checked(points), columns, coef)
 
     def _combine(
@@ -386,7 +386,8 @@ class PointGram(Gram):
             sp.issparse(new) and new.shape[1] > MAX_DENSE_FEATURES,
         )
         small = new.shape[0] * len(columns) < MIN_ENTRIES_FOR_COMPILED_PASS
-        if formula is None or small or (wide and isinstance(formula.map, L1Exponential)):
+        by_distances = formula is not None and isinstance(formula.map, L1Exponential)
+        if formula is None or small or (by_distances and (wide or coef.ndim == 2)):
             return Gram.combine(self, new, columns, coef)
         from qpsvm.gram.engine.prediction import kernel_combination  # which is compiled
 

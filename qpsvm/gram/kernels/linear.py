@@ -77,6 +77,8 @@ class Linear(PointGram):
     def _combine(
         self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
+        if coef.ndim == 2:
+            return np.column_stack([self._combine(new, columns, one) for one in coef.T])
         return times(new, transposed_times(self.X[columns], coef))
 
     def factor(self) -> Points:

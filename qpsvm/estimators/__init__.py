@@ -1,0 +1,44 @@
+"""Estimators with scikit-learn's interface; each name is imported when it is first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qpsvm.estimators.conversion import from_sklearn as from_sklearn
+    from qpsvm.estimators.kernel_classifiers import LSSVC as LSSVC
+    from qpsvm.estimators.kernel_classifiers import SVC as SVC
+    from qpsvm.estimators.kernel_classifiers import MaxMarginClassifier as MaxMarginClassifier
+    from qpsvm.estimators.linear import LinearSVC as LinearSVC
+    from qpsvm.estimators.low_rank import NystroemSVC as NystroemSVC
+    from qpsvm.estimators.outliers import SVDD as SVDD
+    from qpsvm.estimators.outliers import OneClassSVM as OneClassSVM
+
+_MODULES = {
+    "LSSVC": "kernel_classifiers",
+    "LinearSVC": "linear",
+    "MaxMarginClassifier": "kernel_classifiers",
+    "NystroemSVC": "low_rank",
+    "OneClassSVM": "outliers",
+    "SVC": "kernel_classifiers",
+    "SVDD": "outliers",
+    "from_sklearn": "conversion",
+}
+"""The module of each public name."""
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name, and scikit-learn with it."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, imported or not."""
+    return sorted(set(globals()) | set(_MODULES))

@@ -1,0 +1,192 @@
+"""Binary problems of a fit: declared, solved side by side, and read as coefficients.
+
+A task says which points of a common Gram it needs, so that threads share them, and a joblib backend of
+processes ships or maps them once.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.api import solve
+from qpsvm.errors import InputError
+from qpsvm.expansion import Expansion
+from qpsvm.formulations import Formulation, HingeDual
+from qpsvm.gram import Gram
+from qpsvm.models import ClosestPoints
+from qpsvm.resources import processors
+from qpsvm.result import Result, Status
+
+Vector = NDArray[np.float64]
+Declare = Callable[[Any, Vector, Vector], Formulation]
+
+
+BOUND_SHARE_OF_GAP = 0.1
+"""Distance to a bound, relative to the upper one and to the gap asked for, that counts as none."""
+
+
+class Machine(NamedTuple):
+    """A solved problem, without its points."""
+
+    support: NDArray[np.int64]
+    """Support vectors among the points of the fit."""
+    coef: Vector
+    """Coefficients of their kernel values, shape (len(support),)."""
+    b: float
+    w: Vector | None
+    """The normal, where it is a vector of features."""
+    result: Result
+
+
+class Task(NamedTuple):
+    """A problem between two classes, or between one and the rest."""
+
+    rows: NDArray[np.int64] | None
+    """Points of the problem; None for all."""
+    y: Vector
+    """Their labels."""
+    C: Vector
+    """Their penalties."""
+    start: Any
+    """The variable of an earlier answer, or None."""
+    names: str
+    """The classes, for messages."""
+
+
+class Plan(NamedTuple):
+    """What the problems of a fit share."""
+
+    points: Any
+    """A Gram of all points, or the points themselves."""
+    declare: Declare
+    options: dict[str, Any]
+    deadline: float | None
+    """Time of the clock at which the fit is to end, or None."""
+    n_jobs: int | None
+    """As the user set it."""
+    n_workers: int
+    """Problems that are solved at a time."""
+
+
+def solve_task(plan: Plan, task: Task) -> Machine:
+    """Solve one problem, on all points or on those of its classes."""
+    points = plan.points if task.rows is None else plan.points.take(task.rows)
+    problem = plan.declare(points, task.y, task.C)
+    limit = None if plan.deadline is None else max(0.0, plan.deadline - time.time())
+    x0 = task.start if task.start is not None and _fits(task.start, problem, len(task.C)) else None
+    result = solve(problem, x0=x0, time_limit=limit, interrupt="raise", **plan.options)
+    machine = _machine(result, task)
+    if isinstance(problem, HingeDual) and problem.bias:
+        b = middle_bias(problem, result)
+        machine = machine if b is None else machine._replace(b=b)
+    return machine
+
+
+def middle_bias(problem: HingeDual, result: Result) -> float | None:
+    """Return the middle of the optimal biases, as LIBSVM does, or None where only one is optimal.
+
+    An interval is optimal where all weights are at their bounds, up to a tenth of the gap asked for.
+    """
+    a, C, y = result.x, problem.C, problem.y
+    near = BOUND_SHARE_OF_GAP * result.certificate.tol
+    at_zero, at_top = a <= near * C, a >= (1.0 - near) * C
+    if not np.all(at_zero | at_top) or np.isinf(C).any():
+        return None
+    values = problem.K.dot(y * a)
+    bounds = y - values  # y f = 1 at this bias
+    from_below = (y > 0) == at_zero
+    low = float(np.max(bounds[from_below], initial=-np.inf))
+    high = float(np.min(bounds[~from_below], initial=np.inf))
+    return 0.5 * (low + high) if -np.inf < low <= high < np.inf else None
+
+
+def _fits(start: Vector, problem: Any, m: int) -> bool:
+    """Return whether an earlier variable has the length of this problem's."""
+    if hasattr(problem, "K"):
+        return len(start) == m
+    X = problem.X
+    return len(start) == (m if isinstance(X, Gram) else X.shape[1]) + bool(problem.bias)
+
+
+def _machine(result: Result, task: Task) -> Machine:
+    """Return the coefficients of an answer, and the answer without its model."""
+    model = result.model
+    if isinstance(model, ClosestPoints):
+        separable = None if model.hulls_intersect is None else not model.hulls_intersect
+        indices = np.concatenate([model.u.indices, model.v.indices])
+        coef = np.concatenate([model.u.coef, -model.v.coef])
+        scale = 2.0 / model.distance**2 if model.distance > 0 else 1.0
+        coef, b, w = scale * coef, scale * model.b, None if model.w is None else scale * model.w
+    else:
+        separable, expansion = model.separable, model.expansion
+        b, w = model.b, model.w
+        if isinstance(expansion, Expansion):
+            indices, coef = expansion.indices, expansion.coef
+            w = expansion.features if w is None else w
+        else:
+            w = expansion.features if w is None else w
+            indices, coef = np.zeros(0, np.int64), np.zeros(0)
+    if separable is False:
+        raise InputError(
+            f"no hyperplane separates {task.names}: a finite C allows points on the wrong side"
+        )
+    support = indices if task.rows is None else task.rows[indices]
+    return Machine(support, coef, b, w, light(result))
+
+
+def light(result: Result) -> Result:
+    """Return a result without its model, which holds copies of points."""
+    return replace(result, model=None)
+
+
+def solve_tasks(plan: Plan, tasks: list[Task]) -> list[Machine]:
+    """Solve problems one after the other, or by the backend of joblib that is configured.
+
+    The threads of this process then are shared out among the problems.
+    """
+    if plan.n_workers > 1:
+        from sklearn.utils.parallel import Parallel, delayed
+        from threadpoolctl import threadpool_limits
+
+        run = Parallel(n_jobs=plan.n_jobs, prefer="threads")
+        with threadpool_limits(max(1, processors() // plan.n_workers), user_api="blas"):
+            return list(run(delayed(solve_task)(plan, task) for task in tasks))
+    return [solve_task(plan, task) for task in tasks]
+
+
+def warn_of_gaps(results: list[Result], tol: float, max_iter: int, stacklevel: int) -> None:
+    """Warn where a gap was not reached: how large it is, why, and what to do."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    missed = [result for result in results if result.status is not Status.OPTIMAL]
+    if not missed:
+        return
+    worst = max(missed, key=lambda result: result.certificate.relative_gap)
+    of = "" if len(results) == 1 else f" in {len(missed)} of {len(results)} problems"
+    early = worst.status is Status.MAX_ITER and max_iter >= 0
+    begin = f"Solver terminated early (max_iter={max_iter}). " if early else ""
+    warnings.warn(
+        f"{begin}The certified relative gap is {worst.certificate.relative_gap:.2g}, "
+        f"above tol={tol:g}{of}; "
+        f"{worst.status.value}. {ADVICE_BY_STATUS.get(worst.status, DEFAULT_ADVICE)}",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
+
+
+DEFAULT_ADVICE = "Scale the data with StandardScaler or MinMaxScaler, or increase tol."
+"""What a warning says to do."""
+
+ADVICE_BY_STATUS = {
+    Status.MAX_ITER: "Increase max_iter, or scale the data with StandardScaler or MinMaxScaler.",
+    Status.TIME_LIMIT: "Increase time_limit or tol.",
+    Status.NONCONVEX: "Another kernel, or other parameters of it, make the problem convex.",
+}
+"""What it says where a status has a remedy of its own."""

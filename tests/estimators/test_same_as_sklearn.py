@@ -1,0 +1,182 @@
+"""Fits with a tight tolerance predict what scikit-learn's do, and convert into them."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn import svm
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
+
+from qpsvm import InputError, Status
+from qpsvm.estimators import (
+    SVC,
+    LinearSVC,
+    OneClassSVM,
+    from_sklearn,
+)
+
+SETS = {
+    "iris": load_iris,
+    "wine": load_wine,
+    "breast_cancer": load_breast_cancer,
+    "digits": lambda **kw: tuple(part[:500] for part in load_digits(**kw)),
+}
+TIGHT = 1e-8
+
+
+@pytest.fixture(scope="module", params=SETS)
+def data(request):
+    X, y = SETS[request.param](return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+KERNELS = [
+    {},
+    {"kernel": "linear", "C": 0.05},
+    {"kernel": "poly", "degree": 2, "coef0": 1.0},
+    {"gamma": "auto", "C": 5.0},
+]
+
+
+@pytest.mark.parametrize("parameters", KERNELS, ids=str)
+def test_svc_predicts_the_same(data, parameters):
+    X, y = data
+    ours = SVC(tol=TIGHT, **parameters).fit(X, y)
+    theirs = svm.SVC(tol=1e-10, **parameters).fit(X, y)
+    assert ours.dual_gap_ <= TIGHT and ours.status_ is Status.OPTIMAL
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=2e-3)
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    assert ours.dual_coef_.shape[0] == theirs.dual_coef_.shape[0]
+    assert ours.n_support_.sum() == len(ours.support_) == ours.dual_coef_.shape[1]
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=2e-3)
+    if ours.kernel == "linear":
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
+
+
+@pytest.mark.parametrize("shape", ["ovo", "ovr"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "laplacian", "callable"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_to_sklearn_decides_the_same(data, shape, kernel, sparse):
+    X, y = data
+    if sparse:
+        X = sp.csr_matrix(np.where(np.abs(X) > 1.0, X, 0.0))
+    if kernel == "callable" and sparse:
+        pytest.skip("scikit-learn hands sparse points to callables as they are")
+    function = product_kernel if kernel == "callable" else kernel
+    ours = SVC(kernel=function, decision_function_shape=shape).fit(X, y)
+    theirs = pickle.loads(pickle.dumps(ours.to_sklearn()))
+    assert type(theirs) is svm.SVC
+    np.testing.assert_allclose(
+        theirs.decision_function(X), ours.decision_function(X), rtol=1e-6, atol=1e-6
+    )
+    np.testing.assert_array_equal(theirs.predict(X), ours.predict(X))
+
+
+def product_kernel(A, B):
+    return 0.1 * np.asarray(A) @ np.asarray(B).T
+
+
+def test_to_sklearn_of_a_kernel_matrix(data):
+    X, y = data
+    K = X @ X.T / X.shape[1]
+    ours = SVC(kernel="precomputed").fit(K, y)
+    np.testing.assert_allclose(
+        ours.to_sklearn().decision_function(K), ours.decision_function(K), atol=1e-6
+    )
+
+
+def test_to_sklearn_needs_one_against_one(data):
+    X, y = data
+    if len(np.unique(y)) > 2:
+        with pytest.raises(InputError, match="multi_class='ovo'"):
+            SVC(multi_class="ovr").fit(X, y).to_sklearn()
+
+
+def test_one_class_svm_is_scikit_learns(data):
+    X, _ = data
+    ours, theirs = OneClassSVM(tol=TIGHT).fit(X), svm.OneClassSVM(tol=1e-9).fit(X)
+    np.testing.assert_allclose(ours.score_samples(X), theirs.score_samples(X), rtol=1e-4)
+    np.testing.assert_allclose(ours.offset_, theirs.offset_[0], rtol=1e-5)
+    back = pickle.loads(pickle.dumps(ours.to_sklearn()))
+    np.testing.assert_allclose(back.decision_function(X), ours.decision_function(X), atol=1e-6)
+    report = from_sklearn(svm.OneClassSVM(tol=1e-6).fit(X), X)
+    assert 0.0 <= report.dual_gap < 1e-3
+
+
+LINEAR = [
+    {},
+    {"loss": "hinge", "C": 0.1},
+    {"intercept_scaling": 3.0},
+    {"loss": "hinge", "intercept_scaling": 3.0, "C": 0.1},
+    {"fit_intercept": False},
+    {"loss": "hinge", "fit_intercept": False, "C": 0.1},
+    {"class_weight": "balanced"},
+]
+
+
+@pytest.mark.parametrize("parameters", LINEAR, ids=str)
+def test_linear_svc_solves_scikit_learns_problem(parameters):
+    X, y = load_wine(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    ours = LinearSVC(tol=1e-9, **parameters).fit(X, y)
+    theirs = svm.LinearSVC(tol=1e-9, max_iter=10**6, random_state=0, **parameters).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+    np.testing.assert_allclose(
+        ours.to_sklearn().decision_function(X), ours.decision_function(X), rtol=1e-12
+    )
+    assert ours.coef_.shape == theirs.coef_.shape and ours.intercept_.shape == (3,)
+
+
+def test_a_free_bias_is_the_limit_of_intercept_scaling():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    free = LinearSVC(loss="hinge", C=0.01, tol=1e-8, intercept_scaling=np.inf).fit(X, y)
+    same = SVC(kernel="linear", C=0.01, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(free.coef_, same.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+def test_from_sklearn_certifies_what_was_reached(data, tol):
+    X, y = data
+    loose = from_sklearn(svm.SVC(tol=tol).fit(X, y), X, y)
+    assert len(loose.results) == len(np.unique(y)) * (len(np.unique(y)) - 1) // 2
+    assert 0.0 <= loose.dual_gap < 30 * tol
+    assert f"{loose.dual_gap:.3g}" in str(loose)
+
+
+def test_from_sklearn_sees_a_fit_that_was_stopped(data):
+    X, y = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        stopped = svm.SVC(max_iter=3).fit(X, y)
+    assert from_sklearn(stopped, X, y).dual_gap > 0.01
+
+
+def test_from_sklearn_reads_weights_and_kernel_matrices():
+    X, y = load_iris(return_X_y=True)
+    weight = 1.0 + np.arange(len(y)) % 3
+    theirs = svm.SVC(tol=1e-8, class_weight={0: 2.0}).fit(X, y, weight)
+    assert from_sklearn(theirs, X, y, weight).dual_gap < 1e-5
+    assert from_sklearn(theirs, X, y).dual_gap > 1e-3  # another problem
+    K = X @ X.T
+    assert from_sklearn(svm.SVC(kernel="precomputed", C=0.1).fit(K, y), K, y).dual_gap < 1e-2
+    assert from_sklearn(svm.LinearSVC(tol=1e-8, max_iter=10**5).fit(X, y), X, y).dual_gap < 1e-4
+
+
+def test_from_sklearn_names_what_does_not_fit():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(InputError, match="estimator must be one of"):
+        from_sklearn(StandardScaler().fit(X), X, y)
+    with pytest.raises(InputError, match="points of the fit"):
+        from_sklearn(svm.SVC().fit(X, y), X[1:], y[1:])
+    with pytest.raises(InputError, match="y must have shape"):
+        from_sklearn(svm.SVC().fit(X, y), X)
+    with pytest.raises(InputError, match="loss"):
+        from_sklearn(svm.LinearSVC(loss="hinge", max_iter=10**5).fit(X, y), X, y)
