@@ -62,6 +62,12 @@ class Clock:
         return time.perf_counter() >= self._end
 
     @property
+    def seconds_left(self) -> float | None:
+        """Seconds to the time limit, at least 0; None without one."""
+        left = self._end - time.perf_counter()
+        return None if left == float("inf") else max(left, 0.0)
+
+    @property
     def expired(self) -> bool:
         """Whether a limit is met, so that the iterations end."""
         return self.interrupted or self.timed_out

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from qpsvm.estimators.low_rank import NystroemSVC as NystroemSVC
     from qpsvm.estimators.outliers import SVDD as SVDD
     from qpsvm.estimators.outliers import OneClassSVM as OneClassSVM
+    from qpsvm.estimators.search import SVCCV as SVCCV
 
 _MODULES = {
     "LSSVC": "kernel_classifiers",
@@ -22,6 +23,7 @@ _MODULES = {
     "NystroemSVC": "low_rank",
     "OneClassSVM": "outliers",
     "SVC": "kernel_classifiers",
+    "SVCCV": "search",
     "SVDD": "outliers",
     "from_sklearn": "conversion",
 }

@@ -1,0 +1,52 @@
+"""Matrices of many parameters of a kernel equal those of each Gram alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from qpsvm import RBF, CustomKernel, Laplacian, Linear, Polynomial, Precomputed, Sigmoid
+from qpsvm.gram.engine.matrices import kernel_matrices
+
+M = 300
+KERNELS = {
+    "rbf": lambda X, g: RBF(X, g),
+    "laplacian": lambda X, g: Laplacian(X, g),
+    "polynomial": lambda X, g: Polynomial(X, 3, g, 1.0),
+    "sigmoid": lambda X, g: Sigmoid(X, g, 0.1),
+    "linear": lambda X, g: Linear(X),
+    "custom": lambda X, g: CustomKernel(X, lambda A, B: g * (A @ B.T)),
+}
+
+
+def points(kind, rng):
+    X = rng.standard_normal((M, 6))
+    if kind == "float32":
+        return X.astype(np.float32)
+    if kind == "binary":
+        return (rng.random((M, 40)) > 0.6) * 1.0
+    if kind == "integers":
+        return rng.integers(0, 16, (M, 12)) * 1.0
+    if kind == "CSR":
+        return sp.random_array((M, 3000), density=0.01, format="csr", rng=rng)
+    return X
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "binary", "integers", "CSR"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_matrices_are_those_of_the_grams(name, kind, rng):
+    X = points(kind, rng)
+    if kind == "CSR" and name == "custom":
+        pytest.skip("a custom kernel takes dense points")
+    grams = [KERNELS[name](X, gamma) for gamma in (0.01, 0.3, 1e-9)]
+    for gram, K in zip(grams, kernel_matrices(grams), strict=True):
+        alone = gram.block(np.arange(M), None, np.float64)
+        assert K.dtype == np.float64
+        assert np.allclose(K, alone, rtol=1e-13, atol=1e-13 * np.abs(alone).max())
+
+
+def test_a_precomputed_matrix_is_itself(rng):
+    A = rng.standard_normal((5, 5))
+    K = A @ A.T
+    assert np.array_equal(next(kernel_matrices([Precomputed(K)])), K)

@@ -1,0 +1,91 @@
+"""Hinge duals of subsets of one matrix: feasible weights, valid bounds, and the gap asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from problems.clouds import two_clouds
+from qpsvm import RBF, HingeDual, Linear, solve
+from qpsvm.solvers.working_set.matrix_paths import Subset, hinge_paths
+
+PENALTIES = np.array([0.01, 1.0, 30.0, 1e3])
+
+
+def subset_of(rows, y, weight=None):
+    """Return a subset of rows, as runs."""
+    ends = np.flatnonzero(np.diff(rows) != 1)
+    first, last = np.append(rows[0], rows[ends + 1]), np.append(rows[ends], rows[-1])
+    weight = np.ones(len(rows)) if weight is None else weight
+    return Subset(np.stack([first, last + 1], axis=1), y[rows], weight)
+
+
+def check(path, subset, rows, gram, tol):
+    for c, C in enumerate(PENALTIES):
+        x, upper = path.x[c], C * subset.weight
+        assert np.all(x >= 0.0) and np.all(x <= upper)
+        assert abs(subset.y @ x) <= 1e-12 * (1.0 + np.sum(x))
+        assert path.gap[c] <= tol * abs(path.value[c])
+        best = solve(HingeDual(gram.take(rows), subset.y, upper), tol=1e-10).certificate
+        assert path.value[c] >= best.lower - 1e-12 * abs(best.lower)
+        assert path.value[c] - path.gap[c] <= best.upper + 1e-12 * abs(best.upper)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-6])
+@pytest.mark.parametrize("kernel", [lambda X: RBF(X, 0.7), Linear], ids=["rbf", "linear"])
+def test_paths_are_feasible_and_their_bounds_hold(kernel, tol, rng):
+    X, y = two_clouds(150, 3, seed=1)
+    gram = kernel(X)
+    K = gram.block(np.arange(150), None, np.float64)
+    chosen = [np.arange(150), np.flatnonzero(rng.random(150) < 0.6), np.arange(20, 50)]
+    subsets = [subset_of(rows, y, rng.uniform(0.1, 3.0, len(rows))) for rows in chosen]
+    found = hinge_paths(K, subsets, PENALTIES, tol, 1e-15)
+    for rows, subset, path in zip(chosen, subsets, found, strict=True):
+        check(path, subset, rows, gram, tol)
+
+
+@pytest.mark.parametrize("n", [2, 3, 9])
+def test_subsets_of_a_few_points(n):
+    X, y = two_clouds(40, 2, seed=3)
+    rows = np.sort(np.concatenate([np.flatnonzero(y > 0)[:1], np.flatnonzero(y < 0)[: n - 1]]))
+    gram = RBF(X, 1.0)
+    K = gram.block(np.arange(40), None, np.float64)
+    subset = subset_of(rows, y)
+    check(hinge_paths(K, [subset], PENALTIES, 1e-6, 1e-15)[0], subset, rows, gram, 1e-6)
+
+
+def test_a_large_subset_is_read_in_place(monkeypatch):
+    from qpsvm.solvers.working_set import matrix_paths
+
+    monkeypatch.setattr(matrix_paths, "MAX_COPIED_POINTS", 10)
+    X, y = two_clouds(120, 3, seed=1)
+    gram = RBF(X, 0.7)
+    rows = np.concatenate([np.arange(10, 60), np.arange(70, 110)])
+    K = gram.block(np.arange(120), None, np.float64)
+    subset = subset_of(rows, y)
+    check(hinge_paths(K, [subset], PENALTIES, 1e-4, 1e-15)[0], subset, rows, gram, 1e-4)
+
+
+@pytest.mark.parametrize("label", [1.0, -1.0])
+def test_one_class_has_no_support(label):
+    subset = Subset(np.array([[0, 5]]), np.full(5, label), np.ones(5))
+    path = hinge_paths(np.eye(5), [subset], PENALTIES, 1e-3, 1e-15)[0]
+    assert not path.x.any()
+    assert np.all(path.gap <= 1e-13) and np.all(path.b == label)
+
+
+def test_the_gap_contains_the_error_of_the_matrix(rng):
+    """Whatever the matrix is within that error."""
+    X, y = two_clouds(80, 3, seed=1)
+    gram, error = RBF(X, 0.7), 1e-6
+    exact = gram.block(np.arange(80), None, np.float64)
+    noise = np.tril(rng.uniform(-error, error, exact.shape))
+    found = hinge_paths(
+        exact + noise + noise.T, [subset_of(np.arange(80), y)], PENALTIES, 1e-4, 2 * error
+    )
+    path = found[0]
+    for c, C in enumerate(PENALTIES):
+        u = y * path.x[c]
+        value = 0.5 * u @ exact @ u - np.sum(path.x[c])
+        best = solve(HingeDual(gram, y, C), tol=1e-10).certificate
+        assert value - path.gap[c] <= best.upper + 1e-12 * abs(best.upper)
