@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from problems.clouds import cloud, sparse_clouds, weights
+from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.instance import instance
-from problems.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.real import diabetes
 
 ONE = np.ones((1, 1))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qpsvm.estimators.conversion import from_sklearn as from_sklearn
+    from qpsvm.estimators.grid.search import SVCCV as SVCCV
     from qpsvm.estimators.kernel_classifiers import LSSVC as LSSVC
     from qpsvm.estimators.kernel_classifiers import SVC as SVC
     from qpsvm.estimators.kernel_classifiers import MaxMarginClassifier as MaxMarginClassifier
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from qpsvm.estimators.low_rank import NystroemSVC as NystroemSVC
     from qpsvm.estimators.outliers import SVDD as SVDD
     from qpsvm.estimators.outliers import OneClassSVM as OneClassSVM
-    from qpsvm.estimators.search import SVCCV as SVCCV
 
 _MODULES = {
     "LSSVC": "kernel_classifiers",
@@ -23,7 +23,7 @@ _MODULES = {
     "NystroemSVC": "low_rank",
     "OneClassSVM": "outliers",
     "SVC": "kernel_classifiers",
-    "SVCCV": "search",
+    "SVCCV": "grid.search",
     "SVDD": "outliers",
     "from_sklearn": "conversion",
 }

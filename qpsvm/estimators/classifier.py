@@ -26,7 +26,7 @@ from qpsvm.estimators.parameters import (
     Rules,
 )
 from qpsvm.estimators.samples import Indices, Samples, Vector, arranged, checked_weight
-from qpsvm.estimators.training import Machine, Task, solve_tasks
+from qpsvm.estimators.training import Machine, Plan, Task, solve_tasks
 from qpsvm.estimators.votes import by_graph, by_votes, pair_number, pairs_of, scores
 from qpsvm.gram import Cached
 
@@ -121,10 +121,14 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
             gram = plan.points  # all problems have all points
             if gram.factor() is None:
                 plan = plan._replace(points=Cached(gram, plan.options["memory_limit"]))
-        machines = solve_tasks(plan, tasks)
+        machines = self._solved_on_matrix(plan, tasks) or solve_tasks(plan, tasks)
         self._set_machines(samples, machines, X, kernel)
         self._report([machine.result for machine in machines], single=False, stacklevel=5)
         return self
+
+    def _solved_on_matrix(self, plan: Plan, tasks: list[Task]) -> list[Machine] | None:
+        """Return the machines of pairs that share a kernel matrix; None where there is no such way."""
+        return None
 
     def _tasks(self, samples: Samples) -> list[Task]:
         """Return the problems: one of two classes, one of each pair, or one of each class."""

@@ -7,7 +7,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from qpsvm.estimators.classifier import CLASSIFIER_RULES, KernelClassifier, bound
+from qpsvm.estimators.grid.pairs import solve_pairs
 from qpsvm.estimators.parameters import Rules, among
+from qpsvm.estimators.training import Machine, Task
 from qpsvm.formulations import (
     Formulation,
     HingeDual,
@@ -164,6 +166,10 @@ class SVC(KernelClassifier):
 
     def _declare(self) -> Any:
         return bound(declare_svm, loss=self.loss)
+
+    def _solved_on_matrix(self, plan: Any, tasks: list[Task]) -> list[Machine] | None:
+        is_plain = self.loss == "hinge" and self.multi_class != "ovr"
+        return solve_pairs(plan, tasks) if is_plain else None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to points and their classes.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from qpsvm.gram.base import Gram
 from qpsvm.gram.engine.blocks import values_of_products
 from qpsvm.gram.engine.formula import L1Exponential
+from qpsvm.gram.engine.sweep import map_block
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.integer import norms_of
 from qpsvm.gram.storage.points import products
@@ -38,6 +39,22 @@ def kernel_matrices(grams: Sequence[Gram]) -> Iterator[NDArray[np.float64]]:
         np.copyto(K, inner)
         values_of_products(K, formula, terms, terms)  # in place
         yield K
+
+
+def matrix_of(gram: Gram, rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+    """Write the matrix of some points, shape (n, n), to `out`, in this thread."""
+    if _shared_key(gram) is None:
+        out[:] = gram.block(rows, rows, np.float64)
+        return
+    assert isinstance(gram, PointGram) and gram._formula is not None
+    points = gram._multiplied(rows, np.float64)
+    if isinstance(points, np.ndarray) and points.dtype == np.float64:
+        products(points, points, out)
+    else:
+        out[:] = products(points, points)
+    formula = gram._formula
+    terms = formula.terms(points, norms_of(points))
+    map_block(out, formula.factor, formula.map, terms, terms)
 
 
 def _shared_key(gram: Gram) -> Any:

@@ -55,6 +55,14 @@ def map_products(
     parallel_for(chunk, list(range(0, len(K), rows)))
 
 
+def map_block(
+    K: NDArray[np.floating], factor: float, kernel_map: Any, a: Vector, b: Vector
+) -> None:
+    """Do what `map_products` does, in this thread."""
+    kind = K.dtype.type
+    _map(K, kind(factor), kernel_map, a.astype(kind, copy=False), b.astype(kind, copy=False))
+
+
 def sum_products(
     K: NDArray[np.floating],
     factor: float,

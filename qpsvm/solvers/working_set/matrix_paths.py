@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.numerics.jit import vectorized
-from qpsvm.numerics.parallel import parallel_for
+from qpsvm.numerics.parallel import parallel_for, scratch
 from qpsvm.numerics.vector_shape import VECTOR_LANES
 from qpsvm.solvers.working_set.inner_smo import InnerProblem, InnerState, _solve
 
-CHUNK_ENTRIES = 1 << 24
+CHUNK_ENTRIES = 1 << 20
 """Entries of matrices that a thread solves before it takes another chunk and limits are polled."""
 
 MAX_COPIED_POINTS = 1024
@@ -47,6 +47,9 @@ MAX_ROUNDS = 40
 
 STEPS_PER_POINT, MIN_ROUND_STEPS = 100, 10_000
 """Number of steps of a round: so many for each point, and so many at least."""
+
+FLOAT64_EPS = float(np.finfo(np.float64).eps)
+"""Spacing of the numbers of float64 above 1."""
 
 Vector = NDArray[np.float64]
 
@@ -69,6 +72,7 @@ class SubsetPath(NamedTuple):
     b: Vector  # (n_penalties,)
     value: Vector  # (n_penalties,)
     gap: Vector  # (n_penalties,), rounding included
+    roundoff: Vector  # (n_penalties,), the part of the gap that is a bound on rounding errors
     n_steps: NDArray[np.int64]  # (n_penalties,)
 
 
@@ -99,39 +103,67 @@ def hinge_paths(
     Expired
         If a limit is met between two chunks of subsets: see `qpsvm.clock`.
     """
-    n_penalties = len(penalties)
-    paths = [
-        SubsetPath(
-            np.empty((n_penalties, len(subset.y))),
-            np.empty(n_penalties),
-            np.empty(n_penalties),
-            np.empty(n_penalties),
-            np.empty(n_penalties, np.int64),
-        )
-        for subset in subsets
-    ]
-    rounding = entry_error + 4.0 * float(np.finfo(np.float64).eps) * float(np.max(np.diag(matrix)))
+    paths = [empty_path(len(penalties), len(subset.y)) for subset in subsets]
+    rounding = entry_error + 4.0 * FLOAT64_EPS * float(np.max(np.diag(matrix)))
 
     def solve_chunk(chunk: list[int]) -> None:
         for k in chunk:
-            y, weight, runs = subsets[k].y, subsets[k].weight, subsets[k].runs
-            n, exact = len(y), matrix
-            if n <= MAX_COPIED_POINTS:
-                exact = np.empty((n, n))
-                _copy_block(matrix, runs, exact)
-                runs = np.array([[0, n]])
-            block = np.zeros((n, max(n, VECTOR_LANES)), np.float32)
-            _copy_block(exact, runs, block)
-            block.flags.writeable = False
-            _path(exact, runs, y, weight, block, penalties, tol, rounding, *paths[k])
+            subset, path = subsets[k], paths[k]
+            n = len(subset.y)
+            if n > MAX_COPIED_POINTS:
+                _solve_subset(matrix, subset, penalties, tol, rounding, path)
+                continue
+            with scratch(n * n, np.float64) as memory:
+                exact = memory.reshape(n, n)
+                _copy_block(matrix, subset.runs, exact)
+                own = subset._replace(runs=np.array([[0, n]]))
+                _solve_subset(exact, own, penalties, tol, rounding, path)
 
-    parallel_for(solve_chunk, _chunks([len(subset.y) for subset in subsets]))
-
+    parallel_for(solve_chunk, chunks_of([len(subset.y) for subset in subsets]))
     return paths
 
 
-def _chunks(sizes: list[int]) -> list[list[int]]:
-    """Return the subsets in chunks of about `CHUNK_ENTRIES`, the largest subsets first."""
+def hinge_path(
+    matrix: Vector, y: Vector, weight: Vector, penalties: Vector, tol: float, entry_error: float
+) -> SubsetPath:
+    """Solve the hinge dual of all points of a matrix for each penalty, in this thread."""
+    path = empty_path(len(penalties), len(y))
+    rounding = entry_error + 4.0 * FLOAT64_EPS * float(np.max(np.diag(matrix)))
+    subset = Subset(np.array([[0, len(y)]]), y, weight)
+    _solve_subset(matrix, subset, penalties, tol, rounding, path)
+    return path
+
+
+def empty_path(n_penalties: int, n: int) -> SubsetPath:
+    """Return memory for the answers of n points."""
+    numbers = [np.empty(n_penalties) for _ in range(4)]
+    return SubsetPath(
+        np.empty((n_penalties, n)),
+        numbers[0],
+        numbers[1],
+        numbers[2],
+        numbers[3],
+        np.empty(n_penalties, np.int64),
+    )
+
+
+def _solve_subset(
+    exact: Vector, subset: Subset, penalties: Vector, tol: float, rounding: float, path: SubsetPath
+) -> None:
+    """Solve one subset in this thread; its steps read a copy of the matrix in float32."""
+    n = len(subset.y)
+    width = max(n, VECTOR_LANES)
+    with scratch(n * width, np.float32) as memory:
+        block = memory.reshape(n, width)
+        if width > n:
+            block[:] = 0.0
+        _copy_block(exact, subset.runs, block)
+        block.flags.writeable = False
+        _path(exact, *subset, block, penalties, tol, rounding, *path)
+
+
+def chunks_of(sizes: list[int]) -> list[list[int]]:
+    """Return numbers of subsets in chunks of about `CHUNK_ENTRIES`, the largest subsets first."""
     chunks: list[list[int]] = []
     left = 0
     for k in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
@@ -162,8 +194,8 @@ def _copy_block(matrix: Any, runs: Any, block: Any) -> None:
 @vectorized
 def _bounds(
     matrix: Any, runs: Any, y: Any, x: Any, upper: Any, rounding: float, s: Any
-) -> tuple[float, float, float]:
-    """Return value, gap and bias of feasible weights, and write Ku - y to s.
+) -> tuple[float, float, float, float]:
+    """Return value, gap, its roundoff and the bias of feasible weights, and write Ku - y to s.
 
     The gap is that of the primal point with this bias, which is midway between the bounds that the index
     sets give. An entry of Ku is off by at most `rounding` times the sum of x.
@@ -194,14 +226,16 @@ def _bounds(
         bias = -high if low == np.inf else -low
     else:
         bias = -0.5 * (low + high)
-    entry, gap = rounding * total, 0.0
+    entry, gap, roundoff = rounding * total, 0.0, 0.0
     for k in range(len(y)):
         slope = y[k] * (s[k] + bias)
         if slope < entry:
-            gap += (upper[k] - x[k]) * (max(-slope, 0.0) + entry)
+            gap += (upper[k] - x[k]) * max(-slope, 0.0)
+            roundoff += (upper[k] - x[k]) * entry
         if x[k] > 0.0:
-            gap += x[k] * (max(slope, 0.0) + entry)
-    return 0.5 * quadratic - total, gap, bias
+            gap += x[k] * max(slope, 0.0)
+            roundoff += x[k] * entry
+    return 0.5 * quadratic - total, gap + roundoff, roundoff, bias
 
 
 @vectorized
@@ -234,6 +268,7 @@ def _path(
     biases: Any,
     values: Any,
     gaps: Any,
+    roundoffs: Any,
     n_steps: Any,
 ) -> None:
     """Solve one subset for all penalties."""
@@ -256,7 +291,7 @@ def _path(
         _scale_weights(y, x, before, upper)
         tolerance, total_steps = FIRST_TOLERANCE, 0
         for attempt in range(MAX_ROUNDS):
-            value, gap, bias = _bounds(matrix, runs, y, x, upper, rounding, s)
+            value, gap, roundoff, bias = _bounds(matrix, runs, y, x, upper, rounding, s)
             if gap <= -tol * value:
                 break
             for k in range(n):
@@ -277,3 +312,4 @@ def _path(
         for k in range(n):
             weights[c, k], before[k] = x[k], upper[k]
         biases[c], values[c], gaps[c], n_steps[c] = bias, value, gap, total_steps
+        roundoffs[c] = roundoff

@@ -16,7 +16,7 @@ from qpsvm.clock import Clock, Expired
 from qpsvm.errors import InputError, Interrupted
 from qpsvm.estimators.base import KernelEstimator
 from qpsvm.estimators.classifier import encoded
-from qpsvm.estimators.grid import Cells, Split, bytes_needed, order_of, search
+from qpsvm.estimators.grid.cells import Cells, Split, bytes_needed, order_of, search
 from qpsvm.estimators.kernel_classifiers import SVC
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.parameters import (

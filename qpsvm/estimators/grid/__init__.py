@@ -1,0 +1,1 @@
+"""Many machines on one kernel matrix: pairs of classes, folds, penalties."""
