@@ -100,18 +100,20 @@ def best_bias(qp: Any, slope: NDArray[np.float64]) -> float:
 def linear_roundoff(
     qp: Any, x: NDArray[np.float64], product: NDArray[np.float64], b: float
 ) -> float:
-    """Return a bound on the effect of the rounding of c and of Gx + c + b y on the gap.
+    """Return a bound on the effect on the gap of what `QP.roundoff` leaves out.
 
-    A hinge dual has none to speak of: its c is -1. The entry of a point within the tube of a
-    regression has the sizes of its value and of b, which nearly cancel.
+    That is the rounding of c and of Gx + c + b y: a hinge dual has none to speak of, but values and b may
+    nearly cancel. And that of Gx where its entries are weighed by u_i - x_i, at slacks that are or
+    may be negative, unless w is a vector of features, whose objective is computed apart.
     """
     domain = qp.domain
     slope = product + qp.linear
     slack = slope + b * domain.y if isinstance(domain, BoxHyperplane) else slope
-    weight = np.where(slack < 0.0, domain.upper, x)
+    entry = 0.0 if qp.gram.kernel.by_factor else qp.entry_roundoff(x)
+    weight = np.where(slack < entry, domain.upper, x)
     some = np.flatnonzero(weight != 0)
-    entry = np.abs(qp.linear[some]) + np.abs(slope[some]) + abs(b)
-    return FLOAT64_EPS * float(weight[some] @ entry)
+    own = FLOAT64_EPS * (np.abs(qp.linear[some]) + np.abs(slope[some]) + abs(b))
+    return float(weight[some] @ own + entry * np.sum(weight[some] - x[some]))
 
 
 def _margin_roundoff(

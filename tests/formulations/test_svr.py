@@ -49,7 +49,7 @@ def loss(model, points, y, C, epsilon):
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
 def test_the_answer_is_that_of_scikit_learn(C, epsilon, storage):
     theirs = SVR(C=C, epsilon=epsilon, gamma=0.5, tol=1e-10).fit(X, Y)
-    for result in answers(SVRDual(RBF(storage(X), 0.5), Y, C, epsilon), tol=1e-10):
+    for result in answers(SVRDual(RBF(storage(X), 0.5), Y, C, epsilon), tol=1e-9):
         model, found = result.model, np.zeros(len(Y))
         found[theirs.support_] = theirs.dual_coef_[0]
         np.testing.assert_allclose(result.dual, found, atol=1e-3 * C)
@@ -80,8 +80,29 @@ def test_the_lower_bound_is_the_objective_of_the_model(gram, bias):
             assert C @ np.maximum(moved, 0.0) >= loss(model, X, Y, C, 0.1) - 1e-9
 
 
+def test_the_rounding_of_a_far_kernel_is_in_the_bounds():
+    """Kernel values of 1e12, which nearly cancel: the lower bound holds in extended precision."""
+    rng = np.random.default_rng(67)
+    for _ in range(200):
+        m, gamma = int(rng.integers(2, 8)), 10.0 ** rng.integers(-2, 2)
+        points, y = 1e3 + rng.standard_normal((m, 2)), rng.standard_normal(m)
+        result = solve(SVRDual(Polynomial(points, 2, gamma, 1.0), y, 0.1), "smo", max_iter=2000)
+        far, coef = points.astype(LONG), result.x[:m].astype(LONG) - result.x[m:]
+        values = (LONG(gamma) * far @ far.T + 1) ** 2 @ coef
+        kinks = np.append(y - values - LONG(0.1), y - values + LONG(0.1))
+        losses = [np.maximum(np.abs(y - values - b) - LONG(0.1), 0).sum() for b in kinks]
+        assert coef @ values / 2 + LONG(0.1) * min(losses) <= -result.certificate.lower
+
+
+def test_large_penalties_are_certified_up_to_rounding():
+    points, y = waves(80, 4, seed=68)
+    for C, tol in ((1e4, 1e-6), (1e6, 1e-4)):
+        for result in answers(SVRDual(RBF(points, 0.5), y, C, 0.1), tol=tol):
+            assert result.certificate.roundoff <= tol * abs(result.value)
+
+
 def test_rounding_of_many_steps_makes_no_support():
-    result = solve(SVRDual(RBF(X, 0.5), Y, 30.0, 0.3), "smo", tol=1e-10)
+    result = solve(SVRDual(RBF(X, 0.5), Y, 30.0, 0.3), "smo", tol=1e-9)
     assert result.counters["pair"] > 1000
     assert len(result.support) < len(Y) // 2
     assert abs(result.dual.sum()) <= 1e-14 * result.x.sum()
