@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ from qpsvm.errors import InputError
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.parameters import SOLVER_RULES, Rules, check_parameters
 from qpsvm.estimators.training import Plan, light, warn_of_gaps
+from qpsvm.numerics.parallel import single_threaded_blas
 from qpsvm.result import Result, Status
 
 BYTES_PER_CACHE_UNIT = 1 << 20
@@ -23,6 +25,19 @@ BYTES_PER_CACHE_UNIT = 1 << 20
 
 EMPTY_VECTOR = np.zeros(0)
 """What a pickle holds in place of the weights of a result."""
+
+
+MIN_ENTRIES_FOR_BLAS_THREADS = 1 << 20
+"""Entries of a matrix from which a second thread of BLAS pays in a product with few columns."""
+
+
+def prediction_threads(n_entries: int, *, shares: bool) -> AbstractContextManager[Any]:
+    """Keep BLAS to one thread where a product is small, or where our own threads share the work.
+
+    To wake a second thread of BLAS takes milliseconds where other processes use the processors.
+    """
+    is_small = n_entries < MIN_ENTRIES_FOR_BLAS_THREADS
+    return single_threaded_blas() if shares or is_small else nullcontext()
 
 
 class Estimator(BaseEstimator):
@@ -53,7 +68,7 @@ class Estimator(BaseEstimator):
             y,
             reset=reset,
             accept_sparse="csr",
-            accept_large_sparse=False,
+            accept_large_sparse=True,
             dtype=[np.float64, np.float32],
         )
 
@@ -185,7 +200,8 @@ class KernelEstimator(Estimator):
             return np.zeros((X.shape[0], *coef.shape[1:]))
         if "_support_gram" not in vars(self):
             self._support_gram = self._gram_of_support()
-        return self._support_gram.combine(X, columns, coef)
+        with prediction_threads(X.shape[0] * len(columns), shares=not self._kernel.is_precomputed):
+            return self._support_gram.combine(X, columns, coef)
 
     def _new_points(self, X: Any) -> Any:
         """Return new points, checked against the training points."""

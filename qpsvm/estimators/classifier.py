@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from qpsvm.errors import InputError
-from qpsvm.estimators.base import KernelEstimator
+from qpsvm.estimators.base import KernelEstimator, prediction_threads
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.parameters import (
     CLASS_RULES,
@@ -208,7 +208,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         Each support vector is evaluated once for all of them.
         """
         if self._normals is not None:
-            return np.asarray(X @ self._normals.T, dtype=np.float64) + self.intercept_
+            with prediction_threads(X.shape[0] * X.shape[1], shares=False):
+                return np.asarray(X @ self._normals.T, dtype=np.float64) + self.intercept_
         dual, k = self.dual_coef_, len(self.classes_)
         dual = dual.toarray() if sp.issparse(dual) else dual
         every = np.arange(dual.shape[1])

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from qpsvm.errors import InputError
-from qpsvm.estimators.base import Estimator
+from qpsvm.estimators.base import Estimator, prediction_threads
 from qpsvm.estimators.classifier import encoded
 from qpsvm.estimators.parameters import (
     CLASS_RULES,
@@ -85,7 +85,8 @@ class LinearClassifier(ClassifierMixin, Estimator):
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        products = X @ self.coef_.T
+        with prediction_threads(X.shape[0] * X.shape[1], shares=False):
+            products = X @ self.coef_.T
         products = products.toarray() if sp.issparse(products) else products
         values = np.asarray(products, dtype=np.float64) + self.intercept_
         return values[:, 0] if self.coef_.shape[0] == 1 else values

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from qpsvm.estimators.base import prediction_threads
 from qpsvm.estimators.classifier import encoded
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.linear import LinearClassifier, declare_linear
@@ -151,5 +152,6 @@ class NystroemSVC(LinearClassifier):
         if "_features" not in vars(self):
             self._features = LandmarkMap(self._kernel.gram(self.components_), self.normalization_)
         single = len(self.coef_) == 1
-        values = self._features.values(X, self.coef_[0] if single else self.coef_.T)
+        with prediction_threads(0, shares=True):
+            values = self._features.values(X, self.coef_[0] if single else self.coef_.T)
         return values + (self.intercept_[0] if single else self.intercept_)

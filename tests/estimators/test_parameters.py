@@ -154,6 +154,37 @@ def test_strategies_and_shapes(multi_class, sparse, kernel, points):
         assert fitted.coef_.shape == (3, 3) and sp.issparse(fitted.coef_) == sparse
 
 
+def test_sparse_points_with_long_indices(points):
+    X, y = points
+    X = sp.csr_matrix(np.where(X > 0, X, 0.0))
+    plain = SVC().fit(X, y).decision_function(X)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    np.testing.assert_allclose(SVC().fit(X, y).decision_function(X), plain, rtol=1e-9)
+
+
+def test_the_order_of_few_points_does_not_matter(points):
+    X, y = points
+    order = np.random.default_rng(4).permutation(len(y))
+    one, other = SVC().fit(X, y), SVC().fit(X[order], y[order])
+    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+    np.testing.assert_array_equal(np.sort(one.support_), np.sort(order[other.support_]))
+
+
+def test_many_points_are_solved_where_they_lie(rng):
+    X = rng.standard_normal((1500, 4))
+    y = (X[:, 0] + X[:, 1] ** 2 > 1.0).astype(int) + (X[:, 2] > 1.0)
+    for labels in (y, np.minimum(y, 1)):
+        weight = np.where(np.arange(len(y)) % 3 == 0, 0.0, 1.0)
+        some = SVC(tol=1e-6, gamma=0.5).fit(X, labels, weight)
+        fewer = SVC(tol=1e-6, gamma=0.5).fit(X[weight > 0], labels[weight > 0])
+        assert np.all(weight[some.support_] == 1.0)
+        np.testing.assert_array_equal(some.n_support_, fewer.n_support_)
+        np.testing.assert_allclose(some.decision_function(X), fewer.decision_function(X), atol=1e-3)
+        ends = np.cumsum(some.n_support_)[:-1]
+        for code, part in enumerate(np.split(some.support_, ends)):
+            assert np.all(labels[part] == code)
+
+
 def test_votes_of_one_against_one(points):
     X, y = points
     fitted = SVC(decision_function_shape="ovo").fit(X, y)
