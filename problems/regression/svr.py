@@ -14,8 +14,8 @@ import numpy as np
 
 from problems.clouds import cloud, sparse_clouds, weights
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.real import diabetes
 from problems.instance import instance
-from problems.real import diabetes
 
 ONE = np.ones((1, 1))
 

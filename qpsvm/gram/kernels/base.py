@@ -6,7 +6,6 @@ and predictions follow. A kernel without a formula gives blocks of values: see `
 
 from __future__ import annotations
 
-import math
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,19 +15,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.errors import InputError, check_points
+from qpsvm.errors import check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.engine.blocks import values_of_products
 from qpsvm.gram.engine.error_bounds import formula_error
 from qpsvm.gram.engine.formula import Evaluator, Formula, L1Exponential
-from qpsvm.gram.kernels.limits import LARGEST_VALUE, check_lengths
+from qpsvm.gram.kernels.limits import LARGEST_VALUE, check_lengths, check_values
 from qpsvm.gram.storage.byte_grid import ByteGrid
 from qpsvm.gram.storage.integer import PackedBits, pack, packs
 from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
 from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS, squared_norms
-
-PARAMETERS = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
-"""Values of the parameters that a kernel does not have."""
 
 DERIVED_ATTRIBUTES = ("relative_error", "break_even_reuse_count")
 """Public attributes that are derived from the points of a Gram and cached."""
@@ -72,7 +68,7 @@ class PointGram(Gram):
         square = check_lengths(X)
         self._set(X=X, m=X.shape[0], dtype=X.dtype)
         self._settle()
-        self._check_values(square)
+        check_values(self, square)
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():
@@ -80,29 +76,6 @@ class PointGram(Gram):
 
     def _settle(self) -> None:
         """Check the parameters of the kernel and replace the named ones by numbers."""
-
-    def _check_values(self, square: float) -> None:
-        """Raise InputError where (gamma |x|^2 + |coef0|)^degree may exceed `LARGEST_VALUE`.
-
-        `square` is a bound on |x|^2; the exact one is computed where that bound is not enough.
-        """
-        names = [name for name in ("gamma", "coef0", "degree") if hasattr(self, name)]
-        gamma, coef0, degree = (float(getattr(self, n, k)) for n, k in PARAMETERS.items())
-        limit = LARGEST_VALUE[np.dtype(self.dtype)]
-
-        def exponent(square: float) -> float:
-            return degree * math.log2(max(gamma * square + abs(coef0), 1.0))
-
-        if exponent(square) <= math.log2(limit):
-            return
-        largest = exponent(float(np.max(squared_norms(self.X))))
-        if largest > math.log2(limit):
-            value = "gamma |x|^2" + (" + |coef0|" if "coef0" in names else "")
-            value = f"({value})^degree" if "degree" in names else value
-            raise InputError(
-                f"{', '.join(names)} must keep {value} below {limit:.0e} for points in {self.dtype}; "
-                f"got 2^{largest:.4g}"
-            )
 
     @cached_property
     def _formula_of_points(self) -> Formula | None:

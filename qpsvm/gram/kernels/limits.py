@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -12,6 +15,10 @@ from qpsvm.numerics.products import squared_norms
 LARGEST_VALUE = {np.dtype(np.float32): 2.0**120, np.dtype(np.float64): 2.0**500}
 """Maximum squared length of a point, and maximum kernel value, by precision: sums stay finite, and in
 float64 products of two values."""
+
+
+PARAMETERS = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
+"""Values of the parameters that a kernel does not have."""
 
 
 def check_lengths(X: Points) -> float:
@@ -28,3 +35,27 @@ def check_lengths(X: Points) -> float:
             f"{square:.3g} (divide X by a common factor)"
         )
     return square
+
+
+def check_values(kernel: Any, square: float) -> None:
+    """Raise InputError where (gamma |x|^2 + |coef0|)^degree may exceed `LARGEST_VALUE`.
+
+    `square` is a bound on |x|^2; the exact one is computed where that bound is not enough.
+    """
+    names = [name for name in PARAMETERS if hasattr(kernel, name)]
+    gamma, coef0, degree = (float(getattr(kernel, n, k)) for n, k in PARAMETERS.items())
+    limit = LARGEST_VALUE[np.dtype(kernel.dtype)]
+
+    def exponent(square: float) -> float:
+        return degree * math.log2(max(gamma * square + abs(coef0), 1.0))
+
+    if exponent(square) <= math.log2(limit):
+        return
+    largest = exponent(float(np.max(squared_norms(kernel.X))))
+    if largest > math.log2(limit):
+        value = "gamma |x|^2" + (" + |coef0|" if "coef0" in names else "")
+        value = f"({value})^degree" if "degree" in names else value
+        raise InputError(
+            f"{', '.join(names)} must keep {value} below {limit:.0e} for points in {kernel.dtype}; "
+            f"got 2^{largest:.4g}"
+        )
