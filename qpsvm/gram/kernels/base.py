@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.errors import check_points
+from qpsvm.errors import InputError, check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.engine.blocks import values_of_products
 from qpsvm.gram.engine.error_bounds import formula_error
