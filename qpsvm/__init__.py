@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from qpsvm import domains
@@ -107,11 +108,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import an estimator, and scikit-learn with it, when it is first asked for."""
-    if name not in _ESTIMATORS:
+    if name not in (*_ESTIMATORS, "estimators"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from qpsvm import estimators
-
-    value = getattr(estimators, name)
+    room = import_module("qpsvm.estimators")
+    value = room if name == "estimators" else getattr(room, name)
     globals()[name] = value
     return value
 

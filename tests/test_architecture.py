@@ -191,7 +191,7 @@ def test_import_loads_neither_numba_nor_scikit_learn(fresh_process):
 
 def test_estimators_are_listed_and_load_when_asked_for(fresh_process):
     code = """
-import sys, qpsvm, qpsvm.estimators
+import sys, qpsvm
 assert "SVC" in dir(qpsvm) and "SVC" in dir(qpsvm.estimators)
 before = "sklearn" in sys.modules or "qpsvm.estimators.base" in sys.modules
 same = qpsvm.SVC is qpsvm.estimators.SVC
