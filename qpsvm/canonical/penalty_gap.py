@@ -66,8 +66,10 @@ def penalty_gap(
         soft = gap, multipliers
         if qp.defect:  # w has a norm only where G is positive semidefinite
             return domain.convex_gap(x, slack, qp.defect), multipliers
-        if not qp.is_hinge:
+        if not qp.is_hinge:  # its roundoff has all terms: see `linear_roundoff`
             return soft
+        gap += slack_roundoff(qp, x, slack)
+        soft = gap, multipliers
         # over all points the least margin is no greater than over a sample
         few = some[:: 1 + len(some) // MARGIN_SAMPLE_SIZE]
         if qp.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(few):
@@ -113,7 +115,20 @@ def linear_roundoff(
     weight = np.where(slack < entry, domain.upper, x)
     some = np.flatnonzero(weight != 0)
     own = FLOAT64_EPS * (np.abs(qp.linear[some]) + np.abs(slope[some]) + abs(b))
-    return float(weight[some] @ own + entry * np.sum(weight[some] - x[some]))
+    return float(weight[some] @ own) + slack_roundoff(qp, x, slack)
+
+
+def slack_roundoff(qp: Any, x: NDArray[np.float64], slack: NDArray[np.float64]) -> float:
+    """Return a bound on the effect on the gap of the rounding of Gx where u_i - x_i is its weight.
+
+    That is at slacks that are or may be negative; the weight x_i elsewhere is part of `QP.roundoff`. With
+    a factor w is a vector of features, and its rounding has no such effect: decision 0002.
+    """
+    if qp.gram.kernel.by_factor:
+        return 0.0
+    entry = qp.entry_roundoff(x)
+    below = slack < entry
+    return entry * float(np.sum(qp.domain.upper[below] - x[below]))
 
 
 def _margin_roundoff(
