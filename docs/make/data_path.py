@@ -69,7 +69,8 @@ def main() -> None:
 
     kernel = qpsvm.RBF(X, 0.2)
     store = ColumnStore(kernel, 1 << 26)
-    store.ensure(np.array([1, 2]))
+    for columns in ([1, 2], [3]):  # compiles both ways to evaluate them
+        store.ensure(np.array(columns))
     _, _, functions = followed(lambda: store.ensure(np.array([7])))
     print(f"a column that is not stored: {len(functions)} calls")
     print(*(f"  {name}" for name in functions), sep="\n")

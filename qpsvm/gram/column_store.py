@@ -92,6 +92,7 @@ class ColumnStore:
 
     def _open(self, gram: Gram, slot: NDArray[np.int64]) -> None:
         self._gram = gram
+        self._evaluate = gram.fill  # called as Gram.fill is
         self.slot = slot
         self.stamp = np.zeros(self.n_slots, np.int64)
         self.clock = np.zeros(1, np.int64)
@@ -159,14 +160,11 @@ class ColumnStore:
         slots = self._room(len(missing))
         evicted = self._owner[slots]
         self.slot[evicted[evicted >= 0]] = -1
-        self._fill(missing, slots)
+        self._evaluate(missing, self._base, slots)
         self._owner[slots] = missing
         self.slot[missing] = slots
         self.stamp[slots] = self.clock[0]
         self.n_computed += len(missing)
-
-    def _fill(self, missing: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
-        self._gram.fill(missing, self._base, slots)
 
     def entries_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the entries of a column that belong to coordinates."""

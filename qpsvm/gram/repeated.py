@@ -228,7 +228,9 @@ class ExpandedStore(ColumnStore):
         super().__init__(gram, memory_limit)
         self.n_slots = min(self.n_slots, gram.gram.m)
         self._owner, self.stamp = self._owner[: self.n_slots], self.stamp[: self.n_slots]
-        self._points = points if points.lasting else None
+        self._points = points
+        if points.lasting:
+            self._evaluate = self._copy
 
     def ensure(self, indices: Indices) -> None:
         """Make the columns `indices` held, evaluating those of missing points in one block."""
@@ -237,16 +239,15 @@ class ExpandedStore(ColumnStore):
         if self.n_computed > computed:
             self.slot[:] = self.slot[first]
 
-    def _fill(self, missing: Indices, slots: Indices) -> None:
-        if self._points is None:
-            return super()._fill(missing, slots)
+    def _copy(self, missing: Indices, base: Any, slots: Indices) -> None:
+        """Write columns of the points, where they are kept, and expand them."""
         rows = self._gram.index[missing]
         for start in range(0, len(rows), self._points.n_slots):
             at = slice(start, start + self._points.n_slots)
             self._points.ensure(rows[at])
             held = self._points.slot[rows[at]]
-            self._base[slots[at], : self._gram.gram.m] = self._points.store[held]
-        self._gram.expand(self._base, slots)
+            base[slots[at], : self._gram.gram.m] = self._points.store[held]
+        self._gram.expand(base, slots)
 
 
 class PointStore(ColumnStore):

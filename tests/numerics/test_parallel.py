@@ -10,7 +10,7 @@ import pytest
 
 from qpsvm import RBF, threads
 from qpsvm.gram.engine import single_column as single
-from qpsvm.gram.kernels import base, rbf
+from qpsvm.gram.kernels import rbf
 from qpsvm.numerics import parallel
 
 
@@ -111,7 +111,6 @@ def test_long_columns(d, monkeypatch, rng):
     plain = RBF(X, gamma)
     assert plain._points.flags.c_contiguous
     monkeypatch.setattr(rbf, "MIN_POINTS_BY_FEATURES", 1000)
-    monkeypatch.setattr(base, "MIN_POINTS_FOR_SINGLE_COLUMN", 1000)
     monkeypatch.setattr(single, "CHUNK_POINTS", 700)
     gram = RBF(X, gamma)
     assert gram._points.flags.f_contiguous == (d <= rbf.MAX_FEATURES_BY_FEATURES)

@@ -22,6 +22,9 @@ MAX_PAIR_POINTS = 2000
 """Maximum number of points of a pair whose matrix is computed, 32 MB; `solve` computes some columns of a
 larger one."""
 
+LOCAL_BACKENDS = ("ThreadingBackend", "LokyBackend", "MultiprocessingBackend", "SequentialBackend")
+"""Backends of joblib that use this machine alone; its threads then solve the pairs."""
+
 ONE_PENALTY = np.ones(1)
 """Penalty of a path: the penalties of the points are their weights."""
 
@@ -78,10 +81,18 @@ def _is_plain(plan: Plan, tasks: list[Task]) -> bool:
         and options["callback"] is None
         and not options["verbose"]
         and plan.deadline is None
+        and (plan.n_workers == 1 or _is_local())
         and isinstance(gram, Gram)
         and gram.factor() is None
         and all(task.start is None and np.isfinite(task.C).all() for task in tasks)
     )
+
+
+def _is_local() -> bool:
+    """Return whether joblib would use this machine alone; another backend spreads the problems."""
+    from joblib.parallel import get_active_backend
+
+    return type(get_active_backend(prefer="threads")[0]).__name__ in LOCAL_BACKENDS
 
 
 def _rows(task: Task) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
-"""One column of a kernel over many points in float32.
+"""One column of a kernel over many dense points.
 
-For points of few features BLAS takes as long for one column as for eight. These loops read the points
-once, at the bandwidth of the memory, and write kernel values.
+BLAS takes as long for one column as for eight, where points have few features: these loops read them
+once, as fast as the memory gives them, and write kernel values.
 """
 
 from __future__ import annotations
@@ -18,35 +18,42 @@ from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import read_only
 
 CHUNK_POINTS = 1 << 17
-"""Number of points of a chunk of a thread."""
+"""Number of points that a thread works on before it takes another chunk."""
 
 TILE_POINTS = 512
-"""Number of points of a tile, whose inner products stay in the first-level cache."""
+"""Number of points whose inner products stay in the nearest cache."""
 
 
-def fill_column(evaluator: Evaluator, i: int, out: NDArray[np.float32]) -> None:
-    """Write k(x_i, x) for all points x to `out`, in parallel.
+class SingleColumn:
+    """Columns of a Gram one at a time; made once for its points.
 
     Parameters
     ----------
     evaluator : Evaluator
-        Of dense points in float32, in any order; fastest in Fortran's, feature by feature.
-    i : int
-    out : ndarray, shape (m,)
+        Of dense points, in any order; feature by feature, which is Fortran's, is fastest. The map is
+        one of inner products.
     """
-    points, terms, factor, kernel_map = evaluator
-    b, term, weight = read_only(terms), terms[i], points[i].copy()
-    sweep: Any
-    if points.flags.f_contiguous:
-        sweep, stored_points = _by_features, read_only(points.T)
-    else:
-        sweep, stored_points = _by_points, read_only(np.ascontiguousarray(points))
 
-    def chunk(start: int) -> None:
-        at = start, min(start + CHUNK_POINTS, len(b))
-        sweep(stored_points, b, weight, term, np.float32(factor), kernel_map, out, *at)
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._points, self._terms, factor, self._map = evaluator
+        self._b, self._factor = read_only(self._terms), self._terms.dtype.type(factor)
+        if self._points.flags.f_contiguous:
+            self._sweep, self._arranged = _by_features, read_only(self._points.T)
+        else:
+            self._sweep, self._arranged = _by_points, read_only(np.ascontiguousarray(self._points))
 
-    parallel_for(chunk, alternating_starts(len(b), CHUNK_POINTS))
+    def write(self, i: int, out: NDArray[np.floating]) -> None:
+        """Write k(x_i, x) for all points x to `out`, shape (m,), of many points in parallel."""
+        own = self._points[i].copy(), self._terms[i], self._factor, self._map, out
+        m = len(self._b)
+        if m <= CHUNK_POINTS:
+            self._sweep(self._arranged, self._b, *own, 0, m)
+            return
+
+        def chunk(start: int) -> None:
+            self._sweep(self._arranged, self._b, *own, start, min(start + CHUNK_POINTS, m))
+
+        parallel_for(chunk, alternating_starts(m, CHUNK_POINTS))
 
 
 @mapping
@@ -54,7 +61,7 @@ def _by_features(
     features: Any, b: Any, weight: Any, term: Any, factor: Any, kernel_map: Any, out: Any,
     first: int, last: int,
 ) -> None:  # fmt: skip
-    d, scratch = len(weight), np.empty((1, TILE_POINTS), np.float32)
+    d, scratch = len(weight), np.empty((1, TILE_POINTS), features.dtype)
     for start in range(first, last, TILE_POINTS):
         stop = min(start + TILE_POINTS, last)
         total, norm = scratch[0, : stop - start], b[start:stop]
@@ -83,12 +90,13 @@ def _by_points(
     points: Any, b: Any, weight: Any, term: Any, factor: Any, kernel_map: Any, out: Any,
     first: int, last: int,
 ) -> None:  # fmt: skip
-    scratch = np.empty((1, TILE_POINTS), np.float32)
+    scratch = np.zeros((1, TILE_POINTS), points.dtype)
+    zero = scratch[0, 0]
     for start in range(first, last, TILE_POINTS):
         stop = min(start + TILE_POINTS, last)
         total, norm = scratch[0, : stop - start], b[start:stop]
         for j in range(len(total)):
-            row, t = points[start + j], np.float32(0.0)
+            row, t = points[start + j], zero
             for k in range(len(weight)):
                 t += row[k] * weight[k]
             total[j] = t

@@ -33,8 +33,8 @@ MIN_POINTS_FOR_TILES = 2000
 """Number of points from which float32 columns are always swept by tiles and may be summed without being
 stored; below it all columns take a few MB together."""
 
-MIN_POINTS_FOR_SINGLE_COLUMN = 1 << 18
-"""Number of points from which a single column has a separate loop."""
+MAX_FEATURES_FOR_SINGLE_COLUMN = {np.dtype(np.float32): 128, np.dtype(np.float64): 64}
+"""Maximum number of features with which a single column has a separate loop, by precision."""
 
 EVALUATED_FEATURES = 160
 """Number of features times evaluations of a column that cost as much as a first touch of its memory."""
@@ -144,6 +144,20 @@ class PointGram(Gram):
         assert self._formula is not None
         return Evaluator(self._points, self._terms, self._formula.factor, self._formula.map)
 
+    @cached_property
+    def _single_column(self) -> Any:
+        """The loop that writes a single column; None where blocks or tiles are used for it too."""
+        points = self._points
+        is_dense = self._formula is not None and isinstance(points, np.ndarray)
+        if not is_dense or self.m < MIN_POINTS_FOR_TILES or points.dtype != self.dtype:
+            return None
+        is_product = not isinstance(self._evaluator.map, L1Exponential)
+        if not is_product or points.shape[1] > MAX_FEATURES_FOR_SINGLE_COLUMN[self.dtype]:
+            return None
+        from qpsvm.gram.engine.single_column import SingleColumn
+
+        return SingleColumn(self._evaluator)
+
     def _fuses(self, n_entries: int) -> bool:
         """Return whether compiled code evaluates so many entries; it always does for packed points."""
         return n_entries >= MIN_ENTRIES_FOR_COMPILED_PASS or isinstance(
@@ -165,16 +179,11 @@ class PointGram(Gram):
         rows: NDArray[np.int64] | None = None,
     ) -> None:
         """Write k(columns, rows) to rows of `out` by tiles, each swept while it is in cache."""
+        if len(columns) == 1 and rows is None and (single := self._single_column) is not None:
+            return single.write(columns[0], out[slots[0]])
         m = self.m if rows is None else len(rows)
         if not self._by_tiles(len(columns) * m):
             return super().fill(columns, out, slots, rows)
-        if len(columns) == 1 and rows is None and self.m >= MIN_POINTS_FOR_SINGLE_COLUMN:
-            kinds = {self._points.dtype, out.dtype}
-            of_products = not isinstance(self._evaluator.map, L1Exponential)
-            if isinstance(self._points, np.ndarray) and kinds == {FLOAT32} and of_products:
-                from qpsvm.gram.engine.single_column import fill_column
-
-                return fill_column(self._evaluator, columns[0], out[slots[0]])
         from qpsvm.gram.engine.tiles import fill
 
         fill(self._evaluator, columns, rows, out, slots)
