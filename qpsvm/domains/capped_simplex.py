@@ -120,7 +120,7 @@ class CappedSimplex(Domain):
         These are the exactly optimal levels, shape (n_groups,). The function is concave and piecewise
         linear; its slope falls by upper_i at g_i. Where it is flat between two values of g, their
         midpoint is returned, and the lower end where there is no upper one (all coordinates are at
-        their bounds).
+        their bounds), or where one coordinate takes the whole total, whatever its bound beyond.
         """
         parts = zip(self.members, self.total, strict=True)
         return np.array([_level(g[of], self.upper[of], float(total)) for of, total in parts])
@@ -132,11 +132,11 @@ class CappedSimplex(Domain):
         """
         g = g + d * x if d.any() else g
         rho = self.levels(g)
-        slack = g - self._at_each(rho)
+        slack = g - self.at_each(rho)
         gap = x @ np.maximum(slack, 0.0) + (self.upper - x) @ np.maximum(-slack, 0.0)
         return float(gap), rho
 
-    def _at_each(self, of_group: Vector) -> Any:
+    def at_each(self, of_group: Vector) -> Any:
         """Return the number of the group of each coordinate, shape (m,), or the only one."""
         return of_group[0] if self.n_groups == 1 else of_group[self.group]
 
@@ -149,7 +149,7 @@ class CappedSimplex(Domain):
             own = g[of]
             if not np.any(own == rho[k]):
                 rho[k] = np.min(own[known[of] & (own > rho[k])], initial=np.inf)
-        return np.asarray(~(g > self._at_each(rho)))
+        return np.asarray(~(g > self.at_each(rho)))
 
     def full(self, x: Vector) -> NDArray[np.bool_]:
         """Return which coordinates are at their bounds, up to the rounding of many steps."""
@@ -195,14 +195,14 @@ def _filled(g: Vector, upper: Vector, total: float) -> Vector:
 
 
 def _level(g: Vector, upper: Vector, total: float) -> float:
-    """Return the best level of one group."""
+    """Return the best level of one group; of an interval its middle, or its lower end: see `levels`."""
     order = np.argsort(g)
     filled = np.cumsum(upper[order])
     enough, too_much = total * (1.0 - SUM_TOLERANCE), total * (1.0 + SUM_TOLERANCE)
     k = int(np.argmax(filled >= enough)) if filled[-1] >= enough else -1
     low = float(g[order[k]])
-    if k in (-1, len(g) - 1) or filled[k] > too_much:
-        return low
+    if k <= 0 or k == len(g) - 1 or filled[k] > too_much:
+        return low  # at k = 0 the bound may have been above the total, and no interval best
     return 0.5 * (low + float(g[order[k + 1]]))
 
 
