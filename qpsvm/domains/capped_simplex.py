@@ -19,6 +19,10 @@ SUM_TOLERANCE = 1e-12
 """Rounding error of a sum of bounds, relative to the total: they are quotients, such as 1 / (nu m)
 with nu = 1."""
 
+BEYOND_TOTAL = 1.0 + 4.0 * SUM_TOLERANCE
+"""Ratio to the total to which larger bounds are lowered: one that is the total ends an interval of best
+levels, a larger one does not."""
+
 
 @dataclass(frozen=True, eq=False)
 class CappedSimplex(Domain):
@@ -28,7 +32,7 @@ class CappedSimplex(Domain):
     ----------
     upper : array_like, shape (m,)
         Positive, their sum over a group at least its total; where it is the total, x = upper is the
-        only point. Bounds above the total are lowered to it.
+        only point. Bounds above the total are lowered until they hardly exceed it.
     group : array_like of int, shape (m,), optional
         Group of each coordinate, 0 .. n_groups - 1, none empty; by default there is one group.
     total : float or array_like, shape (n_groups,)
@@ -62,7 +66,7 @@ class CappedSimplex(Domain):
         total = check_vector("total", total, n_groups)
         if not np.all(total > 0.0):
             raise InputError(f"total must be > 0; got {float(np.min(total))!r}")
-        upper = check_vector("upper", np.minimum(bounds, total[group]), m)
+        upper = check_vector("upper", np.minimum(bounds, BEYOND_TOTAL * total[group]), m)
         if not np.all(upper > 0.0):
             raise InputError(f"upper must be > 0; got {float(np.min(upper))!r}")
         for name, value in (("group", group), ("total", total), ("upper", upper)):
@@ -120,7 +124,7 @@ class CappedSimplex(Domain):
         These are the exactly optimal levels, shape (n_groups,). The function is concave and piecewise
         linear; its slope falls by upper_i at g_i. Where it is flat between two values of g, their
         midpoint is returned, and the lower end where there is no upper one (all coordinates are at
-        their bounds), or where one coordinate takes the whole total, whatever its bound beyond.
+        their bounds).
         """
         parts = zip(self.members, self.total, strict=True)
         return np.array([_level(g[of], self.upper[of], float(total)) for of, total in parts])
@@ -195,14 +199,14 @@ def _filled(g: Vector, upper: Vector, total: float) -> Vector:
 
 
 def _level(g: Vector, upper: Vector, total: float) -> float:
-    """Return the best level of one group; of an interval its middle, or its lower end: see `levels`."""
+    """Return the best level of one group."""
     order = np.argsort(g)
     filled = np.cumsum(upper[order])
     enough, too_much = total * (1.0 - SUM_TOLERANCE), total * (1.0 + SUM_TOLERANCE)
     k = int(np.argmax(filled >= enough)) if filled[-1] >= enough else -1
     low = float(g[order[k]])
-    if k <= 0 or k == len(g) - 1 or filled[k] > too_much:
-        return low  # at k = 0 the bound may have been above the total, and no interval best
+    if k in (-1, len(g) - 1) or filled[k] > too_much:
+        return low
     return 0.5 * (low + float(g[order[k + 1]]))
 
 

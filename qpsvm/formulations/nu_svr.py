@@ -79,13 +79,14 @@ class NuSVRDual(TubeDual):
         if not 0.0 < self.total < np.inf:
             raise InputError(
                 "nu must be such that nu / 2 times the sum of C is positive and finite in float64; "
-                f"got nu = {self.nu!r} and a sum of {float(np.sum(self.C))!r}"
+                f"got nu = {self.nu!r} and C up to {float(np.max(self.C))!r}"
             )
 
     @property
     def total(self) -> float:
         """Sum of the weights of each sign, half of nu times the sum of the penalties."""
-        return 0.5 * self.nu * float(np.sum(self.C))
+        with np.errstate(over="ignore"):
+            return 0.5 * self.nu * float(np.sum(self.C))
 
     def as_qp(self) -> QP:
         """Return the QP in both signs of every point, each sign on a simplex with bounds."""

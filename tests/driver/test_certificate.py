@@ -315,7 +315,7 @@ SOLVED_PROBLEMS = {
     "svdd": ("decomposition", lambda K, y: SVDDDual(K, 0.01)),
     "svr": ("decomposition", lambda K, y: SVRDual(K, y, 10.0, 0.2)),
     "svr-weighted": ("decomposition", lambda K, y: SVRDual(K, y, np.where(y > 0, 1.0, 5.0), 0.5)),
-    "nu-svr": ("decomposition", lambda K, y: NuSVRDual(K, y, 10.0, 0.2)),
+    "nu-svr": ("decomposition", lambda K, y: NuSVRDual(K, y, 0.1, 0.2)),
     "meb": ("decomposition", lambda K, y: MEBDual(K)),
     "meb-fcfw": ("fcfw", lambda K, y: MEBDual(K)),
     "polytope": ("decomposition", lambda K, y: PolytopeDistanceDual(K, y, chi=1.0)),
