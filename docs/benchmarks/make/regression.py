@@ -26,8 +26,8 @@ TITLE = "Support vector regression"
 TEXT = """\
 `SVRDual` and `NuSVRDual` with an RBF kernel, `gamma="scale"`, through `method="auto"`, on points and
 values of mean 0 and variance 1, beside `sklearn.svm.SVR` and `NuSVR` with 2,000 MB of cache. The gap is
-certified and relative, at most 1e-3; the peer's answer is judged by the same certificate, and its `tol` is
-the loosest of 1e-1, 5e-2, 2e-2, 1e-2, ... that reaches it. Ours are the median of three runs."""
+certified and relative, at most 1e-3; the peer's answer is judged by the same certificate, and its `tol`
+is the loosest of 1e-1, 5e-2, 2e-2, 1e-2, ... that reaches it. Ours are the median of three runs."""
 
 
 def standardized(X: Any, y: Any) -> tuple[Any, Any]:
