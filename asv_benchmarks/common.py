@@ -55,6 +55,7 @@ def fitting_pairs(names: list[str]) -> list[str]:
         "reduced_hulls": qpsvm.NuSVCDual(np.eye(4), [1, -1, 1, -1], nu=1.0),
         "svdd": qpsvm.SVDDDual(K, C=0.75),
         "svr": qpsvm.SVRDual(K, y),
+        "nu_svr": qpsvm.NuSVRDual(K, y),
         "lp_svm": qpsvm.LPSVMPrimal(K, y),
         "ls_svm": qpsvm.LSSVMPrimal(K, y),
     }  # data are loaded by the benchmark that needs them, not by all of them

@@ -26,7 +26,7 @@ from problems import (
     svdd,
 )
 from problems.instance import FAMILIES, PRIMAL, Instance
-from problems.regression import svr
+from problems.regression import nu_svr, svr
 
 __all__ = ["FAMILIES", "INSTANCES", "PRIMAL", "Instance", "select"]
 
@@ -41,6 +41,7 @@ FAMILY_MODULES = (
     svdd,
     reduced_hulls,
     svr,
+    nu_svr,
 )
 """One for each family, in the order of the catalogue."""
 

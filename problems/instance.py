@@ -14,7 +14,7 @@ from problems.data.kernels import LINEAR, Data, dense_gram
 
 FAMILIES = (
     "l2_svm", "meb", "polytope_distance", "hinge", "hinge_primal", "lp_svm", "ls_svm", "one_class",
-    "svdd", "reduced_hulls", "svr",
+    "svdd", "reduced_hulls", "svr", "nu_svr",
 )  # fmt: skip
 
 PRIMAL = ("hinge_primal", "lp_svm", "ls_svm")
@@ -132,6 +132,8 @@ def declare(family: str, data: Data, gram: str = "demand") -> Any:
         return qpsvm.SVDDDual(K, C=data["C"])
     if family == "svr":
         return qpsvm.SVRDual(K, data["y"], data["C"], data["epsilon"], bias=data["bias"])
+    if family == "nu_svr":
+        return qpsvm.NuSVRDual(K, data["y"], data["C"], data["nu"])
     return qpsvm.HingeDual(K, data["y"], C=data["C"], bias=data["bias"])
 
 

@@ -102,6 +102,7 @@ def _one_of_each() -> Iterator[Formulation]:
         yield qpsvm.OneClassDual(K)
         yield qpsvm.PolytopeDistanceDual(K, y, chi=1.0)
         yield qpsvm.NuSVCDual(K, y, 0.5)
+        yield qpsvm.NuSVRDual(K, y)
     yield qpsvm.HingeDual(qpsvm.LowRank(qpsvm.RBF(X, 0.1)), y)
     yield qpsvm.PolytopeDistanceDual(qpsvm.Linear(X), y)
     A, b = X[:20].T, X[0]

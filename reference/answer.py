@@ -20,6 +20,7 @@ from reference.meb import MEB
 from reference.one_class import OneClass
 from reference.polytope_distance import PolytopeDistance
 from reference.reduced_hulls import ReducedHulls
+from reference.regression.nu_svr import NuSVR
 from reference.regression.svr import SVR
 from reference.solving.pairs import PairTextbook
 from reference.solving.polish import polish
@@ -38,6 +39,7 @@ FORMULATIONS: dict[str, type[Textbook] | type[PairTextbook]] = {
     "svdd": SVDD,
     "reduced_hulls": ReducedHulls,
     "svr": SVR,
+    "nu_svr": NuSVR,
 }
 
 EXACT = 1e-13

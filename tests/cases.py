@@ -27,6 +27,8 @@ QUICK = {
     "svdd/random-linear-C0.05",
     "svr/random-rbf-C10",
     "svr/random-weighted",
+    "nu_svr/random-rbf-nu0.5",
+    "nu_svr/random-weighted",
     "lp_svm/random-C1",
     "lp_svm/no-bias-sparse",
     "lp_svm/random-rbf",

@@ -202,6 +202,31 @@ def svr(data: dict[str, Any], result: Any) -> Bounds:
     return Bounds(half + epsilon * size - y @ (a - b), -primal, error, scale, violation)
 
 
+def nu_svr(data: dict[str, Any], result: Any) -> Bounds:
+    """Return the dual's value, and minus the primal's at w of the answer with its best tube.
+
+    Its edges are residuals with at most, and at least, half of the share nu of all penalties beyond.
+    """
+    C, K = np.broadcast_to(data["C"], data["y"].shape), gram(data, translate=True)
+    y, total = data["y"] - np.median(data["y"]), 0.5 * data["nu"] * C.sum()
+    a, b = np.split(result.x, 2)
+    f, size = K @ (a - b), result.x.sum()
+    half, order = 0.5 * (a - b) @ f, np.argsort(y - f)
+    r, C_sorted = (y - f)[order], C[order]
+    edges = []
+    for at in (1, -1):  # from below, from above
+        first = np.argmax(np.cumsum(C_sorted[::at]) >= total * (1.0 - 1e-12))
+        edges.append(r[::at][first])
+    low, high = edges
+    missed = np.maximum(r - high, 0.0) + np.maximum(low - r, 0.0)
+    primal = half + total * (high - low) + missed @ C_sorted
+    scale = float(np.diag(K).max())
+    error = 32 * EPS * (scale * size**2 + np.abs(y).max() * (size + C.sum()))
+    sums = max(abs(a.sum() - total), abs(b.sum() - total))
+    violation = max(-result.x.min(), (result.x - np.tile(C, 2)).max(), sums) / max(size, 1e-300)
+    return Bounds(half - y @ (a - b), -primal, error, scale, violation)
+
+
 def box_bounds(upper: float, lower: float, K: Any, y: Any, C: Any, a: Any) -> Bounds:
     scale, size = float(np.diag(K).max()), max(a.sum(), 1e-300)
     error = 32 * EPS * (scale * size**2 + size)
@@ -267,4 +292,5 @@ CHECKS = {
     "svdd": svdd,
     "reduced_hulls": reduced_hulls,
     "svr": svr,
+    "nu_svr": nu_svr,
 }

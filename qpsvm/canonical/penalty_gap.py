@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, ROUNDED_PRODUCT, ProductError
-from qpsvm.domains import BoxHyperplane, PenaltyBox
+from qpsvm.domains import BoxHyperplane, CappedSimplex, PenaltyBox
 from qpsvm.domains.box_hyperplane import slack_gap
 
 HINGE_DOMAINS = (BoxHyperplane, PenaltyBox)
@@ -100,21 +100,26 @@ def best_bias(qp: Any, slope: NDArray[np.float64]) -> float:
 
 
 def linear_roundoff(
-    qp: Any, x: NDArray[np.float64], product: NDArray[np.float64], b: float
+    qp: Any, x: NDArray[np.float64], product: NDArray[np.float64], multipliers: NDArray[np.float64]
 ) -> float:
     """Return a bound on the effect on the gap of what `QP.roundoff` leaves out.
 
     That is the rounding of c and of Gx + c + b y: a hinge dual has none to speak of, but values and b may
     nearly cancel. And that of Gx where its entries are weighed by u_i - x_i, at slacks that are or
-    may be negative, unless w is a vector of features, whose objective is computed apart.
+    may be negative, unless w is a vector of features, whose objective is computed apart. On simplices
+    with bounds the slacks are Gx + c less the level of the group.
     """
-    domain = qp.domain
-    slope = product + qp.linear
-    slack = slope + b * domain.y if isinstance(domain, BoxHyperplane) else slope
+    domain, slope = qp.domain, product + qp.linear
+    moved: Any = 0.0
+    if isinstance(domain, BoxHyperplane):
+        moved = float(multipliers[0]) * domain.y
+    elif isinstance(domain, CappedSimplex):
+        moved = np.broadcast_to(-domain.at_each(multipliers), qp.m)
+    slack = slope + moved
     entry = 0.0 if qp.gram.kernel.by_factor else qp.entry_roundoff(x)
     weight = np.where(slack < entry, domain.upper, x)
     some = np.flatnonzero(weight != 0)
-    own = FLOAT64_EPS * (np.abs(qp.linear[some]) + np.abs(slope[some]) + abs(b))
+    own = FLOAT64_EPS * (np.abs(qp.linear) + np.abs(slope) + np.abs(moved))[some]
     return float(weight[some] @ own) + slack_roundoff(qp, x, slack)
 
 

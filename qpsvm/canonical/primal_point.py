@@ -76,14 +76,14 @@ class HingePoint:
 
 @dataclass(frozen=True, eq=False)
 class TubePoint:
-    """(w, b) of a regression with a tube, whose Gram of points has a factor.
+    """(w, b) of a regression with a tube of given or free width, whose Gram of points has a factor.
 
     Attributes
     ----------
     values : ndarray, shape (m,)
         y of the points of the QP.
-    epsilon : float
-        Half the width of the tube.
+    epsilon : float or None
+        Half the width of the tube; None where it is a variable of the problem, on simplices with bounds.
     level : float
         Number that was subtracted from y in the QP.
     origin : ndarray, shape (d,), or None
@@ -91,7 +91,7 @@ class TubePoint:
     """
 
     values: Vector
-    epsilon: float
+    epsilon: float | None
     level: float = 0.0
     origin: Vector | None = None
 
@@ -99,10 +99,22 @@ class TubePoint:
         """Return the same over the points `rows`."""
         return replace(self, values=self.values[rows])
 
+    def tube(self, multipliers: Vector) -> tuple[float, float]:
+        """Return the bias, before the level is added, and epsilon.
+
+        Where epsilon is free the multipliers are the levels of the two signs: -(b + epsilon) of the
+        values above the tube and b - epsilon of those below.
+        """
+        if self.epsilon is not None:
+            return float(multipliers[0]), self.epsilon
+        above, below = (float(value) for value in multipliers)
+        return 0.5 * (below - above), max(0.0, -0.5 * (below + above))
+
     def at(self, qp: Any, x: Vector, multipliers: Vector) -> PrimalPoint | None:
         """Return (w, b) with 1/2 |w|^2 + sum C_i max(0, |y_i - f(x_i)| - epsilon).
 
-        The QP has the weights of both signs, one half after the other, of repeated points.
+        Where epsilon is free, it costs the sum of all weights. The QP has the weights of both signs, one
+        half after the other, of repeated points.
         """
         kernel = qp.gram.kernel.gram
         X = kernel.factor()
@@ -110,7 +122,8 @@ class TubePoint:
             return None
         m = len(self.values)
         w = np.asarray(transposed_times(X, x[:m] - x[m:]))
-        b = bias_of(w, float(multipliers[0]) + self.level, self.origin)
+        bias, epsilon = self.tube(multipliers)
+        b = bias_of(w, bias + self.level, self.origin)
         stored = level_at(w, b, self.origin)
         residual = np.abs((self.values - stored) - times(X, w))
         lengths = np.sqrt(np.maximum(kernel.diag(), 0.0))
@@ -118,9 +131,11 @@ class TubePoint:
         errors = 4.0 * FLOAT64_EPS * (
             float(np.linalg.norm(w)) * lengths + residual + rounding
         ) + FLOAT64_EPS * np.abs(self.values - stored)
-        outside = np.flatnonzero(~(residual + errors <= self.epsilon))
+        outside = np.flatnonzero(~(residual + errors <= epsilon))
         C = qp.domain.upper[outside]
-        loss = float(C @ np.maximum(residual[outside] - self.epsilon, 0.0))
+        loss = float(C @ np.maximum(residual[outside] - epsilon, 0.0))
+        if self.epsilon is None:
+            loss += float(np.sum(qp.domain.total)) * epsilon
         value = 0.5 * float(w @ w) + loss
         return PrimalPoint(value, float(C @ errors[outside]) + 8.0 * FLOAT64_EPS * value, w, b)
 

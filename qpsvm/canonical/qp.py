@@ -240,6 +240,12 @@ class QP(Form):
             given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale * total**2
         return max(ROUNDOFFS_OF_ZERO * max(roundoff, given), self.noise)
 
+    def _total(self, x: NDArray[np.float64]) -> float:
+        """Return the sum of the weights that a declared value is relative to: of a simplex its total."""
+        if isinstance(self.domain, HINGE_DOMAINS):
+            return float(np.sum(x))
+        return float(np.max(self.domain.total)) if isinstance(self.domain, CappedSimplex) else 1.0
+
     def roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64], value: float) -> float:
         """Return a bound on the rounding error of value and gap from float64 products."""
         if isinstance(self.gram, Residual):
@@ -287,7 +293,7 @@ class QP(Form):
         if isinstance(self.domain, HINGE_DOMAINS):
             gap, multipliers = penalty_gap(self, x, product, quadratic, value, some, error)
             if not self.is_hinge:
-                roundoff += linear_roundoff(self, x, product, multipliers[0])
+                roundoff += linear_roundoff(self, x, product, multipliers)
         else:
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
@@ -295,8 +301,9 @@ class QP(Form):
             multipliers = multipliers if self.level is None else multipliers + self.level
         if isinstance(self.gram, QuadraticGram):
             roundoff += self._slope_roundoff(x)
-        in_box = isinstance(self.domain, HINGE_DOMAINS)
-        floor = self.floor(roundoff, float(np.sum(xs)) if in_box else 1.0)
+        elif isinstance(self.domain, CappedSimplex) and self.linear.any():
+            roundoff += linear_roundoff(self, x, product, multipliers)
+        floor = self.floor(roundoff, self._total(xs))
         roundoff += self._lost_by_defect(x)
         least = self.known_least
         if least == 0.0 and self.gram.kernel.psd == "check":

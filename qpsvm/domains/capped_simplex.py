@@ -19,6 +19,10 @@ SUM_TOLERANCE = 1e-12
 """Rounding error of a sum of bounds, relative to the total: they are quotients, such as 1 / (nu m)
 with nu = 1."""
 
+BEYOND_TOTAL = 1.0 + 4.0 * SUM_TOLERANCE
+"""Ratio to the total to which larger bounds are lowered: one that is the total ends an interval of best
+levels, a larger one does not."""
+
 
 @dataclass(frozen=True, eq=False)
 class CappedSimplex(Domain):
@@ -28,7 +32,7 @@ class CappedSimplex(Domain):
     ----------
     upper : array_like, shape (m,)
         Positive, their sum over a group at least its total; where it is the total, x = upper is the
-        only point. Bounds above the total are lowered to it.
+        only point. Bounds above the total are lowered until they hardly exceed it.
     group : array_like of int, shape (m,), optional
         Group of each coordinate, 0 .. n_groups - 1, none empty; by default there is one group.
     total : float or array_like, shape (n_groups,)
@@ -62,7 +66,7 @@ class CappedSimplex(Domain):
         total = check_vector("total", total, n_groups)
         if not np.all(total > 0.0):
             raise InputError(f"total must be > 0; got {float(np.min(total))!r}")
-        upper = check_vector("upper", np.minimum(bounds, total[group]), m)
+        upper = check_vector("upper", np.minimum(bounds, BEYOND_TOTAL * total[group]), m)
         if not np.all(upper > 0.0):
             raise InputError(f"upper must be > 0; got {float(np.min(upper))!r}")
         for name, value in (("group", group), ("total", total), ("upper", upper)):
@@ -132,11 +136,11 @@ class CappedSimplex(Domain):
         """
         g = g + d * x if d.any() else g
         rho = self.levels(g)
-        slack = g - self._at_each(rho)
+        slack = g - self.at_each(rho)
         gap = x @ np.maximum(slack, 0.0) + (self.upper - x) @ np.maximum(-slack, 0.0)
         return float(gap), rho
 
-    def _at_each(self, of_group: Vector) -> Any:
+    def at_each(self, of_group: Vector) -> Any:
         """Return the number of the group of each coordinate, shape (m,), or the only one."""
         return of_group[0] if self.n_groups == 1 else of_group[self.group]
 
@@ -149,7 +153,7 @@ class CappedSimplex(Domain):
             own = g[of]
             if not np.any(own == rho[k]):
                 rho[k] = np.min(own[known[of] & (own > rho[k])], initial=np.inf)
-        return np.asarray(~(g > self._at_each(rho)))
+        return np.asarray(~(g > self.at_each(rho)))
 
     def full(self, x: Vector) -> NDArray[np.bool_]:
         """Return which coordinates are at their bounds, up to the rounding of many steps."""

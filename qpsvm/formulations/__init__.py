@@ -8,6 +8,7 @@ from qpsvm.formulations.l2_svm import L2SVMDual
 from qpsvm.formulations.lp_svm import LPSVMPrimal
 from qpsvm.formulations.ls_svm import LSSVMPrimal
 from qpsvm.formulations.meb import MEBDual
+from qpsvm.formulations.nu_svr import NuSVRDual
 from qpsvm.formulations.one_class import OneClassDual
 from qpsvm.formulations.polytope_distance import PolytopeDistanceDual
 from qpsvm.formulations.quadratic import LeastSquares, QuadraticProgram
@@ -25,6 +26,7 @@ __all__ = [
     "LeastSquares",
     "MEBDual",
     "NuSVCDual",
+    "NuSVRDual",
     "OneClassDual",
     "PolytopeDistanceDual",
     "QuadraticProgram",

@@ -1,4 +1,7 @@
-"""Support vector regression with an epsilon-insensitive loss, with a free bias or without."""
+"""Support vector regression with an epsilon-insensitive loss, with a free bias or without.
+
+`TubeDual` is what it shares with the regression whose epsilon is a variable: see `nu_svr`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import Certified
 from qpsvm.canonical.primal_point import TubePoint
 from qpsvm.canonical.qp import QP
-from qpsvm.domains import BoxHyperplane, PenaltyBox
+from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
 from qpsvm.errors import InputError, check_choice, check_number, check_penalty, check_vector
 from qpsvm.expansion import Expansion
 from qpsvm.formulations.base import Formulation, Recovery, WeightedFormulation, scaled_weights
@@ -20,8 +23,87 @@ from qpsvm.models import Regressor
 from qpsvm.result import Result
 
 
+class TubeDual(WeightedFormulation[Regressor]):
+    """A regression with a tube, in the weights a and a* of the values above it and of those below.
+
+    A subclass has the fields K, y and C, checked by `check`, and compiles with `both_signs`.
+    """
+
+    K: Any
+    y: Any
+    bias: bool
+
+    def check(self) -> None:
+        """Validate K, y and C and store them as arrays."""
+        K = as_gram(self.K)
+        C = check_penalty("C", self.C, K.m)
+        if np.isinf(C).any():
+            raise InputError("C must be finite for every point; got infinity")
+        for name, value in (("K", K), ("C", C), ("y", check_vector("y", self.y, K.m))):
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_points(self) -> int:
+        """Number of points given."""
+        return len(self.y)
+
+    @property
+    def level(self) -> float:
+        """Middle of the range of y, which a bias absorbs; 0 without a bias."""
+        y = self.y[self.kept]
+        return 0.5 * float(np.min(y)) + 0.5 * float(np.max(y)) if self.bias else 0.0
+
+    def both_signs(self, domain: Domain, epsilon: float | None) -> QP:
+        """Return the QP in both signs of every point with a penalty, over repeated points.
+
+        With a bias linear points and y are moved first: it absorbs both. Where epsilon is None it is
+        a variable of the problem, and no term of the QP.
+        """
+        rows, level = self.kept, self.level
+        gram: Gram = self.K.centered() if self.bias else self.K
+        y = self.y[rows]
+        if len(rows) < gram.m:
+            gram = gram.take(rows)
+        sign = signs(len(rows))
+        repeated = RepeatedGram(gram, np.tile(np.arange(len(rows)), 2))
+        signed = SignedGram(repeated, sign, np.zeros(len(sign)))
+        primal = TubePoint(y, epsilon, level, self.K.origin if self.bias else None)
+        linear = (epsilon or 0.0) - sign * np.tile(y - level, 2)
+        return QP(signed, linear, domain, vanishing=True, primal=primal)
+
+    def start(self, qp: Any, x0: Any) -> NDArray[np.float64]:
+        """Return the weights of the points in the solve, of both signs."""
+        x0 = x0.x if isinstance(x0, Result) else x0
+        both = check_vector("x0", x0, 2 * self.n_points).reshape(2, -1)
+        return both[:, self.kept].ravel()
+
+    def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the indices of the points with a weight of either sign."""
+        return self.kept[np.flatnonzero((x.reshape(2, -1) != 0).any(axis=0))]
+
+    def recover(self, qp: QP, certified: Certified) -> Recovery:
+        """Return the weights of both signs, their differences and the function."""
+        both = np.zeros((2, self.n_points))
+        both[:, self.kept] = certified.x.reshape(2, -1)
+        coef = both[0] - both[1]
+        assert isinstance(qp.primal, TubePoint)
+        bias, epsilon = qp.primal.tube(certified.multipliers)
+        point = certified.primal
+        if point is None:
+            expansion, b = Expansion.of(self.K, coef), bias + self.level
+        else:
+            expansion, b = Expansion.of(self.K, coef, point.w), point.b
+        model = Regressor(b if self.bias else 0.0, expansion, expansion.vector, epsilon)
+        return Recovery(both.ravel(), coef, model)
+
+
+def signs(m: int) -> NDArray[np.float64]:
+    """Return +1 for the weights above the tube and -1 for those below, shape (2 m,)."""
+    return np.repeat([1.0, -1.0], m)
+
+
 @dataclass(frozen=True, eq=False)
-class SVRDual(WeightedFormulation[Regressor]):
+class SVRDual(TubeDual):
     r"""Minimize :math:`\tfrac12 (a - a^*)'K(a - a^*) + \epsilon \sum_i (a_i + a^*_i) - y'(a - a^*)`.
 
     .. math:: 0 \le a_i, a^*_i \le C_i, \qquad \sum_i (a_i - a^*_i) = 0
@@ -69,76 +151,19 @@ class SVRDual(WeightedFormulation[Regressor]):
 
     def __post_init__(self) -> None:
         """Validate the arguments."""
-        K = as_gram(self.K)
-        C = check_penalty("C", self.C, K.m)
-        if np.isinf(C).any():
-            raise InputError("C must be finite for every point; got infinity")
+        self.check()
         epsilon = check_number("epsilon", self.epsilon, low=0.0, finite=True)
         check_choice("bias", self.bias, (True, False))
-        y = check_vector("y", self.y, K.m)
-        for name, value in (("K", K), ("C", C), ("epsilon", float(epsilon)), ("y", y)):
-            object.__setattr__(self, name, value)
-
-    @property
-    def n_points(self) -> int:
-        """Number of points given."""
-        return len(self.y)
-
-    @property
-    def kept(self) -> NDArray[np.int64]:
-        """Points with a positive penalty."""
-        return np.flatnonzero(self.C > 0)
-
-    @property
-    def level(self) -> float:
-        """Middle of the range of y, which a bias absorbs; 0 without a bias."""
-        y = self.y[self.kept]
-        return 0.5 * float(np.min(y)) + 0.5 * float(np.max(y)) if self.bias else 0.0
+        object.__setattr__(self, "epsilon", float(epsilon))
 
     def as_qp(self) -> QP:
-        """Return the QP in both signs of every point, over repeated points.
-
-        With a bias linear points and y are moved first: it absorbs both.
-        """
-        rows, level = self.kept, self.level
-        gram: Gram = self.K.centered() if self.bias else self.K
-        y, C = self.y[rows], self.C[rows]
-        if len(rows) < gram.m:
-            gram = gram.take(rows)
-        sign, upper = np.repeat([1.0, -1.0], len(rows)), np.tile(C, 2)
-        repeated = RepeatedGram(gram, np.tile(np.arange(len(rows)), 2))
-        signed = SignedGram(repeated, sign, np.zeros(len(sign)))
-        domain = BoxHyperplane(upper, sign) if self.bias else PenaltyBox(upper)
-        primal = TubePoint(y, self.epsilon, level, self.K.origin if self.bias else None)
-        linear = self.epsilon - sign * np.tile(y - level, 2)
-        return QP(signed, linear, domain, vanishing=True, primal=primal)
-
-    def start(self, qp: Any, x0: Any) -> NDArray[np.float64]:
-        """Return the weights of the points in the solve, of both signs."""
-        x0 = x0.x if isinstance(x0, Result) else x0
-        both = check_vector("x0", x0, 2 * self.n_points).reshape(2, -1)
-        return both[:, self.kept].ravel()
+        """Return the QP in both signs of every point: see `both_signs`."""
+        upper = np.tile(self.C[self.kept], 2)
+        box = BoxHyperplane(upper, signs(len(upper) // 2)) if self.bias else PenaltyBox(upper)
+        return self.both_signs(box, self.epsilon)
 
     def carried(self, earlier: Formulation, result: Result) -> Any:
         """Return weights at their bounds where they were, the others kept or scaled to a sum of 0."""
         assert isinstance(earlier, SVRDual)
-        sign = np.repeat([1.0, -1.0], self.n_points) if self.bias else np.zeros(2 * self.n_points)
+        sign = signs(self.n_points) if self.bias else np.zeros(2 * self.n_points)
         return scaled_weights(result.x, np.tile(earlier.C, 2), np.tile(self.C, 2), sign)
-
-    def support(self, form: Any, x: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the indices of the points with a weight of either sign."""
-        return self.kept[np.flatnonzero((x.reshape(2, -1) != 0).any(axis=0))]
-
-    def recover(self, qp: QP, certified: Certified) -> Recovery:
-        """Return the weights of both signs, their differences and the function."""
-        both = np.zeros((2, self.n_points))
-        both[:, self.kept] = certified.x.reshape(2, -1)
-        coef = both[0] - both[1]
-        point = certified.primal
-        if point is None:
-            expansion = Expansion.of(self.K, coef)
-            b = float(certified.multipliers[0]) + self.level
-        else:
-            expansion, b = Expansion.of(self.K, coef, point.w), point.b
-        model = Regressor(b if self.bias else 0.0, expansion, expansion.vector, self.epsilon)
-        return Recovery(both.ravel(), coef, model)

@@ -19,6 +19,7 @@ from qpsvm import (
     LSSVMPrimal,
     MEBDual,
     NuSVCDual,
+    NuSVRDual,
     OneClassDual,
     PolytopeDistanceDual,
     Status,
@@ -76,6 +77,9 @@ PROBLEMS = {
     "svr-weighted": SVRDual(K, VALUES, C, 0.3),
     "svr-no-bias": SVRDual(K, VALUES, C, bias=False),
     "svr-linear": SVRDual(Linear(POINTS + 50.0), VALUES, C),
+    "nu-svr": NuSVRDual(K, VALUES, 3.0, 0.3),
+    "nu-svr-weighted": NuSVRDual(K, VALUES, C, 0.5),
+    "nu-svr-linear": NuSVRDual(Linear(POINTS + 50.0), VALUES, C, 0.3),
 }
 every_problem = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 
@@ -88,7 +92,7 @@ def weights(problem, result):
 def kept(problem):
     """Return the points in the solve."""
     rows = getattr(problem, "kept", np.arange(M))
-    return np.append(rows, M + rows) if isinstance(problem, SVRDual) else rows
+    return np.append(rows, M + rows) if isinstance(problem, SVRDual | NuSVRDual) else rows
 
 
 @every_problem

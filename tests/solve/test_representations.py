@@ -28,7 +28,7 @@ def tight(problem):
 
     Those that `smo` reads in a regression are over both signs of each point.
     """
-    n_copies = 2 if isinstance(problem, qpsvm.SVRDual) else 1
+    n_copies = 2 if isinstance(problem, qpsvm.SVRDual | qpsvm.NuSVRDual) else 1
     return 9 * 8 * n_copies * len(problem.y if hasattr(problem, "y") else problem.K.diag())
 
 
