@@ -43,7 +43,7 @@ REASONS: dict[str, str] = {
     "test_svm.py::test_linear_svm_convergence_warnings": (
         "two iterations solve the problem, so that there is nothing to warn of"
     ),
-    "test_svm.py::test_custom_kernel_not_array_input[SVC]": (
+    "test_svm.py::test_custom_kernel_not_array_input": (
         'a callable kernel takes arrays; of other objects `kernel="precomputed"` takes the matrix'
     ),
     "test_svm.py::test_svc_raises_error_internal_representation": PRIVATE,

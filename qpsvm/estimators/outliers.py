@@ -80,7 +80,6 @@ class OutlierDetector(OutlierMixin, KernelEstimator):
             **self._options(),
         )
         support = np.flatnonzero(result.x > 0)
-        support = support[np.argsort(samples.rows[support])]
         factor = self._set_model(result, samples, X)
         coef = factor * result.x[support][None, :]
         rows = samples.rows[support]
