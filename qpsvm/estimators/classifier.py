@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -102,8 +103,6 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         """Fit, with or without probabilities."""
         deadline = self._begin()
         probability = getattr(self, "probability", False)
-        if self.break_ties and self.decision_function_shape == "ovo":
-            raise InputError("break_ties must be False when decision_function_shape is 'ovo'")
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
             raise InputError("decision_function_shape must be 'ovr' when multi_class is 'ovr'")
         if probability:
@@ -167,7 +166,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         for machine in machines:
             is_support[machine.support] = True
         support = np.flatnonzero(is_support)
-        support = support[np.argsort(codes[support], kind="stable")]
+        support = support[np.lexsort((samples.rows[support], codes[support]))]
         position = np.zeros(len(codes), np.int64)
         position[support] = np.arange(len(support))
         dual = np.zeros((k - 1 if of_pairs else len(machines), len(support)))
@@ -258,6 +257,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         ----------
         X : array_like or sparse matrix, shape (n, n_features)
         """
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise InputError("break_ties must be False when decision_function_shape is 'ovo'")
         values, k = self._values(self._new_points(X)), len(self.classes_)
         if k == 2:
             codes = (values[:, 0] > 0).astype(np.int64)
@@ -298,7 +300,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         """
         check_is_fitted(self)
         if not hasattr(self, "_calibrated"):
-            raise InputError("predict_proba is not available when fitted with probability=False")
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False"
+            )
         return np.asarray(self._calibrated.predict_proba(X))
 
     @available_if(_has_probability)

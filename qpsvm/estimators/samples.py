@@ -2,6 +2,7 @@
 
 Few points are put into an order of their own, and copies become one point of their joint weight. A fit
 then does not depend on the order of the points, and a weight is the same as a repetition to the last bit.
+Few sparse points of few features become dense, so that their fit is that of the same dense points.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from qpsvm.errors import InputError
 
 MAX_POINTS_TO_MERGE = 1000
 """Points up to which the order is settled and copies are merged; `solve` merges copies of more."""
+
+MAX_ENTRIES_TO_STORE_DENSE = 1 << 20
+"""Entries of a matrix, zeros included, up to which few sparse points are solved as dense ones."""
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -67,6 +71,8 @@ def arranged(X: Any, codes: Indices, weight: Vector, *, by_points: bool) -> Samp
     """
     rows = np.flatnonzero(weight > 0)
     merges = by_points and len(rows) <= MAX_POINTS_TO_MERGE
+    if merges and sp.issparse(X) and X.shape[0] * X.shape[1] <= MAX_ENTRIES_TO_STORE_DENSE:
+        X = X.toarray()
     if merges:
         rows = rows[np.lexsort((_keys(X)[rows], codes[rows]))]
     is_same = len(rows) == len(codes) and bool(np.all(np.diff(rows) == 1))

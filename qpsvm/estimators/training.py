@@ -171,7 +171,7 @@ def warn_of_gaps(results: list[Result], tol: float, max_iter: int, stacklevel: i
     worst = max(missed, key=lambda result: result.certificate.relative_gap)
     of = "" if len(results) == 1 else f" in {len(missed)} of {len(results)} problems"
     early = worst.status is Status.MAX_ITER and max_iter >= 0
-    begin = f"Solver terminated early (max_iter={max_iter}). " if early else ""
+    begin = f"Solver terminated early (max_iter={max_iter}).  {EARLY_ADVICE} " if early else ""
     warnings.warn(
         f"{begin}The certified relative gap is {worst.certificate.relative_gap:.2g}, "
         f"above tol={tol:g}{of}; "
@@ -181,11 +181,14 @@ def warn_of_gaps(results: list[Result], tol: float, max_iter: int, stacklevel: i
     )
 
 
+EARLY_ADVICE = "Consider pre-processing your data with StandardScaler or MinMaxScaler."
+"""What scikit-learn says where `max_iter` ends a fit, which filters of warnings may name."""
+
 DEFAULT_ADVICE = "Scale the data with StandardScaler or MinMaxScaler, or increase tol."
 """What a warning says to do."""
 
 ADVICE_BY_STATUS = {
-    Status.MAX_ITER: "Increase max_iter, or scale the data with StandardScaler or MinMaxScaler.",
+    Status.MAX_ITER: "Increase max_iter, or scale the data.",
     Status.TIME_LIMIT: "Increase time_limit or tol.",
     Status.NONCONVEX: "Another kernel, or other parameters of it, make the problem convex.",
 }

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from qpsvm import RBF, CustomKernel, Laplacian, Linear, Polynomial, Precomputed, Sigmoid
-from qpsvm.gram.engine.matrices import kernel_matrices
+from qpsvm.gram.engine.matrices import kernel_matrices, matrix_of
+from qpsvm.gram.storage.byte_grid import MIN_GRID_POINTS, ByteGrid
 
 M = 300
 KERNELS = {
@@ -50,3 +51,17 @@ def test_a_precomputed_matrix_is_itself(rng):
     A = rng.standard_normal((5, 5))
     K = A @ A.T
     assert np.array_equal(next(kernel_matrices([Precomputed(K)])), K)
+
+
+def test_points_of_bytes():
+    X = np.random.default_rng(0).integers(0, 256, (MIN_GRID_POINTS, 9)) / 255
+    rows = np.arange(5, 300, 3)
+    squares = ((X[rows][:, None] - X[rows][None]) ** 2).sum(axis=2)
+    gammas = (0.1, 0.5)
+    grams = [RBF(X, gamma) for gamma in gammas]
+    assert isinstance(grams[0]._points, ByteGrid)
+    for gamma, gram, K in zip(gammas, grams, kernel_matrices(grams), strict=True):
+        np.testing.assert_allclose(K[np.ix_(rows, rows)], np.exp(-gamma * squares), rtol=1e-12)
+        part = np.empty((len(rows), len(rows)))
+        matrix_of(gram, rows, part)
+        np.testing.assert_allclose(part, np.exp(-gamma * squares), rtol=1e-12)
