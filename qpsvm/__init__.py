@@ -39,21 +39,26 @@ from qpsvm.result import Candidate, Certificate, History, Progress, Result, Stat
 
 if TYPE_CHECKING:
     from qpsvm.estimators.conversion import from_sklearn
-    from qpsvm.estimators.kernel_classifiers import LSSVC, SVC, MaxMarginClassifier
+    from qpsvm.estimators.hulls import MaxMarginClassifier, NuSVC
+    from qpsvm.estimators.kernel_classifiers import LSSVC, SVC
     from qpsvm.estimators.linear import LinearSVC
     from qpsvm.estimators.low_rank import NystroemSVC
     from qpsvm.estimators.outliers import SVDD, OneClassSVM
+    from qpsvm.estimators.regression import SVR, LinearSVR
 
 __version__ = "0.1.0"
 
 _ESTIMATORS = (
     "LSSVC",
     "LinearSVC",
+    "LinearSVR",
     "MaxMarginClassifier",
+    "NuSVC",
     "NystroemSVC",
     "OneClassSVM",
     "SVC",
     "SVDD",
+    "SVR",
     "from_sklearn",
 )
 """Names of `qpsvm.estimators`, which imports scikit-learn: it is imported when one is asked for."""
@@ -63,6 +68,7 @@ __all__ = [
     "RBF",
     "SVC",
     "SVDD",
+    "SVR",
     "Cached",
     "Candidate",
     "Certificate",
@@ -79,10 +85,12 @@ __all__ = [
     "LeastSquares",
     "Linear",
     "LinearSVC",
+    "LinearSVR",
     "LowRank",
     "MEBDual",
     "MaxMarginClassifier",
     "MethodMismatchError",
+    "NuSVC",
     "NuSVCDual",
     "NystroemSVC",
     "OneClassDual",

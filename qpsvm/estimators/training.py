@@ -20,7 +20,7 @@ from qpsvm.errors import InputError
 from qpsvm.expansion import Expansion
 from qpsvm.formulations import Formulation, HingeDual
 from qpsvm.gram import Gram
-from qpsvm.models import ClosestPoints
+from qpsvm.models import ClosestPoints, ReducedHulls
 from qpsvm.resources import processors
 from qpsvm.result import Result, Status
 
@@ -133,6 +133,8 @@ def _machine(result: Result, task: Task) -> Machine:
         else:
             w = expansion.features if w is None else w
             indices, coef = np.zeros(0, np.int64), np.zeros(0)
+    if separable is False and isinstance(model, ReducedHulls):
+        raise InputError(f"the reduced hulls of {task.names} intersect: a larger nu separates them")
     if separable is False:
         raise InputError(
             f"no hyperplane separates {task.names}: a finite C allows points on the wrong side"
