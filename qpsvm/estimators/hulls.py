@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,8 +12,8 @@ from qpsvm.errors import InputError
 from qpsvm.estimators.classifier import CLASSIFIER_RULES, KernelClassifier, bound
 from qpsvm.estimators.parameters import NO_VALUE, Rules, number
 from qpsvm.estimators.samples import Samples, Vector
-from qpsvm.estimators.training import Task
-from qpsvm.formulations import Formulation, NuSVCDual, PolytopeDistanceDual
+from qpsvm.estimators.training import Machine, Plan, Task, solve_tasks
+from qpsvm.formulations import Formulation, HingeDual, NuSVCDual, PolytopeDistanceDual
 
 SHARE_RULE = number(0.0, 1.0, "(]")
 """What nu may be."""
@@ -38,6 +39,11 @@ def declare_reduced(gram: Any, y: Vector, weight: Vector, *, nu: float) -> Formu
     return NuSVCDual(gram, y, nu, weight)
 
 
+def declare_hinge(gram: Any, y: Vector, C: Vector) -> Formulation:
+    """Return the C-SVM that a nu-SVM with factors of classes becomes."""
+    return HingeDual(gram, y, C)
+
+
 class HullClassifier(KernelClassifier):
     """A classifier of reduced hulls where nu is a number."""
 
@@ -45,26 +51,67 @@ class HullClassifier(KernelClassifier):
 
     def _penalties(self, samples: Samples) -> Vector:
         """Return the weights of the points, which their bounds are proportional to."""
-        if self.nu is None:
-            return super()._penalties(samples)
-        return np.asarray(samples.weight * self.class_weight_[samples.codes])
+        return super()._penalties(samples) if self.nu is None else samples.weight
 
     def _tasks(self, samples: Samples) -> list[Task]:
-        """Return the problems; an infeasible nu is an error unless factors of classes cause it."""
+        """Return the problems with the factors of their classes, where these differ.
+
+        Raises
+        ------
+        InputError
+            If nu is infeasible for all of them. Where it is for some, a warning names these.
+        """
         tasks = super()._tasks(samples)
         if self.nu is None:
             return tasks
-        for task in tasks:
-            rows = slice(None) if task.rows is None else task.rows
-            if np.ptp(self.class_weight_[samples.codes[rows]]) > 0.0:
-                continue
-            largest = NuSVCDual.largest_nu(task.y, samples.weight[rows])
-            if self.nu > largest * (1.0 + SUM_TOLERANCE):
-                raise InputError(
-                    f"specified nu is infeasible: it must be at most {largest:.6g} for {task.names}, "
-                    f"twice the share of the smaller one; got {self.nu!r}"
-                )
-        return tasks
+        by_point = self.class_weight_[samples.codes]
+        factors = [by_point if task.rows is None else by_point[task.rows] for task in tasks]
+        self._check_share(tasks)
+        return [
+            task if np.ptp(factor) == 0.0 else task._replace(factors=factor)
+            for task, factor in zip(tasks, factors, strict=True)
+        ]
+
+    def _check_share(self, tasks: list[Task]) -> None:
+        assert self.nu is not None
+        largest = [NuSVCDual.largest_nu(task.y, task.C) for task in tasks]
+        wrong = [at for at, top in enumerate(largest) if self.nu > top * (1.0 + SUM_TOLERANCE)]
+        if not wrong:
+            return
+        at = wrong[int(np.argmin([largest[at] for at in wrong]))]
+        text = (
+            f"specified nu is infeasible: it must be at most {largest[at]:.6g} for "
+            f"{tasks[at].names}, twice the share of the smaller one; got {self.nu!r}"
+        )
+        if len(wrong) == len(tasks):
+            raise InputError(text)
+        warnings.warn(
+            f"{text}. In {len(wrong)} of {len(tasks)} problems the reduced hull of the smaller one "
+            "is its mean.",
+            stacklevel=6,
+        )
+
+    def _solved_on_matrix(self, plan: Plan, tasks: list[Task]) -> list[Machine] | None:
+        """Return the machines; with factors of classes those of the C-SVM of the same penalties.
+
+        A nu-SVM is the C-SVM with C_i = upper_i / rho, and 1 / rho is the sum of its coefficients in
+        either class. The factors multiply these C_i, divided by their mean.
+        """
+        if all(task.factors is None for task in tasks):
+            return None
+        first = [task if task.factors is None else task._replace(start=None) for task in tasks]
+        machines, nu = solve_tasks(plan, first), float(self.nu or 0.0)
+        again = [at for at, task in enumerate(tasks) if task.factors is not None]
+        weighted = []
+        for at in again:
+            task, coef = tasks[at], machines[at].coef
+            w, factors = task.C, np.asarray(task.factors)
+            top = 2.0 * w / (nu * np.sum(w)) * float(np.sum(np.maximum(coef, 0.0)))
+            weighted.append(task._replace(C=top * factors * (np.sum(w) / (w @ factors))))
+        others = solve_tasks(plan._replace(declare=declare_hinge), weighted)
+        for at, machine in zip(again, others, strict=True):
+            machines[at] = machine
+        return machines
 
 
 class NuSVC(HullClassifier):
@@ -77,12 +124,13 @@ class NuSVC(HullClassifier):
     ----------
     nu : float
         Upper bound on the share of margin errors and lower bound on that of support vectors, in (0, 1].
-        It is infeasible above twice the share of the smaller class of a problem.
+        It is infeasible above twice the share of the smaller class of a problem: an error, or a warning
+        where other pairs of classes allow it; the reduced hull of the smaller class then is its mean.
     kernel, degree, gamma, coef0, shrinking, probability, tol, cache_size, verbose, max_iter
         As in `SVC`.
     class_weight : dict, "balanced" or None
-        Factors of the bounds by class; scikit-learn's NuSVC ignores them. Where they make nu infeasible,
-        the bounds of the lighter class are the least feasible ones: its reduced hull is its mean.
+        Factors of C by class, divided by their mean, where scikit-learn's NuSVC ignores them: nu settles
+        the C of the same machine without them, and a second solve, of `HingeDual`, has theirs.
     decision_function_shape, break_ties, random_state, multi_class, method, time_limit, n_jobs
         As in `SVC`.
     warm_start, callback
@@ -93,7 +141,7 @@ class NuSVC(HullClassifier):
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_, class_weight_
         As in `SVC`.
     n_iter_, fit_status_, shape_fit_, dual_gap_, objective_, status_, result_
-        As in `SVC`, of `NuSVCDual`.
+        As in `SVC`, of `NuSVCDual`; with factors of classes of `HingeDual`.
 
     Raises
     ------

@@ -58,6 +58,8 @@ class Task(NamedTuple):
     """The variable of an earlier answer, or None."""
     names: str
     """The classes, for messages."""
+    factors: Vector | None = None
+    """Factors of the penalties by class, where a method counts them apart."""
 
 
 class Plan(NamedTuple):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from qpsvm.clock import Clock, Expired
 from qpsvm.errors import InputError, Interrupted
 from qpsvm.estimators.base import KernelEstimator
-from qpsvm.estimators.kernels import Kernel
+from qpsvm.estimators.kernels import Kernel, weighted_gamma
 from qpsvm.estimators.parameters import (
     KERNEL_RULES,
     NO_VALUE,
@@ -22,7 +22,6 @@ from qpsvm.estimators.parameters import (
     number,
 )
 from qpsvm.estimators.samples import Vector
-from qpsvm.gram.kernels.gamma import settle_gamma
 from qpsvm.threads import limit
 
 DEFAULT_PENALTY_RANGE = (1e-2, 1e3)
@@ -79,15 +78,15 @@ class GridSearch(KernelEstimator):
             Cs = np.geomspace(*DEFAULT_PENALTY_RANGE, int(Cs))
         return np.unique(numbers_of("Cs", Cs))
 
-    def _kernels(self, X: Any) -> list[Kernel]:
-        """Return the kernels, by ascending gamma where they have one."""
+    def _kernels(self, X: Any, weight: Vector) -> list[Kernel]:
+        """Return the kernels, by ascending gamma where they have one; a weight counts as copies."""
         if self.kernel not in KERNELS_WITH_GAMMA:
             return [Kernel(self.kernel, 0.0, self.degree, self.coef0)]
         gammas = self.gammas
         if isinstance(gammas, (int, np.integer)):
-            scale = settle_gamma("scale", X)
+            scale = weighted_gamma("scale", X, weight)
             gammas = scale * np.geomspace(*DEFAULT_GAMMA_RANGE, int(gammas))
-        values = [settle_gamma(g, X) if isinstance(g, str) else g for g in gammas]
+        values = [weighted_gamma(g, X, weight) if isinstance(g, str) else g for g in gammas]
         values = np.unique(numbers_of("gammas", values)).tolist()
         return [Kernel(self.kernel, g, self.degree, self.coef0) for g in values]
 

@@ -171,7 +171,8 @@ class SVRCV(RegressorMixin, GridSearch):
         X, y = self._validated(X, y)
         y = targets(y)
         weight = checked_weight(sample_weight, X.shape[0])
-        penalties, epsilons, kernels = self._penalties(), self._tubes(y, weight), self._kernels(X)
+        penalties, epsilons = self._penalties(), self._tubes(y, weight)
+        kernels = self._kernels(X, weight)
         splits = list(check_cv(self.cv, y).split(X, y))
         axes = {
             "C": penalties.tolist(),

@@ -173,7 +173,7 @@ class SVCCV(ClassifierMixin, GridSearch):
         X, y = self._validated(X, y)
         weight = checked_weight(sample_weight, X.shape[0])
         self.classes_, _, codes = encoded(y, weight, None)
-        penalties, kernels = self._penalties(), self._kernels(X)
+        penalties, kernels = self._penalties(), self._kernels(X, weight)
         splits = list(check_cv(self.cv, y, classifier=True).split(X, y))
         axes = {"C": penalties.tolist(), "gamma": [kernel.gamma for kernel in kernels]}
 
