@@ -137,7 +137,7 @@ def test_nu_svc_is_scikit_learns(data, parameters):
     back = pickle.loads(pickle.dumps(ours.to_sklearn()))
     assert type(back) is svm.NuSVC
     np.testing.assert_allclose(back.decision_function(X), ours.decision_function(X), atol=1e-9)
-    assert 0.0 <= from_sklearn(theirs, X, y).dual_gap < 1e-6
+    assert 0.0 <= from_sklearn(theirs, X, y).dual_gap < 1e-4  # its kernel columns are float32
 
 
 TUBES = [
@@ -176,7 +176,7 @@ def test_svr_is_scikit_learns(values, parameters, sparse):
     if ours.kernel == "linear":
         difference = ours.coef_ - theirs.coef_
         np.testing.assert_allclose(difference.toarray() if sparse else difference, 0.0, atol=1e-3)
-    assert 0.0 <= from_sklearn(theirs, X, y).dual_gap < 1e-6
+    assert 0.0 <= from_sklearn(theirs, X, y).dual_gap < 1e-4  # its kernel columns are float32
 
 
 def test_svr_of_a_kernel_matrix_and_weights(values):
@@ -186,7 +186,7 @@ def test_svr_of_a_kernel_matrix_and_weights(values):
     ours = SVR(kernel="precomputed", tol=TIGHT).fit(K, y, weight)
     theirs = svm.SVR(kernel="precomputed", tol=1e-10).fit(K, y, weight)
     np.testing.assert_allclose(ours.predict(K), theirs.predict(K), atol=1e-3)
-    assert from_sklearn(theirs, K, y, weight).dual_gap < 1e-6
+    assert from_sklearn(theirs, K, y, weight).dual_gap < 1e-5
     assert from_sklearn(theirs, K, y).dual_gap > 1e-3  # another problem
 
 
