@@ -39,6 +39,8 @@ from qpsvm.result import Candidate, Certificate, History, Progress, Result, Stat
 
 if TYPE_CHECKING:
     from qpsvm.estimators.conversion import from_sklearn
+    from qpsvm.estimators.grid.regression import SVRCV
+    from qpsvm.estimators.grid.search import SVCCV
     from qpsvm.estimators.hulls import MaxMarginClassifier, NuSVC
     from qpsvm.estimators.kernel_classifiers import LSSVC, SVC
     from qpsvm.estimators.linear import LinearSVC
@@ -57,8 +59,10 @@ _ESTIMATORS = (
     "NystroemSVC",
     "OneClassSVM",
     "SVC",
+    "SVCCV",
     "SVDD",
     "SVR",
+    "SVRCV",
     "from_sklearn",
 )
 """Names of `qpsvm.estimators`, which imports scikit-learn: it is imported when one is asked for."""
@@ -67,8 +71,10 @@ __all__ = [
     "LSSVC",
     "RBF",
     "SVC",
+    "SVCCV",
     "SVDD",
     "SVR",
+    "SVRCV",
     "Cached",
     "Candidate",
     "Certificate",
