@@ -41,21 +41,30 @@ from qpsvm.result import Candidate, Certificate, History, Progress, Result, Stat
 
 if TYPE_CHECKING:
     from qpsvm.estimators.conversion import from_sklearn
-    from qpsvm.estimators.kernel_classifiers import LSSVC, SVC, MaxMarginClassifier
+    from qpsvm.estimators.grid.regression import SVRCV
+    from qpsvm.estimators.grid.search import SVCCV
+    from qpsvm.estimators.hulls import MaxMarginClassifier, NuSVC
+    from qpsvm.estimators.kernel_classifiers import LSSVC, SVC
     from qpsvm.estimators.linear import LinearSVC
     from qpsvm.estimators.low_rank import NystroemSVC
     from qpsvm.estimators.outliers import SVDD, OneClassSVM
+    from qpsvm.estimators.regression import SVR, LinearSVR
 
 __version__ = "0.1.0"
 
 _ESTIMATORS = (
     "LSSVC",
     "LinearSVC",
+    "LinearSVR",
     "MaxMarginClassifier",
+    "NuSVC",
     "NystroemSVC",
     "OneClassSVM",
     "SVC",
+    "SVCCV",
     "SVDD",
+    "SVR",
+    "SVRCV",
     "from_sklearn",
 )
 """Names of `qpsvm.estimators`, which imports scikit-learn: it is imported when one is asked for."""
@@ -64,7 +73,10 @@ __all__ = [
     "LSSVC",
     "RBF",
     "SVC",
+    "SVCCV",
     "SVDD",
+    "SVR",
+    "SVRCV",
     "Cached",
     "Candidate",
     "Certificate",
@@ -81,10 +93,12 @@ __all__ = [
     "LeastSquares",
     "Linear",
     "LinearSVC",
+    "LinearSVR",
     "LowRank",
     "MEBDual",
     "MaxMarginClassifier",
     "MethodMismatchError",
+    "NuSVC",
     "NuSVCDual",
     "NuSVRDual",
     "NystroemSVC",

@@ -7,24 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qpsvm.estimators.conversion import from_sklearn as from_sklearn
+    from qpsvm.estimators.grid.regression import SVRCV as SVRCV
     from qpsvm.estimators.grid.search import SVCCV as SVCCV
+    from qpsvm.estimators.hulls import MaxMarginClassifier as MaxMarginClassifier
+    from qpsvm.estimators.hulls import NuSVC as NuSVC
     from qpsvm.estimators.kernel_classifiers import LSSVC as LSSVC
     from qpsvm.estimators.kernel_classifiers import SVC as SVC
-    from qpsvm.estimators.kernel_classifiers import MaxMarginClassifier as MaxMarginClassifier
     from qpsvm.estimators.linear import LinearSVC as LinearSVC
     from qpsvm.estimators.low_rank import NystroemSVC as NystroemSVC
     from qpsvm.estimators.outliers import SVDD as SVDD
     from qpsvm.estimators.outliers import OneClassSVM as OneClassSVM
+    from qpsvm.estimators.regression import SVR as SVR
+    from qpsvm.estimators.regression import LinearSVR as LinearSVR
 
 _MODULES = {
     "LSSVC": "kernel_classifiers",
     "LinearSVC": "linear",
-    "MaxMarginClassifier": "kernel_classifiers",
+    "LinearSVR": "regression",
+    "MaxMarginClassifier": "hulls",
+    "NuSVC": "hulls",
     "NystroemSVC": "low_rank",
     "OneClassSVM": "outliers",
     "SVC": "kernel_classifiers",
     "SVCCV": "grid.search",
     "SVDD": "outliers",
+    "SVR": "regression",
+    "SVRCV": "grid.regression",
     "from_sklearn": "conversion",
 }
 """The module of each public name."""

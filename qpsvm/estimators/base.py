@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from qpsvm.api import solve
 from qpsvm.errors import InputError
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.parameters import SOLVER_RULES, Rules, check_parameters
@@ -98,6 +100,17 @@ class Estimator(BaseEstimator):
 
             n_workers = min(effective_n_jobs(self.n_jobs), n_tasks)
         return Plan(points, declare, self._options(n_workers), deadline, self.n_jobs, n_workers)
+
+    def _solved_alone(self, problem: Any, deadline: float | None, length: int) -> Result:
+        """Return the answer of the only problem of a fit, whose variable has this length."""
+        start = self._starts(1)[0]
+        return solve(
+            problem,
+            x0=start if start is not None and len(start) == length else None,
+            time_limit=None if deadline is None else max(0.0, deadline - time.time()),
+            interrupt="raise",
+            **self._options(),
+        )
 
     def _report(self, results: list[Result], *, single: bool, stacklevel: int = 4) -> None:
         """Set the attributes that say how good the answers are; warn where a gap was not reached."""
@@ -207,3 +220,36 @@ class KernelEstimator(Estimator):
         """Return new points, checked against the training points."""
         check_is_fitted(self)
         return self._validated(X, reset=False)
+
+
+class ExpansionEstimator(KernelEstimator):
+    """Base of the estimators with one sum of kernel values."""
+
+    n_support_: NDArray[np.int32]
+    _normal: NDArray[np.float64] | None
+
+    def _set_expansion(
+        self, kernel: Kernel, rows: NDArray[np.int64], coef: NDArray[np.float64], X: Any
+    ) -> None:
+        """Set the support vectors, the points `rows` of X, and their coefficients."""
+        self.support_ = rows.astype(np.int32)
+        self.n_support_ = np.array([len(rows)], dtype=np.int32)
+        self.support_vectors_ = np.empty((0, 0)) if kernel.is_precomputed else X[rows]
+        sparse = sp.csr_array if isinstance(X, sp.sparray) else sp.csr_matrix
+        self.dual_coef_ = sparse(coef[None, :]) if sp.issparse(X) else coef[None, :]
+        self._keep(kernel, X.shape)
+
+    def _products(self, X: Any) -> NDArray[np.float64]:
+        """Return the inner products of new points with the vector of the answer, shape (n,)."""
+        coef = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
+        return np.asarray(self._sums(X, np.arange(coef.shape[1]), coef[0]))
+
+    def _linear_normal(self) -> Any:
+        """Return the normal, shape (1, n_features), where the kernel is linear."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        check_is_fitted(self)
+        assert self._normal is not None
+        normal = self._normal[None, :].copy()
+        normal.flags.writeable = False
+        return sp.csr_matrix(normal) if sp.issparse(self.dual_coef_) else normal

@@ -129,9 +129,13 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         """Return the machines of pairs that share a kernel matrix; None where there is no such way."""
         return None
 
+    def _penalties(self, samples: Samples) -> Vector:
+        """Return the penalties of the points."""
+        return np.asarray(self.C * samples.weight * self.class_weight_[samples.codes])
+
     def _tasks(self, samples: Samples) -> list[Task]:
         """Return the problems: one of two classes, one of each pair, or one of each class."""
-        C, k = self.C * samples.weight * self.class_weight_[samples.codes], len(self.classes_)
+        C, k = self._penalties(samples), len(self.classes_)
         points = [np.flatnonzero(samples.codes == code) for code in range(k)]
         names = [repr(name) for name in self.classes_.tolist()]
         if k == 2 or self.multi_class == "ovr":

@@ -19,7 +19,14 @@ from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.samples import checked_weight
 from qpsvm.estimators.training import light
 from qpsvm.estimators.votes import pairs_of
-from qpsvm.formulations import Formulation, HingeDual, L2SVMDual, OneClassDual
+from qpsvm.formulations import (
+    Formulation,
+    HingeDual,
+    L2SVMDual,
+    NuSVCDual,
+    OneClassDual,
+    SVRDual,
+)
 from qpsvm.gram import Linear
 from qpsvm.result import Result
 
@@ -89,17 +96,17 @@ def _kernel_for_sklearn(ours: Any) -> Any:
 
 
 def svc_to_sklearn(ours: Any) -> Any:
-    """Return a fitted ``sklearn.svm.SVC``: see `SVC.to_sklearn`."""
+    """Return a fitted ``sklearn.svm.SVC`` or ``NuSVC``: see `SVC.to_sklearn`."""
     check_is_fitted(ours)
-    k = len(ours.classes_)
+    kind, k = getattr(svm, type(ours).__name__), len(ours.classes_)
     if k > 2 and ours.multi_class != "ovo":
         raise InputError(
-            "to_sklearn needs multi_class='ovo', since sklearn.svm.SVC is one against one; "
+            f"to_sklearn needs multi_class='ovo', since {kind.__name__} is one against one; "
             f"got {ours.multi_class!r}"
         )
-    names = "C degree gamma coef0 shrinking cache_size class_weight decision_function_shape tol"
-    parameters = {name: getattr(ours, name) for name in names.split()}
-    theirs = svm.SVC(
+    names = "C nu degree gamma coef0 shrinking cache_size class_weight decision_function_shape tol"
+    parameters = {name: getattr(ours, name) for name in names.split() if hasattr(ours, name)}
+    theirs = kind(
         kernel=_kernel_for_sklearn(ours),
         break_ties=ours.break_ties,
         max_iter=ours.max_iter,
@@ -116,35 +123,58 @@ def svc_to_sklearn(ours: Any) -> Any:
     return theirs
 
 
-def one_class_to_sklearn(ours: Any) -> Any:
-    """Return a fitted ``sklearn.svm.OneClassSVM``: see `OneClassSVM.to_sklearn`."""
+def _single_to_sklearn(ours: Any, kind: Any, names: str) -> Any:
+    """Return a fitted estimator of one machine, with these parameters of ours."""
     check_is_fitted(ours)
-    names = "degree gamma coef0 tol nu shrinking cache_size max_iter".split()
-    theirs = svm.OneClassSVM(
-        kernel=_kernel_for_sklearn(ours), **{name: getattr(ours, name) for name in names}
-    )
+    parameters = {name: getattr(ours, name) for name in names.split()}
+    theirs = kind(kernel=_kernel_for_sklearn(ours), **parameters)
     _common(ours, theirs)
     theirs._n_support = np.repeat(ours.n_support_, 2)
     theirs.n_iter_, theirs._num_iter = ours.n_iter_, np.array([ours.n_iter_], dtype=np.int32)
     theirs.intercept_ = ours.intercept_.copy()
-    theirs.offset_ = -theirs.intercept_
     theirs._intercept_, theirs._dual_coef_ = theirs.intercept_, theirs.dual_coef_
     return theirs
+
+
+def one_class_to_sklearn(ours: Any) -> Any:
+    """Return a fitted ``sklearn.svm.OneClassSVM``: see `OneClassSVM.to_sklearn`."""
+    names = "degree gamma coef0 tol nu shrinking cache_size max_iter"
+    theirs = _single_to_sklearn(ours, svm.OneClassSVM, names)
+    theirs.offset_ = -theirs.intercept_
+    return theirs
+
+
+def svr_to_sklearn(ours: Any) -> Any:
+    """Return a fitted ``sklearn.svm.SVR``: see `SVR.to_sklearn`."""
+    names = "degree gamma coef0 tol C epsilon shrinking cache_size max_iter"
+    return _single_to_sklearn(ours, svm.SVR, names)
 
 
 def linear_to_sklearn(ours: Any) -> Any:
     """Return a fitted ``sklearn.svm.LinearSVC``: see `LinearSVC.to_sklearn`."""
     check_is_fitted(ours)
-    names = "penalty loss dual tol C multi_class fit_intercept class_weight random_state".split()
+    names = "penalty loss dual tol C multi_class fit_intercept class_weight random_state"
+    theirs = _linear_common(ours, svm.LinearSVC, names)
+    theirs.classes_ = ours.classes_
+    return theirs
+
+
+def linear_svr_to_sklearn(ours: Any) -> Any:
+    """Return a fitted ``sklearn.svm.LinearSVR``: see `LinearSVR.to_sklearn`."""
+    check_is_fitted(ours)
+    names = "epsilon tol C loss fit_intercept dual random_state"
+    return _linear_common(ours, svm.LinearSVR, names)
+
+
+def _linear_common(ours: Any, kind: Any, names: str) -> Any:
+    """Return a fitted estimator with the normals and biases of ours."""
     scaling = ours.intercept_scaling if np.isfinite(ours.intercept_scaling) else 1.0
-    theirs = svm.LinearSVC(
-        intercept_scaling=scaling, **{name: getattr(ours, name) for name in names}
-    )
-    theirs.classes_, theirs.n_features_in_ = ours.classes_, ours.n_features_in_
+    parameters = {name: getattr(ours, name) for name in names.split()}
+    theirs = kind(intercept_scaling=scaling, **parameters)
+    theirs.n_features_in_, theirs.n_iter_ = ours.n_features_in_, ours.n_iter_
     if hasattr(ours, "feature_names_in_"):
         theirs.feature_names_in_ = ours.feature_names_in_
     theirs.coef_, theirs.intercept_ = ours.coef_.copy(), ours.intercept_.copy()
-    theirs.n_iter_ = ours.n_iter_
     return theirs
 
 
@@ -158,12 +188,13 @@ def from_sklearn(
 
     Parameters
     ----------
-    estimator : sklearn.svm.SVC, OneClassSVM, or LinearSVC with the squared hinge and an intercept
-        Fitted. A LinearSVC stores no dual point: the one that belongs to its (w, b) is taken.
+    estimator : sklearn.svm.SVC, NuSVC, SVR, OneClassSVM, or LinearSVC
+        Fitted; a LinearSVC with the squared hinge and an intercept. It stores no dual point: the one that
+        belongs to its (w, b) is taken.
     X : array_like or sparse matrix, shape (m, n_features)
         The points that it was fitted to, or their kernel matrix.
     y : array_like, shape (m,)
-        Their classes; None of a OneClassSVM.
+        Their classes, or the values of an SVR; None of a OneClassSVM.
     sample_weight : array_like, shape (m,), optional
         The weights that it was fitted with.
     tol : float
@@ -183,7 +214,7 @@ def from_sklearn(
     >>> report = from_sklearn(sklearn_svc, X, y)  # doctest: +SKIP
     >>> report.dual_gap  # doctest: +SKIP
     """
-    kinds = (svm.SVC, svm.OneClassSVM, svm.LinearSVC)
+    kinds = (svm.SVC, svm.NuSVC, svm.SVR, svm.OneClassSVM, svm.LinearSVC)
     if not isinstance(estimator, kinds):
         names = ", ".join(kind.__name__ for kind in kinds)
         raise InputError(
@@ -208,7 +239,7 @@ Problems = list[tuple[Formulation, NDArray[np.float64]]]
 
 
 def _kernel_problems(theirs: Any, X: Any, y: Any, weight: Any) -> Problems:
-    """Return the problems of an SVC or OneClassSVM, and its dual points."""
+    """Return the problems of an estimator with a kernel, and its dual points."""
     kernel = Kernel(theirs.kernel, float(theirs._gamma), int(theirs.degree), float(theirs.coef0))
     dual = theirs.dual_coef_
     dual = dual.toarray() if sp.issparse(dual) else dual
@@ -216,8 +247,14 @@ def _kernel_problems(theirs: Any, X: Any, y: Any, weight: Any) -> Problems:
         a = np.zeros(X.shape[0])
         a[theirs.support_] = dual[0] / (theirs.nu * float(np.sum(weight)))
         return [(OneClassDual(kernel.gram(X), theirs.nu, weight), a)]
-    codes = _codes(theirs, y, X.shape[0])
-    C, k = theirs.C * weight * theirs.class_weight_[codes], len(theirs.classes_)
+    if isinstance(theirs, svm.SVR):
+        coef = np.zeros(X.shape[0])
+        coef[theirs.support_] = dual[0]
+        problem = SVRDual(kernel.gram(X), y, theirs.C * weight, float(theirs.epsilon))
+        return [(problem, np.concatenate([np.maximum(coef, 0.0), np.maximum(-coef, 0.0)]))]
+    codes, k = _codes(theirs, y, X.shape[0]), len(theirs.classes_)
+    is_nu = isinstance(theirs, svm.NuSVC)  # LIBSVM's has no factors of classes
+    C = weight if is_nu else theirs.C * weight * theirs.class_weight_[codes]
     problems: Problems = []
     for i, j in pairs_of(k):
         rows = np.flatnonzero((codes == i) | (codes == j))
@@ -228,7 +265,13 @@ def _kernel_problems(theirs: Any, X: Any, y: Any, weight: Any) -> Problems:
             a[theirs.support_[at]] = np.abs(dual[other - 1 if other > own else other, at])
         labels = np.where(codes[rows] == i, 1.0, -1.0)
         points = X[np.ix_(rows, rows)] if kernel.is_precomputed else X[rows]
-        problems.append((HingeDual(kernel.gram(points), labels, C[rows]), a[rows]))
+        gram, a = kernel.gram(points), a[rows]
+        if not is_nu:
+            problems.append((HingeDual(gram, labels, C[rows]), a))
+            continue
+        sums = np.where(labels > 0, a[labels > 0].sum(), a[labels < 0].sum())
+        a = np.divide(a, sums, out=np.zeros(len(a)), where=sums > 0.0)
+        problems.append((NuSVCDual(gram, labels, theirs.nu, C[rows]), a))
     return problems
 
 

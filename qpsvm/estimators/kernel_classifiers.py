@@ -1,10 +1,8 @@
-"""Classifiers with a kernel: SVC, LSSVC and MaxMarginClassifier."""
+"""Classifiers with a kernel and a loss: SVC and LSSVC."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Self
-
-import numpy as np
 
 from qpsvm.estimators.classifier import CLASSIFIER_RULES, KernelClassifier, bound
 from qpsvm.estimators.grid.pairs import solve_pairs
@@ -15,7 +13,6 @@ from qpsvm.formulations import (
     HingeDual,
     L2SVMDual,
     LSSVMPrimal,
-    PolytopeDistanceDual,
 )
 from qpsvm.gram import Linear
 
@@ -28,11 +25,6 @@ def declare_svm(gram: Any, y: Any, C: Any, *, loss: str) -> Formulation:
 def declare_least_squares(gram: Any, y: Any, C: Any) -> Formulation:
     """Return a least-squares SVM; of a linear kernel in the space of the points."""
     return LSSVMPrimal(gram.X if isinstance(gram, Linear) else gram, y, C)
-
-
-def declare_distance(gram: Any, y: Any, C: Any, *, chi: float) -> Formulation:
-    """Return the distance of two hulls; one penalty serves all points."""
-    return PolytopeDistanceDual(gram, y, None if np.isinf(chi) else chi)
 
 
 class SVC(KernelClassifier):
@@ -259,90 +251,3 @@ class LSSVC(KernelClassifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to points and their classes, as `SVC.fit` does."""
         return self._fitted(X, y, sample_weight)
-
-
-class MaxMarginClassifier(KernelClassifier):
-    """The hyperplane midway between the closest points of the hulls of two classes.
-
-    With a finite C the squares of the weights of both points are added, divided by 2 C, which allows
-    points on the wrong side: `PolytopeDistanceDual` with chi = C. The function is scaled to +1 and -1 at
-    the two closest points. Parameters that `SVC` has too mean the same; weights of points have no
-    meaning here.
-
-    Parameters
-    ----------
-    C : float
-        Penalty of the squared slacks, > 0; infinity for the hulls themselves, which must be disjoint.
-    kernel, degree, gamma, coef0, tol, cache_size, verbose, max_iter
-        As in `SVC`.
-    decision_function_shape, break_ties, random_state, multi_class, method, time_limit, n_jobs
-        As in `SVC`.
-    warm_start, callback
-        As in `SVC`.
-
-    Attributes
-    ----------
-    margin_ : ndarray
-        Distance of the two closest points in feature space, for each problem.
-    """
-
-    _rules: ClassVar[Rules] = {
-        name: rule for name, rule in CLASSIFIER_RULES.items()
-        if name not in ("shrinking", "probability", "class_weight")
-    }  # fmt: skip
-    class_weight: Any = None
-
-    def __init__(
-        self, *, C: float = 1.0, kernel: Any = "rbf", degree: int = 3, gamma: Any = "scale",
-        coef0: float = 0.0, tol: float = 1e-3, cache_size: float = 200,
-        verbose: bool | int | str = False, max_iter: int = -1,
-        decision_function_shape: str = "ovr", break_ties: bool = False, random_state: Any = None,
-        multi_class: str = "ovo", method: str = "auto", time_limit: float | None = None,
-        n_jobs: int | None = None, warm_start: bool = False, callback: Any = None,
-    ) -> None:  # fmt: skip
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.multi_class = multi_class
-        self.method = method
-        self.time_limit = time_limit
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
-        self.callback = callback
-
-    def _declare(self) -> Any:
-        return bound(declare_distance, chi=self.C)
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to points and their classes.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, n_features)
-        y : array_like, shape (m,)
-
-        Returns
-        -------
-        MaxMarginClassifier
-
-        Raises
-        ------
-        InputError
-            If C is infinite and the hulls of two classes intersect.
-        """
-        return self._fitted(X, y, None)
-
-    def _set_machines(self, samples: Any, machines: Any, X: Any, kernel: Any) -> None:
-        super()._set_machines(samples, machines, X, kernel)
-        sums = [float(np.sum(np.abs(machine.coef))) for machine in machines]
-        # the weights of each hull sum to 1 before they are divided by half the squared distance
-        self.margin_ = np.array([2.0 / np.sqrt(total) if total > 0 else 0.0 for total in sums])

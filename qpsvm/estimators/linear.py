@@ -235,7 +235,7 @@ class LinearSVC(LinearClassifier):
         extends = self.fit_intercept and not squared and np.isfinite(scaling)
         points, factor = samples.X, 1.0
         if extends:
-            points = _with_constant(points, scaling)
+            points = with_constant(points, scaling)
         elif squared and scaling != 1.0:
             points, factor = points / points.dtype.type(scaling), 1.0 / scaling
         bias = bool(self.fit_intercept) and not extends
@@ -271,7 +271,7 @@ class LinearSVC(LinearClassifier):
         return linear_to_sklearn(self)
 
 
-def _with_constant(X: Any, value: float) -> Any:
+def with_constant(X: Any, value: float) -> Any:
     """Return the points with one more feature, the same for all."""
     column = np.full((X.shape[0], 1), value, dtype=X.dtype)
     return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted
 
-from qpsvm.api import solve
-from qpsvm.estimators.base import KernelEstimator
+from qpsvm.estimators.base import ExpansionEstimator
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.parameters import (
     ANY_CALLABLE,
@@ -34,7 +30,7 @@ OUTLIER_RULES: Rules = {
 """Parameters of both estimators."""
 
 
-class OutlierDetector(OutlierMixin, KernelEstimator):
+class OutlierDetector(OutlierMixin, ExpansionEstimator):
     """A function of points that is nonnegative on most of them."""
 
     _rules: ClassVar[Rules] = OUTLIER_RULES
@@ -70,32 +66,12 @@ class OutlierDetector(OutlierMixin, KernelEstimator):
         samples = arranged(X, np.zeros(len(weight), np.int64), weight, by_points=by_points)
         kernel = Kernel.of(self, samples.X, samples.weight)
         problem = self._declare(kernel.gram(samples.X), samples.weight)
-        start = self._starts(1)[0]
-        limit = None if deadline is None else max(0.0, deadline - time.time())
-        result = solve(
-            problem,
-            x0=start if start is not None and len(start) == len(samples.rows) else None,
-            time_limit=limit,
-            interrupt="raise",
-            **self._options(),
-        )
+        result = self._solved_alone(problem, deadline, len(samples.rows))
         support = np.flatnonzero(result.x > 0)
         factor = self._set_model(result, samples, X)
-        coef = factor * result.x[support][None, :]
-        rows = samples.rows[support]
-        self.support_ = rows.astype(np.int32)
-        self.n_support_ = np.array([len(rows)], dtype=np.int32)
-        self.support_vectors_ = np.empty((0, 0)) if kernel.is_precomputed else X[rows]
-        sparse = sp.csr_array if isinstance(X, sp.sparray) else sp.csr_matrix
-        self.dual_coef_ = sparse(coef) if sp.issparse(X) else coef
-        self._keep(kernel, X.shape)
+        self._set_expansion(kernel, samples.rows[support], factor * result.x[support], X)
         self._report([result], single=True)
         return self
-
-    def _products(self, X: Any) -> NDArray[np.float64]:
-        """Return the inner products of new points with the vector of the answer, shape (n,)."""
-        coef = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
-        return np.asarray(self._sums(X, np.arange(coef.shape[1]), coef[0]))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return ``score_samples(X) - offset_``, shape (n,): negative for outliers."""
@@ -180,19 +156,13 @@ class OneClassSVM(OutlierDetector):
         self.offset_ = factor * result.model.rho
         self.intercept_ = np.array([-self.offset_])
         normal = result.model.w
-        self._normal = None if normal is None else factor * normal[None, :]
+        self._normal = None if normal is None else factor * normal
         return factor
 
     @property
     def coef_(self) -> Any:
         """Normal of the hyperplane, shape (1, n_features), where the kernel is linear."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ is only available when using a linear kernel")
-        check_is_fitted(self)
-        assert self._normal is not None
-        coef = self._normal.copy()
-        coef.flags.writeable = False
-        return sp.csr_matrix(coef) if sp.issparse(self.dual_coef_) else coef
+        return self._linear_normal()
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return w'phi(x) of new points, shape (n,): the greater, the more usual."""

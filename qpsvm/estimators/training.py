@@ -20,7 +20,7 @@ from qpsvm.errors import InputError
 from qpsvm.expansion import Expansion
 from qpsvm.formulations import Formulation, HingeDual
 from qpsvm.gram import Gram
-from qpsvm.models import ClosestPoints
+from qpsvm.models import ClosestPoints, ReducedHulls
 from qpsvm.resources import processors
 from qpsvm.result import Result, Status
 
@@ -58,6 +58,8 @@ class Task(NamedTuple):
     """The variable of an earlier answer, or None."""
     names: str
     """The classes, for messages."""
+    factors: Vector | None = None
+    """Factors of the penalties by class, where a method counts them apart."""
 
 
 class Plan(NamedTuple):
@@ -133,6 +135,8 @@ def _machine(result: Result, task: Task) -> Machine:
         else:
             w = expansion.features if w is None else w
             indices, coef = np.zeros(0, np.int64), np.zeros(0)
+    if separable is False and isinstance(model, ReducedHulls):
+        raise InputError(f"the reduced hulls of {task.names} intersect: a larger nu separates them")
     if separable is False:
         raise InputError(
             f"no hyperplane separates {task.names}: a finite C allows points on the wrong side"

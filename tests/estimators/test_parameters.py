@@ -16,8 +16,11 @@ from qpsvm.estimators import (
     LSSVC,
     SVC,
     SVDD,
+    SVR,
     LinearSVC,
+    LinearSVR,
     MaxMarginClassifier,
+    NuSVC,
     NystroemSVC,
     OneClassSVM,
 )
@@ -70,6 +73,14 @@ BAD = [
     (SVDD, {"kernel": "precomputed"}, "'kernel' parameter of SVDD"),
     (NystroemSVC, {"rank": 0}, "'rank' parameter"),
     (NystroemSVC, {"approximation": "svd"}, "'approximation' parameter"),
+    (NuSVC, {"nu": 0.0}, r"'nu' parameter of NuSVC .* \(0.0, 1.0\]"),
+    (NuSVC, {"nu": 0.01, "kernel": "linear"}, "reduced hulls of the classes .* intersect"),
+    (MaxMarginClassifier, {"nu": 2.0}, "'nu' parameter .* or None"),
+    (SVR, {"C": np.inf}, r"'C' parameter of SVR must be a float in the range \(0.0, inf\)"),
+    (SVR, {"epsilon": -0.1}, "'epsilon' parameter"),
+    (SVR, {}, "y must hold numbers"),
+    (LinearSVR, {"loss": "squared_epsilon_insensitive"}, "'loss' parameter of LinearSVR"),
+    (LinearSVR, {"intercept_scaling": 0.0}, "'intercept_scaling' parameter"),
     (MaxMarginClassifier, {"C": np.inf}, "no hyperplane separates the classes 3 and 7"),
 ]
 
@@ -78,8 +89,10 @@ BAD = [
 def test_bad_parameters(kind, parameters, text, points):
     if parameters == {"C": np.inf} and kind is MaxMarginClassifier:
         parameters = {"C": np.inf, "kernel": "linear"}
+    X, y = points
+    y = np.array(["low", "mid", "high"])[(y - 3) // 3] if (kind, parameters) == (SVR, {}) else y
     with pytest.raises(InputError, match=text):
-        kind(**parameters).fit(*points)
+        kind(**parameters).fit(X, y)
 
 
 BAD_DATA = [
@@ -231,15 +244,18 @@ def test_pairs_are_solved_side_by_side(backend, points):
     np.testing.assert_allclose(SVC(n_jobs=2).fit(X, y).intercept_, alone.intercept_, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [SVC, LinearSVC, LSSVC, NystroemSVC, OneClassSVM, SVDD])
+@pytest.mark.parametrize(
+    "kind", [SVC, NuSVC, LinearSVC, LSSVC, NystroemSVC, SVR, LinearSVR, OneClassSVM, SVDD]
+)
 def test_a_weight_is_a_repetition(kind, points):
     X, y = points
     weight = np.random.default_rng(1).integers(0, 4, len(y))
     order = np.random.default_rng(2).permutation(len(y))
     once = kind().fit(X[order], y[order], sample_weight=weight[order])
     often = kind().fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    name = "decision_function" if hasattr(once, "decision_function") else "predict"
     np.testing.assert_allclose(
-        once.decision_function(X), often.decision_function(X), rtol=1e-9, atol=1e-12
+        getattr(once, name)(X), getattr(often, name)(X), rtol=1e-9, atol=1e-12
     )
 
 

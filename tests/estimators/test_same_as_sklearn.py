@@ -9,13 +9,22 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn import svm
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_iris,
+    load_wine,
+)
 from sklearn.preprocessing import StandardScaler
 
 from qpsvm import InputError, Status
 from qpsvm.estimators import (
     SVC,
+    SVR,
     LinearSVC,
+    LinearSVR,
+    NuSVC,
     OneClassSVM,
     from_sklearn,
 )
@@ -114,6 +123,96 @@ def test_one_class_svm_is_scikit_learns(data):
     np.testing.assert_allclose(back.decision_function(X), ours.decision_function(X), atol=1e-6)
     report = from_sklearn(svm.OneClassSVM(tol=1e-6).fit(X), X)
     assert 0.0 <= report.dual_gap < 1e-3
+
+
+@pytest.mark.parametrize("parameters", [{}, {"nu": 0.3, "kernel": "poly", "coef0": 1.0}], ids=str)
+def test_nu_svc_is_scikit_learns(data, parameters):
+    X, y = data
+    ours, theirs = NuSVC(tol=TIGHT, **parameters), svm.NuSVC(tol=1e-10, **parameters)
+    ours.fit(X, y), theirs.fit(X, y)
+    assert ours.dual_gap_ <= TIGHT and ours.status_ is Status.OPTIMAL
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+    back = pickle.loads(pickle.dumps(ours.to_sklearn()))
+    assert type(back) is svm.NuSVC
+    np.testing.assert_allclose(back.decision_function(X), ours.decision_function(X), atol=1e-9)
+    assert 0.0 <= from_sklearn(theirs, X, y).dual_gap < 1e-4  # its kernel columns are float32
+
+
+TUBES = [
+    {},
+    {"kernel": "linear", "C": 0.1},
+    {"kernel": "poly", "C": 10.0, "epsilon": 0.5, "coef0": 1.0, "degree": 2},
+    {"kernel": "laplacian", "epsilon": 0.0},
+    {"epsilon": 10.0},
+    {"C": 1e-3},
+]
+
+
+@pytest.fixture(scope="module")
+def values():
+    X, y = load_diabetes(return_X_y=True)
+    X, y = StandardScaler().fit_transform(X), (y - y.mean()) / y.std()
+    return X[:300], y[:300]
+
+
+@pytest.mark.parametrize("parameters", TUBES, ids=str)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_svr_is_scikit_learns(values, parameters, sparse):
+    X, y = values
+    X = sp.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0)) if sparse else X
+    ours = SVR(tol=TIGHT, **parameters).fit(X, y)
+    back = pickle.loads(pickle.dumps(ours.to_sklearn()))
+    assert type(back) is svm.SVR and ours.dual_gap_ <= TIGHT
+    np.testing.assert_allclose(back.predict(X), ours.predict(X), rtol=1e-9, atol=1e-9)
+    if ours.kernel == "laplacian":
+        return
+    theirs = svm.SVR(tol=1e-10, **parameters).fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+    assert ours.dual_coef_.shape == (1, len(ours.support_)) and sp.issparse(X) == sparse
+    assert ours.n_support_.tolist() == [len(ours.support_)]
+    if ours.kernel == "linear":
+        difference = ours.coef_ - theirs.coef_
+        np.testing.assert_allclose(difference.toarray() if sparse else difference, 0.0, atol=1e-3)
+    assert 0.0 <= from_sklearn(theirs, X, y).dual_gap < 1e-4  # its kernel columns are float32
+
+
+def test_svr_of_a_kernel_matrix_and_weights(values):
+    X, y = values
+    weight = 1.0 + np.arange(len(y)) % 3
+    K = 0.1 * X @ X.T
+    ours = SVR(kernel="precomputed", tol=TIGHT).fit(K, y, weight)
+    theirs = svm.SVR(kernel="precomputed", tol=1e-10).fit(K, y, weight)
+    np.testing.assert_allclose(ours.predict(K), theirs.predict(K), atol=1e-3)
+    assert from_sklearn(theirs, K, y, weight).dual_gap < 1e-5
+    assert from_sklearn(theirs, K, y).dual_gap > 1e-3  # another problem
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"epsilon": 0.1}, {"C": 0.05, "intercept_scaling": 3.0, "epsilon": 0.3}],
+    ids=str,
+)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_linear_svr_solves_scikit_learns_problem(values, parameters, fit_intercept):
+    X, y = values
+    given = {"fit_intercept": fit_intercept, **parameters}
+    ours = LinearSVR(tol=1e-9, **given).fit(X, y + 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # LIBLINEAR does not always reach its tol
+        theirs = svm.LinearSVR(tol=1e-9, max_iter=10**6, random_state=0, **given).fit(X, y + 0.5)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=2e-3)
+    np.testing.assert_allclose(ours.to_sklearn().predict(X), ours.predict(X), rtol=1e-12)
+
+
+def test_a_free_bias_of_linear_svr_is_that_of_svr(values):
+    X, y = values
+    free = LinearSVR(epsilon=0.1, tol=1e-8, intercept_scaling=np.inf).fit(X, y + 3.0)
+    same = SVR(kernel="linear", tol=1e-8).fit(X, y + 3.0)
+    np.testing.assert_allclose(free.predict(X), same.predict(X), atol=1e-4)
 
 
 LINEAR = [

@@ -12,39 +12,15 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from qpsvm.api import default_memory_limit
-from qpsvm.clock import Clock, Expired
-from qpsvm.errors import InputError, Interrupted
-from qpsvm.estimators.base import KernelEstimator
+from qpsvm.clock import Clock
 from qpsvm.estimators.classifier import encoded
+from qpsvm.estimators.grid.base import GRID_RULES, GridSearch
 from qpsvm.estimators.grid.cells import Cells, Split, bytes_needed, order_of, search
 from qpsvm.estimators.kernel_classifiers import SVC
 from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.parameters import (
-    CLASS_RULES,
-    KERNEL_RULES,
-    NO_VALUE,
-    SHAPE_RULES,
-    SOLVER_RULES,
-    Rules,
-    check_parameters,
-    instance,
-    number,
-)
+from qpsvm.estimators.parameters import CLASS_RULES, SHAPE_RULES, Rules, check_parameters
 from qpsvm.estimators.samples import Vector, checked_weight
 from qpsvm.estimators.votes import by_votes, scores
-from qpsvm.gram.kernels.gamma import settle_gamma
-from qpsvm.threads import limit
-
-DEFAULT_PENALTY_RANGE = (1e-2, 1e3)
-"""Least and greatest C where `Cs` is a number of values."""
-
-DEFAULT_GAMMA_RANGE = (1e-2, 1e1)
-"""Least and greatest gamma where `gammas` is a number of values, in units of ``gamma="scale"``."""
-
-KERNELS_WITH_GAMMA = ("rbf", "poly", "sigmoid", "laplacian")
-"""Kernels that have the parameter gamma."""
-
-_ARRAY = instance((list, tuple, np.ndarray), "an array-like")
 
 
 class _Predicted(ClassifierMixin, BaseEstimator):
@@ -65,7 +41,7 @@ class _Predicted(ClassifierMixin, BaseEstimator):
         return scores(self._values, len(self.classes_))
 
 
-class SVCCV(ClassifierMixin, KernelEstimator):
+class SVCCV(ClassifierMixin, GridSearch):
     r"""C-support vector classification, C and gamma chosen by cross-validation.
 
     All fits of the grid are solved together: products of points are computed once for all gamma, a kernel
@@ -148,18 +124,10 @@ class SVCCV(ClassifierMixin, KernelEstimator):
     """
 
     _rules: ClassVar[Rules] = {
-        "Cs": (number(1, integer=True), _ARRAY),
-        "gammas": (number(1, integer=True), _ARRAY),
-        "kernel": KERNEL_RULES["kernel"],
-        "degree": KERNEL_RULES["degree"],
-        "coef0": KERNEL_RULES["coef0"],
+        **GRID_RULES,
         "class_weight": CLASS_RULES["class_weight"],
         "decision_function_shape": SHAPE_RULES["decision_function_shape"],
         "break_ties": SHAPE_RULES["break_ties"],
-        "tol": SOLVER_RULES["tol"],
-        "time_limit": SOLVER_RULES["time_limit"],
-        "n_jobs": SOLVER_RULES["n_jobs"],
-        "memory_limit": (number(1, integer=True), NO_VALUE),
     }
 
     def __init__(
@@ -205,46 +173,15 @@ class SVCCV(ClassifierMixin, KernelEstimator):
         X, y = self._validated(X, y)
         weight = checked_weight(sample_weight, X.shape[0])
         self.classes_, _, codes = encoded(y, weight, None)
-        penalties, kernels = self._grid(X)
+        penalties, kernels = self._penalties(), self._kernels(X, weight)
         splits = list(check_cv(self.cv, y, classifier=True).split(X, y))
-        self.n_splits_ = len(splits)
-        n_cells = len(kernels), len(penalties), len(splits)
-        table = np.full(n_cells, np.nan)
-        gaps = np.full(n_cells, np.nan)
-        with (
-            limit(self.n_jobs or np.iinfo(np.int32).max),
-            clock.listening(),
-            clock.limiting_calls(),
-        ):
-            try:
-                with clock.abandoning():
-                    self._search(X, y, weight, codes, penalties, kernels, splits, table, gaps)
-            except Expired:
-                pass
-            if clock.interrupted:
-                raise Interrupted(None)
-            self._choose(penalties, kernels, table, gaps)
-            self.best_estimator_ = self._estimator(**self.best_params_)
-            self.best_estimator_.set_params(time_limit=clock.seconds_left)
-            self.best_estimator_.fit(X, y, sample_weight=sample_weight)
-            self.best_estimator_.set_params(time_limit=None)
-        return self
+        axes = {"C": penalties.tolist(), "gamma": [kernel.gamma for kernel in kernels]}
 
-    def _grid(self, X: Any) -> tuple[Vector, list[Kernel]]:
-        """Return the values of C, ascending, and the kernels."""
-        Cs = self.Cs
-        if isinstance(Cs, (int, np.integer)):
-            Cs = np.geomspace(*DEFAULT_PENALTY_RANGE, int(Cs))
-        penalties = np.unique(_numbers("Cs", Cs))
-        if self.kernel not in KERNELS_WITH_GAMMA:
-            return penalties, [Kernel(self.kernel, 0.0, self.degree, self.coef0)]
-        gammas = self.gammas
-        if isinstance(gammas, (int, np.integer)):
-            scale = settle_gamma("scale", X)
-            gammas = scale * np.geomspace(*DEFAULT_GAMMA_RANGE, int(gammas))
-        values = [settle_gamma(g, X) if isinstance(g, str) else g for g in gammas]
-        values = np.unique(_numbers("gammas", values)).tolist()
-        return penalties, [Kernel(self.kernel, g, self.degree, self.coef0) for g in values]
+        def fill(table: Vector, gaps: Vector) -> None:
+            by_kernel = np.swapaxes(table, 0, 1), np.swapaxes(gaps, 0, 1)
+            self._search(X, y, weight, codes, penalties, kernels, splits, *by_kernel)
+
+        return self._searched(clock, axes, len(splits), fill, (X, y, sample_weight))
 
     def _estimator(self, C: float, gamma: Any = "scale") -> SVC:
         """Return the estimator of a cell."""
@@ -304,10 +241,6 @@ class SVCCV(ClassifierMixin, KernelEstimator):
         if bar is not None:
             bar.close()
 
-    def _part(self, X: Any, rows: Any, columns: Any) -> Any:
-        """Return some points; of a kernel matrix also the columns of the training points."""
-        return X[np.ix_(rows, columns)] if self.kernel == "precomputed" else X[rows]
-
     def _split(self, train: Any, test: Any, rank: Any, order: Any, y: Any, weight: Vector) -> Split:
         """Return a split in the order of the points, without training points of weight zero."""
         rows = np.sort(rank[train])
@@ -325,68 +258,7 @@ class SVCCV(ClassifierMixin, KernelEstimator):
         given = check_scoring(SVC(), scoring=self.scoring)
         return lambda model, X, y, weight: given(model, X, y)
 
-    def _bar(self, n_kernels: int) -> Any:
-        if not self.verbose:
-            return None
-        from tqdm.auto import tqdm
-
-        return tqdm(total=n_kernels, desc="kernels")
-
-    def _choose(
-        self, penalties: Vector, kernels: list[Kernel], table: Vector, gaps: Vector
-    ) -> None:
-        """Set the table of results and the best parameters."""
-        has_gamma = self.kernel in KERNELS_WITH_GAMMA
-        params = [
-            {"C": float(C)} | ({"gamma": kernel.gamma} if has_gamma else {})
-            for C in penalties
-            for kernel in kernels
-        ]
-        n_splits = table.shape[2]
-        scores_by_cell = np.swapaxes(table, 0, 1).reshape(-1, n_splits)
-        gaps_by_cell = np.swapaxes(gaps, 0, 1).reshape(-1, n_splits)
-        mean = scores_by_cell.mean(axis=1)
-        results: dict[str, Any] = {"params": params}
-        for name in params[0]:
-            values = [one[name] for one in params]
-            results[f"param_{name}"] = np.ma.MaskedArray(values, mask=False)
-        for at in range(n_splits):
-            results[f"split{at}_test_score"] = scores_by_cell[:, at]
-            results[f"split{at}_dual_gap"] = gaps_by_cell[:, at]
-        results["mean_test_score"] = mean
-        results["std_test_score"] = scores_by_cell.std(axis=1)
-        ranked = np.where(np.isnan(mean), -np.inf, mean)
-        results["rank_test_score"] = 1 + np.sum(ranked[:, None] < ranked[None, :], axis=1)
-        results["max_dual_gap"] = gaps_by_cell.max(axis=1)
-        self.cv_results_ = results
-        self.best_index_ = int(np.argmax(ranked))
-        self.best_params_ = params[self.best_index_]
-        self.best_score_ = float(mean[self.best_index_])
-        self.C_ = self.best_params_["C"]
-        if has_gamma:
-            self.gamma_ = self.best_params_["gamma"]
-
     def decision_function(self, X: Any) -> Any:
         """Return the decision function of the best estimator: see `SVC.decision_function`."""
         check_is_fitted(self)
         return self.best_estimator_.decision_function(self._new_points(X))
-
-    def predict(self, X: Any) -> Any:
-        """Return the classes of new points, shape (n,), by the best estimator.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (n, n_features)
-        """
-        check_is_fitted(self)
-        return self.best_estimator_.predict(self._new_points(X))
-
-
-def _numbers(name: str, values: Any) -> Vector:
-    """Return positive numbers, at least one."""
-    array = np.asarray(values)
-    if array.ndim != 1 or not len(array) or array.dtype.kind not in "iuf":
-        raise InputError(f"{name} must be an int or a list of numbers > 0; got {values!r}")
-    if not np.all(array > 0):
-        raise InputError(f"{name} must be > 0; got {np.min(array)!r}")
-    return array.astype(np.float64)

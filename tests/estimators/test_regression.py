@@ -1,0 +1,42 @@
+"""SVR and LinearSVR: tubes of any width, limits and warm starts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from qpsvm import Status
+from qpsvm.estimators import SVR, LinearSVR
+
+
+@pytest.fixture(scope="module")
+def points():
+    rng = np.random.default_rng(5)
+    X = np.vstack([rng.standard_normal((40, 3)) + shift for shift in (0.0, 1.2, 2.4)])
+    return X, np.repeat([3, 7, 9], 40)
+
+
+def test_a_tube_of_any_width(points):
+    X, y = points
+    wide = SVR(epsilon=10.0).fit(X, y)
+    assert len(wide.support_) == 0 and wide.dual_gap_ == 0.0
+    np.testing.assert_allclose(wide.predict(X), 6.0)
+    exact = SVR(epsilon=0.0, C=1e3, gamma=5.0, tol=1e-3).fit(X, y)
+    assert np.max(np.abs(exact.predict(X) - y)) < 0.05
+    constant = SVR().fit(X, np.full(120, 3.0))
+    np.testing.assert_allclose(constant.predict(X), 3.0)
+
+
+@pytest.mark.parametrize("kind", [SVR, LinearSVR])
+def test_a_regression_keeps_limits_and_warm_starts(kind, points):
+    X, y = points
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        stopped = kind(max_iter=1, tol=1e-9, method="smo").fit(X, y)
+    assert stopped.status_ is Status.MAX_ITER and stopped.dual_gap_ > 1e-9
+    fitted = kind(warm_start=True, tol=1e-6, method="smo").fit(X, y)
+    first = fitted.n_iter_
+    assert fitted.set_params(tol=1e-5).fit(X, y).n_iter_ < first
+    seen = []
+    kind(callback=lambda progress: seen.append(progress.gap)).fit(X[10:], y[10:])
+    assert seen
