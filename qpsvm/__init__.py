@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from qpsvm.estimators.linear import LinearSVC
     from qpsvm.estimators.low_rank import NystroemSVC
     from qpsvm.estimators.outliers import SVDD, OneClassSVM
-    from qpsvm.estimators.regression import SVR, LinearSVR
+    from qpsvm.estimators.regression.kernel import SVR, NuSVR
+    from qpsvm.estimators.regression.linear import LinearSVR
 
 __version__ = "0.1.0"
 
@@ -58,6 +59,7 @@ _ESTIMATORS = (
     "LinearSVR",
     "MaxMarginClassifier",
     "NuSVC",
+    "NuSVR",
     "NystroemSVC",
     "OneClassSVM",
     "SVC",
@@ -100,6 +102,7 @@ __all__ = [
     "MethodMismatchError",
     "NuSVC",
     "NuSVCDual",
+    "NuSVR",
     "NuSVRDual",
     "NystroemSVC",
     "OneClassDual",

@@ -17,21 +17,23 @@ if TYPE_CHECKING:
     from qpsvm.estimators.low_rank import NystroemSVC as NystroemSVC
     from qpsvm.estimators.outliers import SVDD as SVDD
     from qpsvm.estimators.outliers import OneClassSVM as OneClassSVM
-    from qpsvm.estimators.regression import SVR as SVR
-    from qpsvm.estimators.regression import LinearSVR as LinearSVR
+    from qpsvm.estimators.regression.kernel import SVR as SVR
+    from qpsvm.estimators.regression.kernel import NuSVR as NuSVR
+    from qpsvm.estimators.regression.linear import LinearSVR as LinearSVR
 
 _MODULES = {
     "LSSVC": "kernel_classifiers",
     "LinearSVC": "linear",
-    "LinearSVR": "regression",
+    "LinearSVR": "regression.linear",
     "MaxMarginClassifier": "hulls",
     "NuSVC": "hulls",
+    "NuSVR": "regression.kernel",
     "NystroemSVC": "low_rank",
     "OneClassSVM": "outliers",
     "SVC": "kernel_classifiers",
     "SVCCV": "grid.search",
     "SVDD": "outliers",
-    "SVR": "regression",
+    "SVR": "regression.kernel",
     "SVRCV": "grid.regression",
     "from_sklearn": "conversion",
 }

@@ -29,12 +29,13 @@ from qpsvm.estimators import (
     LinearSVR,
     MaxMarginClassifier,
     NuSVC,
+    NuSVR,
     NystroemSVC,
     OneClassSVM,
 )
 
 CLASSIFIERS = [SVC, NuSVC, LinearSVC, LSSVC, MaxMarginClassifier, NystroemSVC]
-REGRESSORS = [SVR, LinearSVR]
+REGRESSORS = [SVR, NuSVR, LinearSVR]
 EVERY = [*CLASSIFIERS, *REGRESSORS, OneClassSVM, SVDD]
 VARIANTS = [
     *(kind() for kind in EVERY),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn import svm
 from sklearn.exceptions import ConvergenceWarning
 
 from qpsvm import Status
-from qpsvm.estimators import SVR, LinearSVR
+from qpsvm.estimators import SVR, LinearSVR, NuSVR
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +41,17 @@ def test_a_regression_keeps_limits_and_warm_starts(kind, points):
     seen = []
     kind(callback=lambda progress: seen.append(progress.gap)).fit(X[10:], y[10:])
     assert seen
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+@pytest.mark.parametrize("nu", [0.1, 0.5, 1.0])
+def test_nu_svr_is_scikit_learns(kernel, nu):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (90, 3))
+    y = X[:, 0] - X[:, 1] ** 2 + 0.1 * rng.standard_normal(90)
+    ours = NuSVR(kernel=kernel, nu=nu, C=2.0, tol=1e-9).fit(X, y)
+    theirs = svm.NuSVR(kernel=kernel, nu=nu, C=2.0, tol=1e-9).fit(X, y)
+    assert np.allclose(ours.predict(X), theirs.predict(X), atol=1e-4)
+    assert np.mean(np.abs(y - ours.predict(X)) > ours.epsilon_ + 1e-6) <= nu + 1e-12
+    assert len(ours.support_) >= nu * 90 - 1
+    assert ours.dual_gap_ <= 1e-9

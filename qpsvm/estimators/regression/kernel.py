@@ -1,4 +1,4 @@
-"""Regression with an epsilon-insensitive loss: SVR and LinearSVR."""
+"""Regression with an epsilon-insensitive loss: SVR and NuSVR."""
 
 from __future__ import annotations
 
@@ -8,24 +8,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from qpsvm.errors import InputError
-from qpsvm.estimators.base import Estimator, ExpansionEstimator, prediction_threads
+from qpsvm.estimators.base import ExpansionEstimator, prediction_threads
 from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.linear import with_constant
 from qpsvm.estimators.parameters import (
     KERNEL_RULES,
     SOLVER_RULES,
     TRUE_OR_FALSE,
     Rules,
-    among,
     number,
 )
 from qpsvm.estimators.samples import Samples, Vector, arranged, checked_weight
 from qpsvm.estimators.training import BOUND_SHARE_OF_GAP
-from qpsvm.formulations import Formulation, SVRDual
-from qpsvm.gram import Linear
+from qpsvm.formulations import Formulation, NuSVRDual, SVRDual
 from qpsvm.result import Result
 
 TUBE_RULES: Rules = {"C": (number(0.0, ends="()"),), "epsilon": (number(0.0, ends="[)"),)}
@@ -85,6 +81,9 @@ class KernelRegressor(RegressorMixin, ExpansionEstimator):
         """Return the problem of a Gram, values and weights."""
         raise NotImplementedError
 
+    def _keep_model(self, model: Any) -> None:
+        """Set attributes that a subclass has from the model."""
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to points and their values.
 
@@ -113,6 +112,7 @@ class KernelRegressor(RegressorMixin, ExpansionEstimator):
         b = middle_bias(problem, result) if isinstance(problem, SVRDual) else None
         self.intercept_ = np.array([result.model.b if b is None else b])
         self._normal = result.model.w
+        self._keep_model(result.model)
         self._set_expansion(kernel, samples.rows[support], coef[support], X)
         self._report([result], single=True)
         return self
@@ -224,148 +224,89 @@ class SVR(KernelRegressor):
         return svr_to_sklearn(self)
 
 
-class LinearSVR(RegressorMixin, Estimator):
-    """Linear support vector regression with a certified duality gap.
+class NuSVR(KernelRegressor):
+    """Nu-support vector regression with a certified duality gap: the tube's width is a result.
 
-    The parameters are those of ``sklearn.svm.LinearSVR``, whose problem is solved; those from
-    `cache_size` on are further ones.
+    The parameters are those of ``sklearn.svm.NuSVR``, with the same defaults and meanings; those from
+    `random_state` on are further ones.
 
     Parameters
     ----------
-    epsilon : float
-        Error without a loss, >= 0.
-    tol : float
-        Certified relative gap, in (0, 1].
+    nu : float
+        Share of the points outside of the tube at most, and of support vectors at least; in (0, 1].
     C : float
         Penalty of the errors beyond the tube, > 0 and finite.
-    loss : {"epsilon_insensitive"}
-        C max(0, abs(y - f) - epsilon). Its square, ``"squared_epsilon_insensitive"``, is not offered:
-        there is no formulation of it.
-    fit_intercept : bool
-        Whether there is a b; otherwise it is 0.
-    intercept_scaling : float
-        As in scikit-learn b counts in the penalty as b / intercept_scaling does as an entry of w.
-        Infinity leaves it free.
-    dual : "auto" or bool
-        Accepted for compatibility, without effect: the method decides.
-    verbose, random_state
+    kernel, degree, gamma, coef0, shrinking, tol, cache_size, verbose, max_iter
         As in `SVC`.
-    max_iter : int
-        As in `SVC`: -1, not 1000 as in scikit-learn, whose iterations are other ones.
-    cache_size, method, time_limit, n_jobs, warm_start, callback
+    random_state, method, time_limit, n_jobs, warm_start, callback
         As in `SVR`.
 
     Attributes
     ----------
-    coef_ : ndarray, shape (n_features,)
-    intercept_ : ndarray, shape (1,)
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
-    n_iter_, dual_gap_, objective_, status_, fit_status_, result_
+    epsilon_ : float
+        Half the width of the tube, exactly best for the function.
+    support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_
         As in `SVR`.
+    n_iter_, shape_fit_, fit_status_, n_features_in_, feature_names_in_
+        As in `SVR`.
+    dual_gap_, objective_, status_, result_
+        As in `SVR`, of `NuSVRDual`.
 
     Raises
     ------
     InputError
         If a parameter or the data are malformed; a ValueError.
+    Interrupted
+        On Ctrl-C during `fit`; a KeyboardInterrupt.
 
     Warns
     -----
     ConvergenceWarning
         Where the gap was not reached.
+
+    Examples
+    --------
+    >>> from qpsvm import NuSVR
+    >>> model = NuSVR(kernel="linear", nu=0.1, C=10.0).fit([[-1.0], [0.0], [1.0]], [-1.0, 0.5, 1.0])
+    >>> round(model.epsilon_, 2)
+    0.25
     """
 
     _rules: ClassVar[Rules] = {
-        **SOLVER_RULES,
-        **TUBE_RULES,
-        "loss": (among("epsilon_insensitive"),),
-        "fit_intercept": (TRUE_OR_FALSE,),
-        "intercept_scaling": (number(0.0, ends="(]"),),
-        "dual": (among("auto"), TRUE_OR_FALSE),
-    }
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
+        **KERNEL_RULES, **SOLVER_RULES, "C": TUBE_RULES["C"], "nu": (number(0.0, 1.0, "(]"),),
+        "shrinking": (TRUE_OR_FALSE,),
+    }  # fmt: skip
 
     def __init__(
-        self, *, epsilon: float = 0.0, tol: float = 1e-4, C: float = 1.0,
-        loss: str = "epsilon_insensitive", fit_intercept: bool = True,
-        intercept_scaling: float = 1.0, dual: Any = "auto", verbose: bool | int | str = 0,
-        random_state: Any = None, max_iter: int = -1, cache_size: float = 200,
-        method: str = "auto", time_limit: float | None = None, n_jobs: int | None = None,
-        warm_start: bool = False, callback: Any = None,
+        self, *, nu: float = 0.5, C: float = 1.0, kernel: Any = "rbf", degree: int = 3,
+        gamma: Any = "scale", coef0: float = 0.0, shrinking: bool = True, tol: float = 1e-3,
+        cache_size: float = 200, verbose: bool | int | str = False, max_iter: int = -1,
+        random_state: Any = None, method: str = "auto", time_limit: float | None = None,
+        n_jobs: int | None = None, warm_start: bool = False, callback: Any = None,
     ) -> None:  # fmt: skip
-        self.epsilon = epsilon
-        self.tol = tol
+        self.nu = nu
         self.C = C
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.dual = dual
-        self.verbose = verbose
-        self.random_state = random_state
-        self.max_iter = max_iter
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
         self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.random_state = random_state
         self.method = method
         self.time_limit = time_limit
         self.n_jobs = n_jobs
         self.warm_start = warm_start
         self.callback = callback
 
-    def __sklearn_tags__(self) -> Any:
-        """Say that sparse points are taken."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def _declare(self, gram: Any, y: Vector, weight: Vector) -> Formulation:
+        return NuSVRDual(gram, y, self.C * weight, float(self.nu))
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to points and their values.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, n_features)
-        y : array_like, shape (m,)
-        sample_weight : array_like, shape (m,), optional
-            Factors of C by point; a whole one is the same as that many copies, 0 as none.
-
-        Returns
-        -------
-        LinearSVR
-        """
-        deadline = self._begin()
-        X, y = self._validated(X, y)
-        samples, values = arranged_targets(X, y, sample_weight, by_points=True)
-        extends = bool(self.fit_intercept) and bool(np.isfinite(self.intercept_scaling))
-        scaling = float(self.intercept_scaling)
-        gram = Linear(with_constant(samples.X, scaling) if extends else samples.X)
-        free = bool(self.fit_intercept) and not extends
-        C, epsilon = self.C * samples.weight, float(self.epsilon)
-        problem = SVRDual(gram, values, C, epsilon, bias=free)
-        result = self._solved_alone(problem, deadline, 2 * len(values))
-        w, b = np.asarray(result.model.w, dtype=np.float64), float(result.model.b)
-        if free:
-            middle = middle_bias(problem, result)
-            b = b if middle is None else middle
-        self.coef_ = w[:-1].copy() if extends else w
-        self.intercept_ = np.array([scaling * w[-1] if extends else b])
-        self._report([result], single=True)
-        return self
-
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return w'x + b, shape (n,).
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (n, n_features)
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        return product_with(X, self.coef_) + self.intercept_[0]
-
-    def to_sklearn(self) -> Any:
-        """Return a fitted ``sklearn.svm.LinearSVR`` with the same predictions."""
-        from qpsvm.estimators.conversion import linear_svr_to_sklearn
-
-        return linear_svr_to_sklearn(self)
+    def _keep_model(self, model: Any) -> None:
+        self.epsilon_ = float(model.epsilon)
 
 
 def product_with(X: Any, w: Vector) -> Vector:

@@ -1,0 +1,1 @@
+"""Estimators of regression: of kernels, and of linear functions."""
