@@ -90,7 +90,16 @@ def escape_bars(
             lines[number] = "".join(parts)
 
 
+def skip_generated(
+    app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any
+) -> bool | None:
+    """Leave out the methods that scikit-learn makes for metadata routing: their text is its own."""
+    module = getattr(obj, "__module__", None) or ""
+    return True if module.startswith("sklearn.") else None
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("public-names", PublicNames)
+    app.connect("autodoc-skip-member", skip_generated)
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after numpydoc
     return {"parallel_read_safe": True}

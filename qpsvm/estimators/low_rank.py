@@ -60,7 +60,7 @@ class NystroemSVC(LinearClassifier):
         Normals in the space of the features, r being the rank that was reached.
     intercept_ : ndarray, shape (1,) or (n_classes,)
     components_ : ndarray or sparse matrix, shape (n_landmarks, n_features)
-        Landmarks: features of z are k(z, components_) @ normalization_.
+        Landmarks: features of z are ``k(z, components_) @ normalization_``.
     normalization_ : ndarray, shape (n_landmarks, r)
     relative_trace_error_ : float
         trace(K - V V') / trace(K).
