@@ -30,10 +30,11 @@ ONE_PENALTY = np.ones(1)
 
 
 def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
-    """Return the hinge machines of pairs of classes; None where `solve` suits them better.
+    """Return the hinge machines of pairs of classes; None where `solve` suits all of them better.
 
     That is where an option of `solve` is used, the kernel has a factor, or no gap could be proved because
-    K is not positive semidefinite. A machine whose gap was not reached is solved by `solve`.
+    K is not positive semidefinite. A pair of many points is solved by `solve`, and so is one whose gap
+    was not reached.
 
     Raises
     ------
@@ -42,30 +43,30 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
     """
     gram, tol = plan.points, plan.options["tol"]
     sizes = [len(task.C) for task in tasks]
-    is_small = len(tasks) > 1 and max(sizes) <= MAX_PAIR_POINTS
-    if not is_small or not _is_plain(plan, tasks) or psd_defect(gram) > 0.0:
+    small = [k for k, n in enumerate(sizes) if n <= MAX_PAIR_POINTS]
+    is_suited = len(tasks) > 1 and small and _is_plain(plan, tasks)
+    if not is_suited or psd_defect(gram) > 0.0:
         return None
     error = gram.to_float64().column_error
     entry_error = gram.error if error is None else float(np.max(error))
-    paths: list[Any] = [None] * len(tasks)
+    machines: list[Machine | None] = [None] * len(tasks)
 
     def solve_chunk(chunk: list[int]) -> None:
-        for k in chunk:
-            task, n = tasks[k], sizes[k]
+        for k in [small[number] for number in chunk]:
+            begun, task, n = time.perf_counter(), tasks[k], sizes[k]
             with scratch(n * n, np.float64) as memory:
                 matrix = memory.reshape(n, n)
                 matrix_of(gram, _rows(task), matrix)
-                paths[k] = hinge_path(matrix, task.y, task.C, ONE_PENALTY, tol, entry_error)
+                path = hinge_path(matrix, task.y, task.C, ONE_PENALTY, tol, entry_error)
+            machines[k] = _machine(task, path, tol, time.perf_counter() - begun)
 
-    begun, clock = time.perf_counter(), Clock()
+    clock = Clock()
     with clock.listening():
         try:
             with clock.abandoning():
-                parallel_for(solve_chunk, chunks_of(sizes))
+                parallel_for(solve_chunk, chunks_of([sizes[k] for k in small]))
         except Expired:
             raise Interrupted(None) from None
-    seconds = (time.perf_counter() - begun) / len(tasks)
-    machines = [_machine(task, path, tol, seconds) for task, path in zip(tasks, paths, strict=True)]
     return [
         solve_task(plan, task) if machine is None else machine
         for task, machine in zip(tasks, machines, strict=True)
