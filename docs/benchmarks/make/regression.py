@@ -1,6 +1,8 @@
 """The page of support vector regression beside scikit-learn's SVR and NuSVR, at equal certified gaps.
 
 python -m docs.benchmarks.make.regression > docs/benchmarks/regression.md
+
+``QPSVM_DATA`` names the folder of covtype and cod-rna, one of whose features is to be predicted.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.datasets import load_diabetes, load_digits, make_friedman1
 from sklearn.svm import SVR, NuSVR
 
 from docs.benchmarks.make.pages import RUNS, head, section
 from qpsvm import RBF, NuSVRDual, SVRDual, solve
+from qpsvm.data import load_libsvm
 from qpsvm.driver.certificate import certify
 
 GAP = 1e-3
@@ -47,12 +51,22 @@ def houses(m: int = 20_000) -> tuple[Any, Any]:
     return X, np.minimum(y, 5.0)
 
 
+def feature(name: str, number: int, m: int) -> tuple[Any, Any]:
+    """Return m points of a real set, drawn by a seed, one of whose features is to be predicted."""
+    X, _ = load_libsvm(name)
+    X = X.toarray() if sp.issparse(X) else X
+    rows = np.sort(np.random.default_rng(0).permutation(len(X))[:m])
+    return np.delete(X[rows], number, axis=1), X[rows, number]
+
+
 SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "diabetes": lambda: load_diabetes(return_X_y=True),
     "digits": lambda: load_digits(return_X_y=True),
     "friedman1, 2,000": lambda: make_friedman1(2000, 10, noise=1.0, random_state=0),
     "friedman1, 5,000": lambda: make_friedman1(5000, 10, noise=1.0, random_state=0),
     "houses, 20,000": houses,
+    "covtype, elevation, 10,000": lambda: feature("covtype", 0, 10_000),
+    "cod-rna, first feature, 10,000": lambda: feature("cod-rna.nolabel", 0, 10_000),
 }
 NU_SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
     **{name: load for name, load in SETS.items() if name.startswith("friedman1")},
