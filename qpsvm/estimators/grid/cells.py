@@ -20,7 +20,7 @@ from qpsvm.gram import Gram
 from qpsvm.gram.engine.matrices import kernel_matrices
 from qpsvm.gram.psd import psd_defect
 from qpsvm.numerics.parallel import parallel_for
-from qpsvm.solvers.working_set.matrix_paths import Subset, SubsetPath, hinge_paths
+from qpsvm.solvers.working_set.matrix_paths import Buffers, Subset, SubsetPath, hinge_paths
 
 Indices = NDArray[np.int64]
 
@@ -113,12 +113,12 @@ def search(
         for pair, subset in enumerate(_subsets(parts[number], split, codes, k))
         if subset is not None
     ]
-    subsets = [subset for _, _, subset in problems]
+    subsets, buffers = [subset for _, _, subset in problems], Buffers()
     for number, (gram, K) in enumerate(zip(grams, kernel_matrices(grams), strict=True)):
         if psd_defect(gram) > 0.0:
             done(number, None)
             continue
-        paths = hinge_paths(K, subsets, penalties, tol, _entry_error(gram))
+        paths = hinge_paths(K, subsets, penalties, tol, _entry_error(gram), buffers)
         by_split: list[dict[int, SubsetPath]] = [{} for _ in splits]
         for (at, pair, _), path in zip(problems, paths, strict=True):
             by_split[at][pair] = path

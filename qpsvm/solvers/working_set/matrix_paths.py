@@ -15,7 +15,8 @@ Sources: the steps are those of `inner_smo`. Warm starts along C: DeCoste and Wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,8 +77,34 @@ class SubsetPath(NamedTuple):
     n_steps: NDArray[np.int64]  # (n_penalties,)
 
 
+class Buffers:
+    """Memory of large blocks, which is used again while this object lives: new pages cost time."""
+
+    def __init__(self) -> None:
+        self._spare: list[NDArray[np.float32]] = []
+
+    @contextmanager
+    def block(self, entries: int) -> Iterator[NDArray[np.float32]]:
+        """Yield memory for one thread."""
+        try:
+            memory = self._spare.pop()
+        except IndexError:
+            memory = np.empty(0, np.float32)
+        if len(memory) < entries:
+            memory = np.empty(entries, np.float32)
+        try:
+            yield memory[:entries]
+        finally:
+            self._spare.append(memory)
+
+
 def hinge_paths(
-    matrix: Vector, subsets: Sequence[Subset], penalties: Vector, tol: float, entry_error: float
+    matrix: Vector,
+    subsets: Sequence[Subset],
+    penalties: Vector,
+    tol: float,
+    entry_error: float,
+    buffers: Buffers | None = None,
 ) -> list[SubsetPath]:
     """Solve the hinge dual of each subset for each penalty, in parallel.
 
@@ -92,6 +119,8 @@ def hinge_paths(
         Relative gap to be reached.
     entry_error : float
         Bound on the error of an entry of the matrix.
+    buffers : Buffers, optional
+        Shared by several calls.
 
     Returns
     -------
@@ -105,19 +134,20 @@ def hinge_paths(
     """
     paths = [empty_path(len(penalties), len(subset.y)) for subset in subsets]
     rounding = entry_error + 4.0 * FLOAT64_EPS * float(np.max(np.diag(matrix)))
+    buffers = Buffers() if buffers is None else buffers
 
     def solve_chunk(chunk: list[int]) -> None:
         for k in chunk:
             subset, path = subsets[k], paths[k]
             n = len(subset.y)
             if n > MAX_COPIED_POINTS:
-                _solve_subset(matrix, subset, penalties, tol, rounding, path)
+                _solve_subset(matrix, subset, penalties, tol, rounding, path, buffers)
                 continue
             with scratch(n * n, np.float64) as memory:
                 exact = memory.reshape(n, n)
                 _copy_block(matrix, subset.runs, exact)
                 own = subset._replace(runs=np.array([[0, n]]))
-                _solve_subset(exact, own, penalties, tol, rounding, path)
+                _solve_subset(exact, own, penalties, tol, rounding, path, buffers)
 
     parallel_for(solve_chunk, chunks_of([len(subset.y) for subset in subsets]))
     return paths
@@ -130,7 +160,7 @@ def hinge_path(
     path = empty_path(len(penalties), len(y))
     rounding = entry_error + 4.0 * FLOAT64_EPS * float(np.max(np.diag(matrix)))
     subset = Subset(np.array([[0, len(y)]]), y, weight)
-    _solve_subset(matrix, subset, penalties, tol, rounding, path)
+    _solve_subset(matrix, subset, penalties, tol, rounding, path, Buffers())
     return path
 
 
@@ -148,12 +178,19 @@ def empty_path(n_penalties: int, n: int) -> SubsetPath:
 
 
 def _solve_subset(
-    exact: Vector, subset: Subset, penalties: Vector, tol: float, rounding: float, path: SubsetPath
+    exact: Vector,
+    subset: Subset,
+    penalties: Vector,
+    tol: float,
+    rounding: float,
+    path: SubsetPath,
+    buffers: Buffers,
 ) -> None:
     """Solve one subset in this thread; its steps read a copy of the matrix in float32."""
     n = len(subset.y)
     width = max(n, VECTOR_LANES)
-    with scratch(n * width, np.float32) as memory:
+    is_large = n > MAX_COPIED_POINTS
+    with buffers.block(n * width) if is_large else scratch(n * width, np.float32) as memory:
         block = memory.reshape(n, width)
         if width > n:
             block[:] = 0.0
