@@ -57,7 +57,7 @@ class Certificate:
         below `floor`, and the value is not proved to be positive), or ``"none"`` when neither test
         passed.
     recomputed : bool
-        False after Ctrl-C where the answer's products could not be recomputed within 80 ms: the bounds
+        False after Ctrl-C where the answer's products could not be recomputed within 60 ms: the bounds
         then come from those that the method maintained, and are wider by their proven error.
         ``solve(problem, x0=result, max_iter=0)`` recomputes them.
     """
