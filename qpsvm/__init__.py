@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = (
+_ESTIMATOR_NAMES = (
     "LSSVC",
     "LinearSVC",
     "LinearSVR",
@@ -127,7 +127,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import an estimator, and scikit-learn with it, when it is first asked for."""
-    if name not in (*_ESTIMATORS, "estimators"):
+    if name not in (*_ESTIMATOR_NAMES, "estimators"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = import_module("qpsvm.estimators")
     value = room if name == "estimators" else getattr(room, name)

@@ -63,11 +63,10 @@ def penalty_gap(
             slack += b * domain.y
         gap = slack_gap(x, domain.upper, slack, some) + error.quadratic + error.vertex
         multipliers = np.array([b, 1.0])
-        soft = gap, multipliers
         if qp.defect:  # w has a norm only where G is positive semidefinite
             return domain.convex_gap(x, slack, qp.defect), multipliers
         if not qp.is_hinge:  # its roundoff has all terms: see `linear_roundoff`
-            return soft
+            return gap, multipliers
         gap += slack_roundoff(qp, x, slack)
         soft = gap, multipliers
         # over all points the least margin is no greater than over a sample

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qpsvm.estimators.regression.kernel import NuSVR as NuSVR
     from qpsvm.estimators.regression.linear import LinearSVR as LinearSVR
 
-_MODULES = {
+_MODULE_OF_NAME = {
     "LSSVC": "kernel_classifiers",
     "LinearSVC": "linear",
     "LinearSVR": "regression.linear",
@@ -39,18 +39,18 @@ _MODULES = {
 }
 """The module of each public name."""
 
-__all__ = sorted(_MODULES)
+__all__ = sorted(_MODULE_OF_NAME)
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name, and scikit-learn with it."""
-    if name not in _MODULES:
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     """Return the public names, imported or not."""
-    return sorted(set(globals()) | set(_MODULES))
+    return sorted(set(globals()) | set(_MODULE_OF_NAME))

@@ -126,7 +126,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         return self
 
     def _solved_on_matrix(self, plan: Plan, tasks: list[Task]) -> list[Machine] | None:
-        """Return the machines of pairs that share a kernel matrix; None where there is no such way."""
+        """Return the machines by another way than one `solve` for each; None where there is none."""
         return None
 
     def _penalties(self, samples: Samples) -> Vector:
@@ -174,10 +174,11 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         position = np.zeros(len(codes), np.int64)
         position[support] = np.arange(len(support))
         dual = np.zeros((k - 1 if of_pairs else len(machines), len(support)))
+        pairs = pairs_of(k)
         for number, machine in enumerate(machines):
             at = position[machine.support]
             if of_pairs:
-                i, j = pairs_of(k)[number]
+                i, j = pairs[number]
                 row = np.where(codes[machine.support] == i, j - 1, i)
                 dual[row, at] = machine.coef
             else:

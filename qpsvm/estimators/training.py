@@ -101,9 +101,12 @@ def middle_bias(problem: HingeDual, result: Result) -> float | None:
     at_zero, at_top = a <= near * C, a >= (1.0 - near) * C
     if not np.all(at_zero | at_top) or np.isinf(C).any():
         return None
-    values = problem.K.dot(y * a)
-    bounds = y - values  # y f = 1 at this bias
-    from_below = (y > 0) == at_zero
+    # y f = 1 at these biases
+    return middle_between(y - problem.K.dot(y * a), (y > 0) == at_zero)
+
+
+def middle_between(bounds: Vector, from_below: Any) -> float | None:
+    """Return the middle of the interval that bounds from below and from above leave, if it is finite."""
     low = float(np.max(bounds[from_below], initial=-np.inf))
     high = float(np.min(bounds[~from_below], initial=np.inf))
     return 0.5 * (low + high) if -np.inf < low <= high < np.inf else None

@@ -119,27 +119,43 @@ def alternating_starts(length: int, size: int) -> list[int]:
     return turns + starts[len(turns) // 2 : half]
 
 
-@contextmanager
-def scratch(entries: int, dtype: Any) -> Iterator[NDArray[Any]]:
-    """Yield an array for one thread; its memory is reused, since new pages cost time.
+class BufferPool:
+    """Memory that threads use again, since new pages cost time.
 
-    At most four buffers of 4 MB are kept.
+    Parameters
+    ----------
+    max_bytes : float
+        Size of a buffer from which it is not kept.
+    max_spare : float
+        Number of buffers that are kept for further use.
     """
-    n_bytes = entries * np.dtype(dtype).itemsize
-    try:
-        memory = _spare_buffers.pop()
-    except IndexError:
-        memory = np.empty(0, np.uint8)
-    if len(memory) < n_bytes:
-        memory = np.empty(max(n_bytes, 1 << 21), np.uint8)
-    try:
-        yield memory[:n_bytes].view(dtype)
-    finally:
-        if len(memory) <= 1 << 22 and len(_spare_buffers) < 4:
-            _spare_buffers.append(memory)
+
+    def __init__(self, max_bytes: float = float("inf"), max_spare: float = float("inf")) -> None:
+        self._max_bytes, self._max_spare = max_bytes, max_spare
+        self._spare: list[NDArray[np.uint8]] = []
+
+    @contextmanager
+    def array(self, entries: int, dtype: Any) -> Iterator[NDArray[Any]]:
+        """Yield an array for one thread."""
+        n_bytes = entries * np.dtype(dtype).itemsize
+        try:
+            memory = self._spare.pop()
+        except IndexError:
+            memory = np.empty(0, np.uint8)
+        if len(memory) < n_bytes:
+            memory = np.empty(max(n_bytes, MIN_BUFFER_BYTES), np.uint8)
+        try:
+            yield memory[:n_bytes].view(dtype)
+        finally:
+            if len(memory) <= self._max_bytes and len(self._spare) < self._max_spare:
+                self._spare.append(memory)
 
 
-_spare_buffers: list[NDArray[np.uint8]] = []
+MIN_BUFFER_BYTES = 1 << 21
+"""Minimum size of a new buffer."""
+
+scratch = BufferPool(max_bytes=1 << 22, max_spare=4).array
+"""``scratch(entries, dtype)`` yields an array of memory that the process keeps: at most four of 4 MB."""
 
 
 @contextmanager

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from qpsvm.estimators.samples import Vector
 from qpsvm.estimators.votes import pairs_of
 from qpsvm.gram import Gram
-from qpsvm.gram.engine.matrices import kernel_matrices
+from qpsvm.gram.engine.matrices import entry_error, kernel_matrices
 from qpsvm.gram.psd import psd_defect
-from qpsvm.numerics.parallel import parallel_for
-from qpsvm.solvers.working_set.matrix_paths import Buffers, Subset, SubsetPath, hinge_paths
+from qpsvm.numerics.parallel import BufferPool, parallel_for
+from qpsvm.solvers.working_set.matrix_paths import Subset, SubsetPath, hinge_paths
 
 Indices = NDArray[np.int64]
 
@@ -113,27 +113,17 @@ def search(
         for pair, subset in enumerate(_subsets(parts[number], split, codes, k))
         if subset is not None
     ]
-    subsets, buffers = [subset for _, _, subset in problems], Buffers()
+    subsets, buffers = [subset for _, _, subset in problems], BufferPool()
+    by_pair = {(at, pair): subset for at, pair, subset in problems}
     for number, (gram, K) in enumerate(zip(grams, kernel_matrices(grams), strict=True)):
         if psd_defect(gram) > 0.0:
             done(number, None)
             continue
-        paths = hinge_paths(K, subsets, penalties, tol, _entry_error(gram), buffers)
+        paths = hinge_paths(K, subsets, penalties, tol, entry_error(gram), buffers)
         by_split: list[dict[int, SubsetPath]] = [{} for _ in splits]
         for (at, pair, _), path in zip(problems, paths, strict=True):
             by_split[at][pair] = path
-        done(number, _cells(K, splits, parts, by_split, subsets_by(problems), k, penalties))
-
-
-def subsets_by(problems: list[tuple[int, int, Subset]]) -> dict[tuple[int, int], Subset]:
-    """Return the subsets by split and pair."""
-    return {(at, pair): subset for at, pair, subset in problems}
-
-
-def _entry_error(gram: Gram) -> float:
-    """Return a bound on the error of an entry of the matrix in float64."""
-    error = gram.to_float64().column_error
-    return float(np.max(error)) if error is not None else gram.error
+        done(number, _cells(K, splits, parts, by_split, by_pair, k, penalties))
 
 
 def _parts(train: Indices, codes: Indices) -> list[_Part]:

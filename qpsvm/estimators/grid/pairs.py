@@ -12,7 +12,7 @@ from qpsvm.clock import Clock, Expired
 from qpsvm.errors import Interrupted
 from qpsvm.estimators.training import Machine, Plan, Task, solve_task
 from qpsvm.gram import Gram
-from qpsvm.gram.engine.matrices import matrix_of
+from qpsvm.gram.engine.matrices import entry_error, matrix_of
 from qpsvm.gram.psd import psd_defect
 from qpsvm.numerics.parallel import parallel_for, scratch
 from qpsvm.result import Certificate, History, Result, Status, passed_test
@@ -47,8 +47,7 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
     is_suited = len(tasks) > 1 and small and _is_plain(plan, tasks)
     if not is_suited or psd_defect(gram) > 0.0:
         return None
-    error = gram.to_float64().column_error
-    entry_error = gram.error if error is None else float(np.max(error))
+    error = entry_error(gram)
     machines: list[Machine | None] = [None] * len(tasks)
 
     def solve_chunk(chunk: list[int]) -> None:
@@ -57,7 +56,7 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
             with scratch(n * n, np.float64) as memory:
                 matrix = memory.reshape(n, n)
                 matrix_of(gram, _rows(task), matrix)
-                path = hinge_path(matrix, task.y, task.C, ONE_PENALTY, tol, entry_error)
+                path = hinge_path(matrix, task.y, task.C, ONE_PENALTY, tol, error)
             machines[k] = _machine(task, path, tol, time.perf_counter() - begun)
 
     clock = Clock()

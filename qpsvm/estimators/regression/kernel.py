@@ -20,7 +20,7 @@ from qpsvm.estimators.parameters import (
     number,
 )
 from qpsvm.estimators.samples import Samples, Vector, arranged, checked_weight
-from qpsvm.estimators.training import BOUND_SHARE_OF_GAP
+from qpsvm.estimators.training import BOUND_SHARE_OF_GAP, middle_between
 from qpsvm.formulations import Formulation, NuSVRDual, SVRDual
 from qpsvm.result import Result
 
@@ -66,10 +66,7 @@ def middle_bias(problem: SVRDual, result: Result) -> float | None:
         return None
     rest = y - problem.K.dot(weights[0] - weights[1])
     bounds = np.array([rest - epsilon, rest + epsilon])
-    from_below = np.array([at_zero[0], at_top[1]])
-    low = float(np.max(bounds[from_below], initial=-np.inf))
-    high = float(np.min(bounds[~from_below], initial=np.inf))
-    return 0.5 * (low + high) if -np.inf < low <= high < np.inf else None
+    return middle_between(bounds, np.array([at_zero[0], at_top[1]]))
 
 
 class KernelRegressor(RegressorMixin, ExpansionEstimator):

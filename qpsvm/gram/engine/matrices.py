@@ -58,6 +58,12 @@ def matrix_of(gram: Gram, rows: NDArray[np.int64], out: NDArray[np.float64]) -> 
     map_block(out, formula.factor, formula.map, terms, terms)
 
 
+def entry_error(gram: Gram) -> float:
+    """Return a bound on the error of an entry of these matrices."""
+    error = gram.to_float64().column_error
+    return gram.error if error is None else float(np.max(error))
+
+
 def _shared_key(gram: Gram) -> Any:
     """Return what Grams have in common whose points have the same products, or None.
 

@@ -17,7 +17,7 @@ LARGEST_VALUE = {np.dtype(np.float32): 2.0**120, np.dtype(np.float64): 2.0**500}
 float64 products of two values."""
 
 
-PARAMETERS = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
+ABSENT_PARAMETER_VALUES = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
 """Values of the parameters that a kernel does not have."""
 
 
@@ -42,8 +42,10 @@ def check_values(kernel: Any, square: float) -> None:
 
     `square` is a bound on |x|^2; the exact one is computed where that bound is not enough.
     """
-    names = [name for name in PARAMETERS if hasattr(kernel, name)]
-    gamma, coef0, degree = (float(getattr(kernel, n, k)) for n, k in PARAMETERS.items())
+    names = [name for name in ABSENT_PARAMETER_VALUES if hasattr(kernel, name)]
+    gamma, coef0, degree = (
+        float(getattr(kernel, n, k)) for n, k in ABSENT_PARAMETER_VALUES.items()
+    )
     limit = LARGEST_VALUE[np.dtype(kernel.dtype)]
 
     def exponent(square: float) -> float:

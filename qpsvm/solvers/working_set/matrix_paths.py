@@ -15,16 +15,17 @@ Sources: the steps are those of `inner_smo`. Warm starts along C: DeCoste and Wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.numerics.jit import vectorized
-from qpsvm.numerics.parallel import parallel_for, scratch
+from qpsvm.numerics.parallel import BufferPool, parallel_for, scratch
 from qpsvm.numerics.vector_shape import VECTOR_LANES
+from qpsvm.solvers.smo.pair_data import is_blocked
 from qpsvm.solvers.working_set.inner_smo import InnerProblem, InnerState, _solve
 
 CHUNK_ENTRIES = 1 << 20
@@ -48,9 +49,6 @@ MAX_ROUNDS = 40
 
 STEPS_PER_POINT, MIN_ROUND_STEPS = 100, 10_000
 """Number of steps of a round: so many for each point, and so many at least."""
-
-FLOAT64_EPS = float(np.finfo(np.float64).eps)
-"""Spacing of the numbers of float64 above 1."""
 
 Vector = NDArray[np.float64]
 
@@ -77,34 +75,13 @@ class SubsetPath(NamedTuple):
     n_steps: NDArray[np.int64]  # (n_penalties,)
 
 
-class Buffers:
-    """Memory of large blocks, which is used again while this object lives: new pages cost time."""
-
-    def __init__(self) -> None:
-        self._spare: list[NDArray[np.float32]] = []
-
-    @contextmanager
-    def block(self, entries: int) -> Iterator[NDArray[np.float32]]:
-        """Yield memory for one thread."""
-        try:
-            memory = self._spare.pop()
-        except IndexError:
-            memory = np.empty(0, np.float32)
-        if len(memory) < entries:
-            memory = np.empty(entries, np.float32)
-        try:
-            yield memory[:entries]
-        finally:
-            self._spare.append(memory)
-
-
 def hinge_paths(
     matrix: Vector,
     subsets: Sequence[Subset],
     penalties: Vector,
     tol: float,
     entry_error: float,
-    buffers: Buffers | None = None,
+    buffers: BufferPool | None = None,
 ) -> list[SubsetPath]:
     """Solve the hinge dual of each subset for each penalty, in parallel.
 
@@ -119,7 +96,7 @@ def hinge_paths(
         Relative gap to be reached.
     entry_error : float
         Bound on the error of an entry of the matrix.
-    buffers : Buffers, optional
+    buffers : BufferPool, optional
         Shared by several calls.
 
     Returns
@@ -133,8 +110,8 @@ def hinge_paths(
         If a limit is met between two chunks of subsets: see `qpsvm.clock`.
     """
     paths = [empty_path(len(penalties), len(subset.y)) for subset in subsets]
-    rounding = entry_error + 4.0 * FLOAT64_EPS * float(np.max(np.diag(matrix)))
-    buffers = Buffers() if buffers is None else buffers
+    rounding = _entry_rounding(matrix, entry_error)
+    buffers = BufferPool() if buffers is None else buffers
 
     def solve_chunk(chunk: list[int]) -> None:
         for k in chunk:
@@ -158,10 +135,15 @@ def hinge_path(
 ) -> SubsetPath:
     """Solve the hinge dual of all points of a matrix for each penalty, in this thread."""
     path = empty_path(len(penalties), len(y))
-    rounding = entry_error + 4.0 * FLOAT64_EPS * float(np.max(np.diag(matrix)))
+    rounding = _entry_rounding(matrix, entry_error)
     subset = Subset(np.array([[0, len(y)]]), y, weight)
-    _solve_subset(matrix, subset, penalties, tol, rounding, path, Buffers())
+    _solve_subset(matrix, subset, penalties, tol, rounding, path, BufferPool())
     return path
+
+
+def _entry_rounding(matrix: Vector, entry_error: float) -> float:
+    """Return a bound on the error of an entry of Ku for weights of sum 1, rounding included."""
+    return entry_error + 4.0 * FLOAT64_EPS * float(np.max(np.diag(matrix)))
 
 
 def empty_path(n_penalties: int, n: int) -> SubsetPath:
@@ -184,13 +166,13 @@ def _solve_subset(
     tol: float,
     rounding: float,
     path: SubsetPath,
-    buffers: Buffers,
+    buffers: BufferPool,
 ) -> None:
     """Solve one subset in this thread; its steps read a copy of the matrix in float32."""
     n = len(subset.y)
     width = max(n, VECTOR_LANES)
-    is_large = n > MAX_COPIED_POINTS
-    with buffers.block(n * width) if is_large else scratch(n * width, np.float32) as memory:
+    block_of = buffers.array if n > MAX_COPIED_POINTS else scratch
+    with block_of(n * width, np.float32) as memory:
         block = memory.reshape(n, width)
         if width > n:
             block[:] = 0.0
@@ -332,8 +314,7 @@ def _path(
             if gap <= -tol * value:
                 break
             for k in range(n):
-                full, empty = x[k] >= upper[k], x[k] <= 0.0
-                up_blocked, low_blocked = (full, empty) if y[k] > 0.0 else (empty, full)
+                up_blocked, low_blocked = is_blocked(x, y, upper, k)
                 up_barrier[0, k] = np.inf if up_blocked else 0.0
                 low_barrier[0, k] = np.inf if low_blocked else 0.0
                 start[k] = x[k]
