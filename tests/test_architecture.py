@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from qpsvm.numerics.code_cache import ROOMS_ABOVE_COMPILED_CODE
+
 ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
@@ -23,6 +25,7 @@ LAYERS = (
     {"api"},
     {"data", "plot", "path"},
     {"estimators", "precompile"},
+    {"files"},
     {"demo"},
     {"cli"},
     {"__main__"},
@@ -87,6 +90,15 @@ def test_imports_run_one_way(path):
         if module.split(".")[0] != "qpsvm" or other not in RANK or other == own:
             continue
         assert RANK[other] < RANK[own], f"{inside} imports {module}, which stands above it"
+
+
+def test_the_key_of_compiled_code_leaves_out_only_what_it_cannot_depend_on():
+    for name in ROOMS_ABOVE_COMPILED_CODE - {"__init__"}:
+        assert RANK[name] > RANK["solvers"]
+        paths = sources(f"qpsvm/{name}") or [ROOT / f"qpsvm/{name}.py"]
+        for path in paths:
+            compiling = {"numba", "qpsvm.numerics.jit"} & set(imports(path))
+            assert not compiling or name in {"demo"}, f"{name_of(path)} imports {compiling}"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Cache of machine code, in the installed package and in a user's folder.
 
 numba's own cache depends on the file of each function alone: after an edit or an upgrade elsewhere it
-runs stale code. Here the key contains all sources of the package, the versions of the compiler, and the
-processor. A file holds one function for one signature, and gets its name when it is complete.
+runs stale code. Here the key contains all sources of the package that compiled code can depend on, the
+versions of the compiler, and the processor. A file holds one function for one signature, and gets its name
+when it is complete.
 
 Three places are searched, in this order: the user's folder, code for this processor in the package, and
 code for a level of instruction sets (x86-64-v3, say) that a wheel carries. SIMD code targets a level: a
@@ -33,7 +34,13 @@ from qpsvm.numerics.intrinsics import HAS_INTRINSICS
 log = logging.getLogger("qpsvm")
 
 PACKAGE_FOLDER = Path(__file__).parents[1]
-"""Folder of the package: all of its sources are part of the key."""
+"""Folder of the package."""
+
+ROOMS_ABOVE_COMPILED_CODE = frozenset(
+    "driver api data plot path estimators precompile demo files cli __main__ __init__".split()
+)
+"""Modules and folders of the package that no compiled function can depend on: nothing that compiles imports
+them (tests/test_architecture.py). Their sources are no part of the key."""
 
 KEPT_STATES = 4
 """Number of folders of other states of the sources, the most recently used, that are kept."""
@@ -133,15 +140,18 @@ def _remove_old_states(folder: Path) -> None:
 
 @cache
 def source_key() -> str:
-    """Return a hexadecimal digest of the sources, the compiler and the platform."""
+    """Return a hexadecimal digest of the sources that matter, the compiler and the platform."""
     digest = hashlib.sha256()
     versions = numba.__version__, llvmlite.__version__, np.__version__.split(".")[0]
     platform = sys.implementation.cache_tag, sys.platform, binding.get_process_triple()
     chosen = config.OPT, HAS_INTRINSICS  # type: ignore[attr-defined]
     digest.update(repr((*versions, *platform, *chosen)).encode())
     for path in sorted(PACKAGE_FOLDER.rglob("*.py")):
+        name = path.relative_to(PACKAGE_FOLDER)
+        if name.parts[0].removesuffix(".py") in ROOMS_ABOVE_COMPILED_CODE:
+            continue
         content = path.read_bytes()
-        digest.update(f"{path.relative_to(PACKAGE_FOLDER).as_posix()}\0{len(content)}\0".encode())
+        digest.update(f"{name.as_posix()}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:16]
 
