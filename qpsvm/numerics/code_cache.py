@@ -1,9 +1,9 @@
 """Cache of machine code, in the installed package and in a user's folder.
 
 numba's own cache depends on the file of each function alone: after an edit or an upgrade elsewhere it
-runs stale code. Here the key contains all sources of the package that compiled code can depend on, the
-versions of the compiler, and the processor. A file holds one function for one signature, and gets its name
-when it is complete.
+runs stale code. Here the key contains all sources of the package that compiled code can depend on,
+the versions of the compiler, and the processor. A file holds one function for one signature, and gets
+its name when it is complete.
 
 Three places are searched, in this order: the user's folder, code for this processor in the package, and
 code for a level of instruction sets (x86-64-v3, say) that a wheel carries. SIMD code targets a level: a
@@ -39,8 +39,8 @@ PACKAGE_FOLDER = Path(__file__).parents[1]
 ROOMS_ABOVE_COMPILED_CODE = frozenset(
     "driver api data plot path estimators precompile demo files cli __main__ __init__".split()
 )
-"""Modules and folders of the package that no compiled function can depend on: nothing that compiles imports
-them (tests/test_architecture.py). Their sources are no part of the key."""
+"""Modules and folders of the package that no compiled function can depend on: nothing that compiles
+imports them (tests/test_architecture.py). Their sources are no part of the key."""
 
 KEPT_STATES = 4
 """Number of folders of other states of the sources, the most recently used, that are kept."""
