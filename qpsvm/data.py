@@ -16,7 +16,14 @@ FOLDER_VARIABLE = "QPSVM_DATA"
 
 
 def folder() -> Path:
-    """Return the folder of data sets: that of QPSVM_DATA, or the current folder where it is unset."""
+    """Return the folder of data sets: that of QPSVM_DATA, or the current folder where it is unset.
+
+    Examples
+    --------
+    >>> from qpsvm import data
+    >>> data.folder()  # doctest: +SKIP
+    PosixPath('datasets')
+    """
     return Path(os.environ.get(FOLDER_VARIABLE, ".")).expanduser()
 
 

@@ -16,11 +16,31 @@ from numpy.typing import NDArray
 
 
 class InputError(ValueError):
-    """Malformed data or an option outside its range."""
+    """Malformed data or an option outside its range.
+
+    Examples
+    --------
+    >>> from qpsvm import InputError, Linear, MEBDual, solve
+    >>> try:
+    ...     solve(MEBDual(Linear([[0.0], [1.0]])), tol=-1.0)
+    ... except InputError as error:
+    ...     print("tol" in str(error))
+    True
+    """
 
 
 class MethodMismatchError(ValueError):
-    """A method that cannot solve the given formulation; the message lists those that can."""
+    """A method that cannot solve the given formulation; the message lists those that can.
+
+    Examples
+    --------
+    >>> from qpsvm import Linear, MEBDual, MethodMismatchError, solve
+    >>> try:
+    ...     solve(MEBDual(Linear([[0.0], [1.0]])), method="dcd")
+    ... except MethodMismatchError as error:
+    ...     print("mfw" in str(error))  # it names those that fit
+    True
+    """
 
 
 class Interrupted(KeyboardInterrupt):
@@ -30,6 +50,14 @@ class Interrupted(KeyboardInterrupt):
     ----------
     result : Result or list of Result
         What `solve`, or `solve_path`, would have returned.
+
+    Examples
+    --------
+    >>> from qpsvm import Interrupted
+    >>> try:
+    ...     result = solve(problem, interrupt="raise")
+    ... except Interrupted as stop:  # Ctrl-C
+    ...     result = stop.result  # doctest: +SKIP
     """
 
     def __init__(self, result: Any) -> None:

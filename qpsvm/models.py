@@ -34,6 +34,13 @@ class Ball:
         Number of points outside, which have slack.
     slack : float
         Their penalty: the sum of C_i (|phi(x_i) - c|^2 - radius^2).
+
+    Examples
+    --------
+    >>> from qpsvm import Linear, MEBDual, solve
+    >>> ball = solve(MEBDual(Linear([[0.0], [2.0]]))).model
+    >>> ball.contains([[1.0], [2.5]]).tolist()
+    [True, False]
     """
 
     radius: float
@@ -75,6 +82,13 @@ class Hyperplane:
         Result of the bounds where C is infinite: True, a hyperplane separates the classes; False, none
         does within the roundoff of the data; None, undecided at a limit or by rounding. Unless it is
         True, w is only the last direction, not scaled.
+
+    Examples
+    --------
+    >>> from qpsvm import HingeDual, Linear, solve
+    >>> plane = solve(HingeDual(Linear([[0.0], [2.0]]), [-1, 1], C=10.0), tol=1e-8).model
+    >>> plane.decision_function([[1.0], [2.0]]).round(3).tolist()
+    [0.0, 1.0]
     """
 
     b: float
@@ -118,6 +132,14 @@ class ReducedHulls(Hyperplane):
         Width of the soft margin, 2 rho / distance.
     n_margin_errors : int
         Training points within the margin or beyond it, at the price of their slack.
+
+    Examples
+    --------
+    >>> from qpsvm import Linear, NuSVCDual, solve
+    >>> X, y = [[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1]
+    >>> model = solve(NuSVCDual(Linear(X), y, nu=0.5), tol=1e-8).model
+    >>> round(model.distance, 3), model.hulls_intersect
+    (2.0, False)
     """
 
     rho: float = field(default=0.0, kw_only=True)
@@ -159,6 +181,13 @@ class Regressor:
         The normal, where the kernel is linear.
     epsilon : float
         Largest error of a prediction without a loss.
+
+    Examples
+    --------
+    >>> from qpsvm import Linear, SVRDual, solve
+    >>> problem = SVRDual(Linear([[0.0], [1.0], [2.0]]), [0.0, 1.0, 2.0], C=100.0, epsilon=0.01)
+    >>> float(solve(problem, tol=1e-6).model.predict([[1.5]])[0].round(1))
+    1.5
     """
 
     b: float
@@ -190,6 +219,13 @@ class OneClass:
         The normal, where the kernel is linear.
     n_outside : int
         Number of training points on the origin's side, which have slack.
+
+    Examples
+    --------
+    >>> from qpsvm import RBF, OneClassDual, solve
+    >>> model = solve(OneClassDual(RBF([[0.0], [0.5], [1.0]], gamma=1.0), nu=0.5)).model
+    >>> model.predict([[0.5], [9.0]]).tolist()
+    [1.0, -1.0]
     """
 
     rho: float
@@ -239,6 +275,14 @@ class ClosestPoints:
         the data, and there is no separating hyperplane; None, undecided at a limit or by rounding.
     normal : Normal or None
         w as a function of points, where it is a vector of features.
+
+    Examples
+    --------
+    >>> from qpsvm import Linear, PolytopeDistanceDual, solve
+    >>> X, y = [[0.0], [1.0], [3.0], [4.0]], [1, 1, -1, -1]
+    >>> model = solve(PolytopeDistanceDual(Linear(X), y), tol=1e-8).model
+    >>> model.p.round(3).tolist(), model.q.round(3).tolist()
+    ([1.0], [3.0])
     """
 
     distance: float

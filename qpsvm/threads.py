@@ -22,6 +22,13 @@ def limit(n: int) -> Iterator[None]:
     ------
     InputError
         If `n` is not a positive integer.
+
+    Examples
+    --------
+    >>> from qpsvm import threads
+    >>> with threads.limit(1):
+    ...     print(threads.describe()["numba"].split(",")[0])
+    1 threads
     """
     check_number("n", n, low=1, integer=True)
     import numba
@@ -38,7 +45,14 @@ def limit(n: int) -> Iterator[None]:
 
 
 def describe() -> dict[str, str]:
-    """Return the numbers of threads: a line for numba and one for each BLAS library."""
+    """Return the numbers of threads: a line for numba and one for each BLAS library.
+
+    Examples
+    --------
+    >>> from qpsvm import threads
+    >>> sorted(threads.describe())  # doctest: +SKIP
+    ['libscipy_openblas of numpy', 'libscipy_openblas of scipy', 'numba']
+    """
     import numba
 
     lines = {f"{pool['prefix']} of {_owner(pool)}": _blas_line(pool) for pool in _blas()}

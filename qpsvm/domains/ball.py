@@ -35,6 +35,13 @@ class ScaledSimplex(_Sized):
     radius : float
     solid : bool
         Whether the sum may be smaller: the origin is a vertex then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import ScaledSimplex
+    >>> ScaledSimplex(2, 3.0).linear_min(np.array([1.0, -1.0])).tolist()
+    [0.0, 3.0]
     """
 
     m: int
@@ -96,6 +103,13 @@ class L1Ball(_Sized):
     ----------
     m : int
     radius : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import L1Ball
+    >>> L1Ball(2, 1.0).linear_min(np.array([3.0, -4.0])).tolist()
+    [0.0, 1.0]
     """
 
     m: int
@@ -136,6 +150,13 @@ class L2Ball(_Sized):
     ----------
     m : int
     radius : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import L2Ball
+    >>> L2Ball(2, 1.0).linear_min(np.array([3.0, -4.0])).round(3).tolist()
+    [-0.6, 0.8]
     """
 
     m: int

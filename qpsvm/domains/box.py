@@ -23,6 +23,13 @@ class Box(OracleDomain):
     Parameters
     ----------
     lower, upper : array_like, shape (m,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import Box
+    >>> Box([0.0, -1.0], [1.0, 2.0]).linear_min(np.array([1.0, -1.0])).tolist()
+    [0.0, 2.0]
     """
 
     lower: Any
@@ -104,12 +111,28 @@ class Box(OracleDomain):
 
 
 def hypercube(m: int) -> Box:
-    """Return the unit cube [0, 1]^m."""
+    """Return the unit cube [0, 1]^m.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import hypercube
+    >>> hypercube(2).project(np.array([1.5, 0.25])).tolist()
+    [1.0, 0.25]
+    """
     return Box(np.zeros(m), np.ones(m))
 
 
 def linf_ball(m: int, radius: float = 1.0) -> Box:
-    """Return {max |x_i| <= radius}."""
+    """Return {max |x_i| <= radius}.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import linf_ball
+    >>> linf_ball(2, 2.0).project(np.array([3.0, -1.0])).tolist()
+    [2.0, -1.0]
+    """
     radius = check_size("radius", radius)
     return Box(np.full(m, -radius), np.full(m, radius))
 

@@ -28,6 +28,13 @@ class KSubset(OracleDomain):
     ----------
     m : int
     k : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import KSubset
+    >>> KSubset(3, 2).linear_min(np.array([2.0, 0.0, 1.0])).tolist()
+    [0.0, 1.0, 1.0]
     """
 
     m: int
@@ -101,6 +108,13 @@ class SpanningTrees(OracleDomain):
     ------
     InputError
         If the graph is not simple or not connected.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import SpanningTrees
+    >>> SpanningTrees([[0, 1], [1, 2], [0, 2]]).linear_min(np.array([1.0, 2.0, 3.0])).tolist()
+    [1.0, 1.0, 0.0]
     """
 
     edges: Any

@@ -34,6 +34,14 @@ class FlowPolytope(OracleDomain):
     ------
     InputError
         If the graph has a cycle or no path from source to target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import FlowPolytope
+    >>> paths = FlowPolytope([0, 1, 0], [1, 2, 2], source=0, target=2)
+    >>> paths.linear_min(np.array([1.0, 1.0, 3.0])).tolist()
+    [1.0, 1.0, 0.0]
     """
 
     tail: Any

@@ -22,6 +22,13 @@ class Hull(OracleDomain):
     Parameters
     ----------
     points : array_like, shape (k, m)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import Hull
+    >>> Hull([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).linear_min(np.array([-1.0, 0.0])).tolist()
+    [1.0, 0.0]
     """
 
     points: Any

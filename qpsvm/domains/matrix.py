@@ -26,6 +26,13 @@ class Birkhoff(OracleDomain):
     Parameters
     ----------
     n : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import Birkhoff
+    >>> Birkhoff(2).linear_min(np.array([1.0, 0.0, 0.0, 1.0])).tolist()
+    [0.0, 1.0, 1.0, 0.0]
     """
 
     n: int
@@ -73,6 +80,13 @@ class Spectrahedron(OracleDomain):
     ----------
     n : int
     trace : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import Spectrahedron
+    >>> Spectrahedron(2).linear_min(np.array([1.0, 0.0, 0.0, -1.0])).round(6).tolist()
+    [0.0, 0.0, 0.0, 1.0]
     """
 
     n: int
@@ -161,6 +175,13 @@ class NuclearBall(_MatrixBall):
     ----------
     rows, columns : int
     radius : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import NuclearBall
+    >>> abs(NuclearBall(2, 2, 1.0).linear_min(np.array([2.0, 0.0, 0.0, 1.0]))).round(6).tolist()
+    [1.0, 0.0, 0.0, 0.0]
     """
 
     constant_norm = True
@@ -203,6 +224,13 @@ class SpectralBall(_MatrixBall):
     ----------
     rows, columns : int
     radius : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import SpectralBall
+    >>> abs(SpectralBall(2, 2, 1.0).linear_min(np.array([2.0, 0.0, 0.0, 1.0]))).round(6).tolist()
+    [1.0, 0.0, 0.0, 1.0]
     """
 
     constant_norm = True

@@ -28,6 +28,14 @@ class SimplexProduct(Domain):
     ----------
     group : ndarray of int, shape (m,)
         Group of each coordinate, 0 .. n_groups - 1, none empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import SimplexProduct
+    >>> domain = SimplexProduct(np.array([0, 0, 1, 1]))
+    >>> domain.linear_min(np.array([2.0, 1.0, 1.0, 2.0])).tolist()
+    [0.0, 1.0, 1.0, 0.0]
     """
 
     group: NDArray[np.int64]
@@ -153,7 +161,15 @@ class SimplexProduct(Domain):
 
 
 def simplex(m: int) -> SimplexProduct:
-    """Return the unit simplex in m dimensions."""
+    """Return the unit simplex in m dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm.domains import simplex
+    >>> simplex(3).linear_min(np.array([2.0, 0.0, 1.0])).tolist()
+    [0.0, 1.0, 0.0]
+    """
     return SimplexProduct(np.zeros(m, np.int64))
 
 

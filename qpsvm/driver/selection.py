@@ -69,7 +69,14 @@ def check_problem(problem: Any) -> None:
 
 
 def methods(problem: Formulation) -> list[str]:
-    """Return the names of the methods that fit a problem, in the order of METHODS."""
+    """Return the names of the methods that fit a problem, in the order of METHODS.
+
+    Examples
+    --------
+    >>> from qpsvm import LSSVMPrimal, methods
+    >>> methods(LSSVMPrimal([[0.0], [1.0]], [-1, 1]))
+    ['nesvm', 'homotopy-nesvm']
+    """
     check_problem(problem)
     from qpsvm.solvers.methods import METHODS
 

@@ -258,6 +258,13 @@ class MaxMarginClassifier(HullClassifier):
     ----------
     margin_ : ndarray
         Distance of the two closest points in feature space, for each problem.
+
+    Examples
+    --------
+    >>> from qpsvm import MaxMarginClassifier
+    >>> model = MaxMarginClassifier(kernel="linear").fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1])
+    >>> model.predict([[2.0], [3.0]]).tolist()
+    [0, 1]
     """
 
     _rules: ClassVar[Rules] = {

@@ -210,6 +210,13 @@ class LSSVC(KernelClassifier):
         As in `SVC`.
     warm_start, callback
         As in `SVC`.
+
+    Examples
+    --------
+    >>> from qpsvm import LSSVC
+    >>> model = LSSVC().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
+    >>> model.predict([[0.5], [4.5]]).tolist()
+    ['a', 'b']
     """
 
     _rules: ClassVar[Rules] = {

@@ -159,6 +159,13 @@ class LinearSVC(LinearClassifier):
     -----
     ConvergenceWarning
         Where a gap was not reached.
+
+    Examples
+    --------
+    >>> from qpsvm import LinearSVC
+    >>> model = LinearSVC().fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
+    >>> model.predict([[0.5], [4.5]]).tolist()
+    ['a', 'b']
     """
 
     _rules: ClassVar[Rules] = {

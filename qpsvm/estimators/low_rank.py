@@ -68,6 +68,13 @@ class NystroemSVC(LinearClassifier):
         Most iterations of a problem.
     classes_, class_weight_, n_features_in_, dual_gap_, objective_, status_, fit_status_, result_
         As in `SVC`.
+
+    Examples
+    --------
+    >>> from qpsvm import NystroemSVC
+    >>> model = NystroemSVC(rank=2).fit([[0.0], [1.0], [4.0], [5.0]], ["a", "a", "b", "b"])
+    >>> model.predict([[0.5], [4.5]]).tolist()
+    ['a', 'b']
     """
 
     _rules: ClassVar[Rules] = {

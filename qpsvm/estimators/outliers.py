@@ -199,6 +199,13 @@ class SVDD(OutlierDetector):
         As in `OneClassSVM`; `dual_coef_` sums to 1.
     n_iter_, dual_gap_, objective_, status_, fit_status_, shape_fit_, result_
         As in `OneClassSVM`, of `SVDDDual`.
+
+    Examples
+    --------
+    >>> from qpsvm import SVDD
+    >>> model = SVDD(kernel="linear", nu=0.5).fit([[0.0], [1.0], [2.0], [9.0]])
+    >>> model.predict([[1.0], [20.0]]).tolist()
+    [1, -1]
     """
 
     _rules: ClassVar[Rules] = {

@@ -61,6 +61,14 @@ class HingeDual(WeightedFormulation[Hyperplane]):
     ------
     InputError
         If an argument is malformed; the message names it.
+
+    Examples
+    --------
+    >>> from qpsvm import HingeDual, Linear, solve
+    >>> X, y = [[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [4.0, 0.0]], [-1, -1, 1, 1]
+    >>> model = solve(HingeDual(Linear(X), y, C=10.0), tol=1e-6).model
+    >>> model.predict([[1.5, 1.0], [2.5, 1.0]]).tolist()
+    [-1.0, 1.0]
     """
 
     K: Any
@@ -154,6 +162,13 @@ class HingePrimal(MarginFormulation):
     The variable x of the answer is w followed by b, shape (d + 1,), without bias w alone; its dual
     holds the weights a, shape (m,), with w = sum a_i y_i x_i. Of a Gram, c of shape (m,) represents
     w; of one with a factor, such as `LowRank`, w is in the space of the factor's rows.
+
+    Examples
+    --------
+    >>> from qpsvm import HingePrimal, solve
+    >>> X, y = [[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [4.0, 0.0]], [-1, -1, 1, 1]
+    >>> solve(HingePrimal(X, y, C=10.0), tol=1e-8).model.w.round(3).tolist()
+    [1.0, 0.0]
     """
 
     X: Any

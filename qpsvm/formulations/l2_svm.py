@@ -46,6 +46,14 @@ class L2SVMDual(WeightedFormulation[Hyperplane]):
     ----------
     Frandi, Nanculef, Gasparo, Lodi, Sartori, "Training support vector machines using Frank-Wolfe
     optimization methods", equations (8)-(12); there (11) and (12) lack the factor 1/2.
+
+    Examples
+    --------
+    >>> from qpsvm import L2SVMDual, RBF, solve
+    >>> X, y = [[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [4.0, 0.0]], [-1, -1, 1, 1]
+    >>> result = solve(L2SVMDual(RBF(X, gamma=0.5), y, C=10.0))
+    >>> result.converged, result.model.predict([[0.5, 0.0]]).tolist()
+    (True, [-1.0])
     """
 
     K: Any

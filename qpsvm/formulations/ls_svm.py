@@ -43,6 +43,13 @@ class LSSVMPrimal(MarginFormulation):
     References
     ----------
     Zhou, Tao and Wu, "NESVM: a fast gradient method for support vector machines", (53) and (54).
+
+    Examples
+    --------
+    >>> from qpsvm import LSSVMPrimal, solve
+    >>> X, y = [[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1]
+    >>> solve(LSSVMPrimal(X, y, C=10.0)).model.predict([[1.5], [2.5]]).tolist()
+    [-1.0, 1.0]
     """
 
     X: Any

@@ -35,6 +35,13 @@ class MEBDual(Formulation[Ball]):
     References
     ----------
     Frandi et al., equations (14)-(16); the last member of (16) has lost its linear term there.
+
+    Examples
+    --------
+    >>> from qpsvm import Linear, MEBDual, solve
+    >>> ball = solve(MEBDual(Linear([[0.0, 0.0], [2.0, 0.0], [1.0, 0.5]])), tol=1e-8).model
+    >>> round(ball.radius, 6), ball.center.round(6).tolist()
+    (1.0, [1.0, 0.0])
     """
 
     K: Any

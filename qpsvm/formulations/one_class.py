@@ -49,6 +49,14 @@ class OneClassDual(WeightedFormulation[OneClass]):
     ----------
     Schoelkopf, Platt, Shawe-Taylor, Smola, Williamson, "Estimating the support of a
     high-dimensional distribution" (2001), equations (3.4) and (3.11).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm import RBF, OneClassDual, solve
+    >>> X = np.linspace(-1.0, 1.0, 20)[:, None]
+    >>> solve(OneClassDual(RBF(X, gamma=1.0), nu=0.2)).model.predict([[0.5], [9.0]]).tolist()
+    [1.0, -1.0]
     """
 
     K: Any

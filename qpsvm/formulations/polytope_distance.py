@@ -74,6 +74,14 @@ class PolytopeDistanceDual(Formulation[ClosestPoints]):
     ----------
     Kumar and Yildirim, "A linearly convergent linear-time first-order algorithm for support vector
     classification with a core set result", problems (P) and (D) of section 2.1, section 2.3 for `chi`.
+
+    Examples
+    --------
+    >>> from qpsvm import Linear, PolytopeDistanceDual, solve
+    >>> X, y = [[0.0, 1.0], [1.0, 2.0], [3.0, 0.0], [4.0, 1.0]], [1, 1, -1, -1]
+    >>> model = solve(PolytopeDistanceDual(Linear(X), y), tol=1e-8).model
+    >>> round(model.distance ** 2, 6)
+    8.0
     """
 
     K: Any

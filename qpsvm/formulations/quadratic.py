@@ -68,6 +68,15 @@ class LeastSquares(Formulation[Minimizer]):
     References
     ----------
     Garber and Wolf, "Frank-Wolfe with a nearest extreme point oracle", section 4.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm import LeastSquares, solve
+    >>> from qpsvm.domains import hypercube
+    >>> result = solve(LeastSquares(np.eye(2), [2.0, 0.5], hypercube(2)), tol=1e-8)
+    >>> result.x.round(3).tolist()
+    [1.0, 0.5]
     """
 
     A: Any
@@ -122,6 +131,15 @@ class QuadraticProgram(Formulation[Minimizer]):
     References
     ----------
     Garber and Wolf, "Frank-Wolfe with a nearest extreme point oracle", section 4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm import QuadraticProgram, solve
+    >>> from qpsvm.domains import simplex
+    >>> result = solve(QuadraticProgram(np.eye(2), [0.0, -0.5], simplex(2)), tol=1e-8)
+    >>> result.x.round(3).tolist()
+    [0.25, 0.75]
     """
 
     Q: Any

@@ -44,6 +44,14 @@ class SVDDDual(WeightedFormulation[Ball]):
     ----------
     Tax and Duin, "Support vector data description" (2004), equations (3) and (8)-(10). A sum of
     C below 1 has no feasible weights: the primal is unbounded below.
+
+    Examples
+    --------
+    >>> from qpsvm import Linear, SVDDDual, solve
+    >>> X = [[0.0], [1.0], [2.0], [9.0]]
+    >>> ball = solve(SVDDDual(Linear(X), C=0.5), tol=1e-8).model
+    >>> ball.contains([[1.0], [9.0]]).tolist()
+    [True, False]
     """
 
     K: Any

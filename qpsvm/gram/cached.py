@@ -31,6 +31,15 @@ class Cached(Gram):
     gram : Gram
     memory_limit : int
         Bytes for the columns. The `memory_limit` of a solve that is given this Gram is not used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm import RBF, Cached, MEBDual, solve
+    >>> K = Cached(RBF(np.random.default_rng(0).standard_normal((50, 2)), gamma=1.0))
+    >>> first, second = (solve(MEBDual(K), "mfw").counters["columns"] for _ in range(2))
+    >>> first > 0, second
+    (True, 0)
     """
 
     gram: Gram

@@ -5,12 +5,10 @@ randomly pivoted Cholesky draws columns with probabilities proportional to it, a
 Epperly, Tropp and Webber, 2022). Nystrom's method takes K_BB^-1 on landmarks B, which are drawn uniformly
 or by ridge leverage scores (Alaoui and Mahoney, 2015), or are centers of k-means. The truncated
 eigendecomposition has the least error of its rank and costs most: every step passes over all of K.
-
 K - V V' is positive semidefinite in all of them, so its trace is its trace norm.
 
-Jung, O'Leary and Tits write K ~ V G^2 V' and, where only G^-2 is known (it is K_BB), change the normal
-matrix to (4.2), G^-2 + V'Omega^-1 V. Here G is always computed, by r^3 operations after the columns, and
-V G is the factor; a step of (4.2) is the same step in the variable G^-1 w.
+Jung, O'Leary and Tits write K ~ V G^2 V' and, where only G^-2 = K_BB is known, use the matrix (4.2),
+G^-2 + V'Omega^-1 V. Here V G is the factor; a step of (4.2) is the same step in the variable G^-1 w.
 """
 
 from __future__ import annotations
@@ -65,9 +63,7 @@ class Factor(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LowRank(Gram):
-    """Gram V V' that approximates another one, `exact`.
-
-    The constructor computes the factor.
+    """Gram V V' that approximates another one, `exact`; the constructor computes the factor.
 
     Parameters
     ----------
@@ -91,6 +87,12 @@ class LowRank(Gram):
         trace(K - V V'), the trace norm of the error, and its ratio to trace(K).
     seconds : float
         Time of the factorization.
+
+    Examples
+    --------
+    >>> from qpsvm import RBF, LowRank
+    >>> LowRank(RBF([[0.0], [1.0], [2.0]], gamma=0.1), rank=2).V.shape
+    (3, 2)
     """
 
     exact: Gram
@@ -115,9 +117,8 @@ class LowRank(Gram):
         start_time = time.perf_counter()
         tol = max(0.0 if self.tol is None else self.tol, TRACE_ROUNDING)
         gram = self.exact.to_float64()  # converted once, not block by block
-        factor = APPROXIMATION_METHODS[self.method](
-            gram, max_rank, tol, np.random.default_rng(self.seed)
-        )
+        rng = np.random.default_rng(self.seed)
+        factor = APPROXIMATION_METHODS[self.method](gram, max_rank, tol, rng)
         seconds = time.perf_counter() - start_time
         if factor.landmarks.gram is gram:
             factor = factor._replace(landmarks=factor.landmarks._replace(gram=self.exact))
@@ -384,8 +385,7 @@ def _eigen(gram: Gram, max_rank: int, tol: float, rng: np.random.Generator) -> F
     count = int(np.argmax(is_reached)) + 1 if is_reached.any() else r
     n_kept = int(np.count_nonzero(values > MIN_EIGENVALUE_FRACTION * max(values[0], 1e-300)))
     count = max(1, min(count, n_kept))
-    root = np.sqrt(values[:count])
-    U = U[:, :count]
+    root, U = np.sqrt(values[:count]), U[:, :count]
     W = np.divide(U, root, out=np.zeros_like(U), where=root > 0)
     return Factor(np.ascontiguousarray(U * root), Landmarks(gram, np.arange(m), W))
 

@@ -34,6 +34,13 @@ class Precomputed(Gram):
     ------
     InputError
         If `K` is not a square, symmetric, finite matrix of real numbers.
+
+    Examples
+    --------
+    >>> from qpsvm import MEBDual, Precomputed, solve
+    >>> K = Precomputed([[0.0, 0.0], [0.0, 4.0]])
+    >>> round(solve(MEBDual(K), tol=1e-8).model.radius, 6)
+    1.0
     """
 
     K: NDArray[np.floating]

@@ -71,6 +71,13 @@ class LinearSVR(RegressorMixin, Estimator):
     -----
     ConvergenceWarning
         Where the gap was not reached.
+
+    Examples
+    --------
+    >>> from qpsvm import LinearSVR
+    >>> model = LinearSVR(C=100.0, epsilon=0.01).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> float(model.predict([[1.5]])[0].round(1))
+    1.5
     """
 
     _rules: ClassVar[Rules] = {

@@ -29,6 +29,14 @@ class CustomKernel(PointGram):
         symmetric: k(a, b) = k(b, a).
     psd : {"check", "assume"}
         Whether positive semidefiniteness is checked, on which lower bounds rest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm import CustomKernel
+    >>> K = CustomKernel([[1.0], [2.0]], lambda A, B: (1.0 + A @ B.T) ** 2)
+    >>> K.dot(np.array([1.0, 0.0])).tolist()
+    [4.0, 9.0]
     """
 
     spreads = False

@@ -27,6 +27,13 @@ class Laplacian(PointGram):
         Points; stored by reference and never written.
     gamma : float, "scale", "auto" or "mean-distance"
         As in `RBF`, in units of 1 / distance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm import Laplacian
+    >>> Laplacian([[0.0], [1.0]], gamma=1.0).dot(np.array([1.0, 0.0])).round(4).tolist()
+    [1.0, 0.3679]
     """
 
     gamma: Any = "scale"

@@ -33,6 +33,12 @@ class Linear(PointGram):
     ----------
     X : array_like or sparse matrix, shape (m, d)
         Points; stored by reference and never written.
+
+    Examples
+    --------
+    >>> from qpsvm import Linear
+    >>> Linear([[1.0, 0.0], [1.0, 1.0]]).m
+    2
     """
 
     by_factor = True

@@ -30,6 +30,14 @@ class Polynomial(PointGram):
         As in `RBF`.
     coef0 : float
         The kernel is positive semidefinite for coef0 >= 0; otherwise this is checked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm import Polynomial
+    >>> K = Polynomial([[1.0], [2.0]], degree=2, gamma=1.0, coef0=1.0)
+    >>> K.dot(np.array([1.0, 0.0])).round(6).tolist()
+    [4.0, 9.0]
     """
 
     degree: int = 3

@@ -55,6 +55,13 @@ class RBF(PointGram):
         ``"mean-distance"`` is 1 / (2 sigma^2) with sigma^2 the mean squared distance, as in
         Frandi et al., where the kernel is written exp(-|x - z|^2 / (2 sigma^2)). The attribute
         `gamma` is the resulting number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm import RBF
+    >>> RBF([[0.0], [1.0]], gamma=0.5).dot(np.array([1.0, 0.0])).round(4).tolist()
+    [1.0, 0.6065]
     """
 
     gamma: Any = "scale"

@@ -29,6 +29,13 @@ class Sigmoid(PointGram):
     coef0 : float
     psd : {"check", "assume"}
         Whether positive semidefiniteness is checked, on which lower bounds rest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm import Sigmoid
+    >>> Sigmoid([[0.0], [1.0]], gamma=1.0).dot(np.array([1.0, 0.0])).round(4).tolist()
+    [0.0, 0.0]
     """
 
     gamma: Any = "scale"

@@ -1,0 +1,52 @@
+"""The examples of the public docstrings run, and print what they show."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+
+import pytest
+
+import qpsvm
+import qpsvm.data
+import qpsvm.models
+import qpsvm.threads
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def public():
+    """Return what is documented, by its full name: public names, models, domains, threads, data."""
+    found = {name: getattr(qpsvm, name) for name in qpsvm.__all__}
+    for module in (qpsvm.models, qpsvm.domains, qpsvm.threads, qpsvm.data):
+        for name, thing in vars(module).items():
+            here = getattr(thing, "__module__", "").startswith(module.__name__)
+            if here and callable(thing) and not name.startswith("_"):
+                found[f"{module.__name__}.{name}"] = thing
+    return {name: thing for name, thing in found.items() if not inspect.ismodule(thing)}
+
+
+THINGS = public()
+WITHOUT_EXAMPLE = {
+    f"qpsvm.domains.{name}" for name in ("Domain", "OracleDomain", "BoxHyperplane", "PenaltyBox")
+}
+"""Base classes, and domains that only formulations make."""
+
+
+def examples(thing):
+    """Return the examples of a docstring as one test."""
+    text = inspect.getdoc(thing) or ""
+    return doctest.DocTestParser().get_doctest(text, {}, thing.__name__, None, 0)
+
+
+@pytest.mark.parametrize("name", sorted(THINGS.keys() - WITHOUT_EXAMPLE))
+def test_the_docstring_has_an_example(name):
+    assert examples(THINGS[name]).examples
+
+
+def test_the_examples_print_what_they_show():
+    runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+    report: list[str] = []
+    for thing in THINGS.values():
+        runner.run(examples(thing), out=report.append)
+    assert not runner.failures, "\n".join(report)
