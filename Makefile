@@ -55,7 +55,7 @@ compare: $(VENV)/.installed-bench
 	$(BIN)/python -m asv_benchmarks.compare "$$(git rev-parse $(BASE))" "$$(git rev-parse HEAD)"
 
 clean:
-	rm -rf .venv build dist docs/_build asv_benchmarks/.asv .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist docs/_build docs/auto_gallery asv_benchmarks/.asv .pytest_cache .mypy_cache .ruff_cache
 	rm -f qpsvm-demo.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

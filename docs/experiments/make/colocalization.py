@@ -1,6 +1,6 @@
 """Video co-localization (Garber and Wolf, section 4.2) and a flow on a DAG: figures and tables.
 
-    QPSVM_DATA=... python -m docs.gallery.make.colocalization
+    QPSVM_DATA=... python -m docs.experiments.make.colocalization
 
 The data, ``aeroplane_data_small.mat``, come with the code of Lacoste-Julien and Jaggi (2015).
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import qpsvm
-from docs.gallery.make.curves import Curve, curve, draw, table
+from docs.experiments.make.curves import Curve, curve, draw, table
 from qpsvm import QuadraticProgram
 from qpsvm.data import folder
 from qpsvm.domains import FlowPolytope, OracleDomain

@@ -1,6 +1,6 @@
 """The shrinking index set on a plane problem (Jung, O'Leary and Tits, section 5.3): the figure.
 
-python -m docs.gallery.make.ellipse
+python -m docs.experiments.make.ellipse
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from docs.gallery.make.curves import FOLDER
+from docs.experiments.make.curves import FOLDER
 from qpsvm import HingeDual, Linear
 from qpsvm.solvers.interior_point.crsvm import ConstraintReduced
 

@@ -1,13 +1,13 @@
 """Hypercube least squares (Garber and Wolf, section 4.1): the figure and tables of the gallery.
 
-python -m docs.gallery.make.hypercube
+python -m docs.experiments.make.hypercube
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from docs.gallery.make.curves import Curve, curve, draw, mean, table
+from docs.experiments.make.curves import Curve, curve, draw, mean, table
 from problems.general import hypercube_face
 from qpsvm import LeastSquares
 from qpsvm.domains import hypercube

@@ -1,6 +1,6 @@
 """Matrix completion over the nuclear-norm ball and least squares over the Birkhoff polytope.
 
-python -m docs.gallery.make.matrices
+python -m docs.experiments.make.matrices
 """
 
 from __future__ import annotations

@@ -1,0 +1,39 @@
+"""
+The smallest ball, and its core sets
+====================================
+
+`MEBDual` is the smallest ball around points. A core set is a few points whose ball, enlarged by `1 + eps`, holds all
+points; its size does not depend on the number of points.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.patches import Circle
+
+from qpsvm import Linear, MEBDual, solve
+
+X = np.random.default_rng(5).standard_normal((2000, 2)) @ [[1.2, 0.3], [0.0, 1.0]]
+problem = MEBDual(Linear(X))
+result = solve(problem, tol=1e-9)
+print(result)
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.4), layout="constrained")
+left.add_patch(Circle(result.model.center, result.model.radius, fc="none", ec="black"))
+left.scatter(*X.T, s=3, color="0.7")
+left.scatter(*X[result.support].T, s=50, fc="none", ec="C3", label=f"{len(result.support)} support points")
+left.set_aspect("equal")
+left.legend()
+
+# %%
+# In 50 dimensions the core set grows as the tolerance falls, and soon stops growing: then it is the support itself.
+
+X = np.random.default_rng(0).standard_normal((5000, 50))
+tolerances = np.logspace(-1, -8, 15)
+for method in ("fw", "mfw", "cvm"):
+    kept = tolerances if method != "fw" else tolerances[tolerances > 1e-4]
+    sizes = [len(solve(MEBDual(Linear(X)), method, tol=tol).support) for tol in kept]
+    right.semilogx(kept, sizes, "o-", ms=4, label=method)
+right.invert_xaxis()
+right.set(xlabel="certified relative gap", ylabel="points in the core set", title="5,000 points, 50 dimensions")
+right.legend()
+plt.show()

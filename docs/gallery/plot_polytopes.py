@@ -1,0 +1,42 @@
+"""
+The distance of two polytopes
+=============================
+
+`PolytopeDistanceDual` finds the closest points of two convex hulls. The line midway between them separates the points
+with the widest margin. `NuSVCDual` shrinks hulls that meet.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.spatial import ConvexHull
+
+from qpsvm import Linear, NuSVCDual, PolytopeDistanceDual, solve
+
+rng = np.random.default_rng(1)
+y = np.repeat([1.0, -1.0], 60)
+X = rng.standard_normal((120, 2)) + np.outer(y, [2.4, 1.2])
+
+
+def draw(ax, X, model, title):
+    for sign, color in ((1.0, "C0"), (-1.0, "C1")):
+        points = X[y == sign]
+        ax.fill(*points[ConvexHull(points).vertices].T, fc=color, alpha=0.15)
+        ax.scatter(*points.T, s=10, color=color)
+    x = np.array([X[:, 0].min(), X[:, 0].max()])
+    ax.plot(x, -(model.w[0] * x + model.b) / model.w[1], "k--", label="separating line")
+    ax.set(title=title, ylim=(X[:, 1].min() - 0.5, X[:, 1].max() + 0.5))
+
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.4), layout="constrained")
+model = solve(PolytopeDistanceDual(Linear(X), y), tol=1e-9).model
+draw(left, X, model, f"distance {model.distance:.4f}")
+left.plot(*np.array([model.p, model.q]).T, "ko-", label="closest points")
+left.legend()
+
+# %%
+# Hulls that overlap have the distance 0. Reduced hulls limit the weight of each point, here to 2 / (nu m).
+
+Z = X - np.outer(y, [1.2, 0.6])
+reduced = solve(NuSVCDual(Linear(Z), y, nu=0.4), tol=1e-8).model
+draw(right, Z, reduced, f"reduced hulls, nu = 0.4: distance {reduced.distance:.4f}")
+plt.show()
