@@ -17,23 +17,24 @@ problem = MEBDual(Linear(X))
 result = solve(problem, tol=1e-9)
 print(result)
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.4), layout="constrained")
-left.add_patch(Circle(result.model.center, result.model.radius, fc="none", ec="black"))
-left.scatter(*X.T, s=3, color="0.7")
-left.scatter(*X[result.support].T, s=50, fc="none", ec="C3", label=f"{len(result.support)} support points")
-left.set_aspect("equal")
-left.legend()
+fig, ax = plt.subplots(figsize=(5, 4.8), layout="constrained")
+ax.add_patch(Circle(result.model.center, result.model.radius, fc="none", ec="black"))
+ax.scatter(*X.T, s=3, color="0.7")
+ax.scatter(*X[result.support].T, s=50, fc="none", ec="C3", label=f"{len(result.support)} support points")
+ax.set(aspect="equal", title=f"radius {result.model.radius:.4f}")
+ax.legend()
 
 # %%
 # In 50 dimensions the core set grows as the tolerance falls, and soon stops growing: then it is the support itself.
 
 X = np.random.default_rng(0).standard_normal((5000, 50))
+fig, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
 tolerances = np.logspace(-1, -8, 15)
 for method in ("fw", "mfw", "cvm"):
     kept = tolerances if method != "fw" else tolerances[tolerances > 1e-4]
     sizes = [len(solve(MEBDual(Linear(X)), method, tol=tol).support) for tol in kept]
-    right.semilogx(kept, sizes, "o-", ms=4, label=method)
-right.invert_xaxis()
-right.set(xlabel="certified relative gap", ylabel="points in the core set", title="5,000 points, 50 dimensions")
-right.legend()
+    ax.semilogx(kept, sizes, "o-", ms=4, label=method)
+ax.invert_xaxis()
+ax.set(xlabel="certified relative gap", ylabel="points in the core set", title="5,000 points, 50 dimensions")
+ax.legend()
 plt.show()

@@ -21,7 +21,7 @@ for a, b in zip(node[:-1], node[1:], strict=True):
     pairs += [(i, j) for i in a for j in b if rng.random() < 0.5]
 tail, head = np.array(pairs).T
 domain = FlowPolytope(tail, head, source, target)
-problem = QuadraticProgram(np.eye(domain.m), 0.05 * rng.standard_normal(domain.m), domain)
+problem = QuadraticProgram(np.eye(domain.m), rng.uniform(0.0, 1.0, domain.m), domain)
 results = {n: solve(problem, n, tol=1e-7, max_iter=400) for n in ("fw", "mfw", "bpfw", "fcfw", "dicg")}
 print(methods(problem))
 

@@ -14,7 +14,7 @@ from qpsvm import Linear, NuSVCDual, PolytopeDistanceDual, solve
 
 rng = np.random.default_rng(1)
 y = np.repeat([1.0, -1.0], 60)
-X = rng.standard_normal((120, 2)) + np.outer(y, [2.4, 1.2])
+X = rng.standard_normal((120, 2)) + np.outer(y, [3.0, 1.5])
 
 
 def draw(ax, X, model, title):
@@ -27,16 +27,17 @@ def draw(ax, X, model, title):
     ax.set(title=title, ylim=(X[:, 1].min() - 0.5, X[:, 1].max() + 0.5))
 
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.4), layout="constrained")
+fig, ax = plt.subplots(figsize=(6, 4.4), layout="constrained")
 model = solve(PolytopeDistanceDual(Linear(X), y), tol=1e-9).model
-draw(left, X, model, f"distance {model.distance:.4f}")
-left.plot(*np.array([model.p, model.q]).T, "ko-", label="closest points")
-left.legend()
+draw(ax, X, model, f"distance {model.distance:.4f}")
+ax.plot(*np.array([model.p, model.q]).T, "ko-", label="closest points")
+ax.legend()
 
 # %%
 # Hulls that overlap have the distance 0. Reduced hulls limit the weight of each point, here to 2 / (nu m).
 
-Z = X - np.outer(y, [1.2, 0.6])
+Z = X - np.outer(y, [1.8, 0.9])
+fig, ax = plt.subplots(figsize=(6, 4.4), layout="constrained")
 reduced = solve(NuSVCDual(Linear(Z), y, nu=0.4), tol=1e-8).model
-draw(right, Z, reduced, f"reduced hulls, nu = 0.4: distance {reduced.distance:.4f}")
+draw(ax, Z, reduced, f"reduced hulls, nu = 0.4: distance {reduced.distance:.4f}")
 plt.show()
