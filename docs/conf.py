@@ -1,4 +1,4 @@
-"""Sphinx settings: numpydoc docstrings, MyST pages, a gallery that runs; no network when built or read."""
+"""Sphinx settings: numpydoc docstrings, MyST pages, a gallery that runs; no network is needed."""
 
 import sys
 import tomllib

@@ -17,15 +17,7 @@ Model = TypeVar("Model", covariant=True)
 
 
 class Status(Enum):
-    """Why a solve ended; the value is the text shown to the user.
-
-    Examples
-    --------
-    >>> from qpsvm import Linear, MEBDual, Status, solve
-    >>> result = solve(MEBDual(Linear([[0.0], [2.0]])))
-    >>> result.status is Status.OPTIMAL, result.status.value
-    (True, 'optimal: the certified duality gap is within the tolerance')
-    """
+    """Why a solve ended; the value is the text shown to the user."""
 
     OPTIMAL = "optimal: the certified duality gap is within the tolerance"
     MAX_ITER = "stopped at max_iter: the gap shown is what was certified by then"
@@ -68,13 +60,6 @@ class Certificate:
         False after Ctrl-C where the answer's products could not be recomputed within 60 ms: the bounds
         then come from those that the method maintained, and are wider by their proven error.
         ``solve(problem, x0=result, max_iter=0)`` recomputes them.
-
-    Examples
-    --------
-    >>> from qpsvm import Linear, MEBDual, solve
-    >>> certificate = solve(MEBDual(Linear([[0.0], [2.0], [1.5]])), tol=1e-6).certificate
-    >>> certificate.lower <= -1.0 <= certificate.upper, certificate.test
-    (True, 'relative')
     """
 
     upper: float
@@ -142,17 +127,6 @@ class Progress:
         The requested relative gap.
     estimated : bool
         Whether upper, lower and gap are estimates, not proved.
-
-    Examples
-    --------
-    >>> from qpsvm import Linear, MEBDual, solve
-    >>> def watch(progress):
-    ...     print(progress.iteration >= 0, progress.upper >= progress.lower)
-    ...     return True  # stop at the first check
-    >>> problem = MEBDual(Linear([[0.0, 0.0], [2.0, 0.0], [1.0, 1.5]]))
-    >>> solve(problem, "fw", tol=1e-9, callback=watch).status.name
-    True True
-    'CALLBACK_STOP'
     """
 
     iteration: int
@@ -210,13 +184,6 @@ class History:
     n_support : ndarray of int
         Number of nonzero weights of the point that was checked: the size of its support or core set.
         Duplicate points that are merged count as one.
-
-    Examples
-    --------
-    >>> from qpsvm import Linear, MEBDual, solve
-    >>> history = solve(MEBDual(Linear([[0.0], [2.0], [1.5]])), "mfw").history
-    >>> len(history) == len(history.gap) == len(history.time)
-    True
     """
 
     iteration: NDArray[np.int64]
@@ -244,15 +211,7 @@ class History:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Another point: the declared variable, and its certificate.
-
-    Examples
-    --------
-    >>> from qpsvm import Linear, MEBDual, solve
-    >>> result = solve(MEBDual(Linear([[0.0], [2.0], [1.5]])))
-    >>> result.least_gap is None  # x itself is the point of least gap
-    True
-    """
+    """Another point: the declared variable, and its certificate."""
 
     x: NDArray[np.float64]
     certificate: Certificate
@@ -307,13 +266,6 @@ class Result(Generic[Model]):
         bounds the value alone met a limit.
     least_gap : Candidate or None
         The point of least gap where x, the point of least value, is another one.
-
-    Examples
-    --------
-    >>> from qpsvm import Linear, MEBDual, solve
-    >>> result = solve(MEBDual(Linear([[0.0], [2.0], [1.5]])), tol=1e-6)
-    >>> result.converged, result.support.tolist(), result.x.round(3).tolist()
-    (True, [0, 1], [0.5, 0.5, 0.0])
     """
 
     x: NDArray[np.float64]

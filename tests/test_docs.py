@@ -1,31 +1,41 @@
-"""What the pages show, runs: their Python blocks in order, in one namespace a page."""
+"""What the pages show, runs: their Python blocks in order, in one namespace a page.
+
+A block with ``>>>`` prints what it shows. sybil reads and evaluates the blocks; a page is one test, since its blocks
+need each other, and pytest-xdist may give single tests to different processes.
+"""
 
 from __future__ import annotations
 
-import re
+import doctest
 from pathlib import Path
 
 import pytest
+from sybil.document import Document
+from sybil.parsers import markdown, rest
 
 ROOT = Path(__file__).resolve().parents[1]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+PARSERS = {
+    ".md": markdown.PythonCodeBlockParser(doctest_optionflags=FLAGS),
+    ".rst": rest.DocTestParser(optionflags=FLAGS),
+}
+MARKS = {".md": "```python\n", ".rst": ">>> "}
 PAGES = [
     page
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    if "_build" not in page.parts and BLOCK.search(page.read_text(encoding="utf-8"))
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.[mr][ds]*"))]
+    if not {"_build", "auto_gallery"} & set(page.parts)
+    and page.suffix in MARKS
+    and MARKS[page.suffix] in page.read_text(encoding="utf-8")
 ]
 
 
 def test_the_pages_that_people_start_from_have_code():
-    assert {"README.md", "getting_started.md"} <= {page.name for page in PAGES}
+    assert {"README.md", "index.md", "getting_started.md"} <= {page.name for page in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    text = page.read_text(encoding="utf-8")
-    namespace = {"__name__": "__main__"}
-    for block in BLOCK.finditer(text):
-        line = text.count("\n", 0, block.start(1))
-        exec(compile("\n" * line + block.group(1), str(page), "exec"), namespace)
+    for example in Document.parse(str(page), PARSERS[page.suffix]).examples():
+        example.evaluate()

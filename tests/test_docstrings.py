@@ -28,9 +28,14 @@ def public():
 
 THINGS = public()
 WITHOUT_EXAMPLE = {
-    f"qpsvm.domains.{name}" for name in ("Domain", "OracleDomain", "BoxHyperplane", "PenaltyBox")
+    *(
+        f"qpsvm.domains.{name}"
+        for name in ("Domain", "OracleDomain", "BoxHyperplane", "PenaltyBox")
+    ),
+    *("Candidate", "Certificate", "History", "Progress", "Result", "Status"),
 }
-"""Base classes, and domains that only formulations make."""
+"""Base classes; domains that only formulations make; the parts of a result, of which docs/api/solve.rst
+has the examples."""
 
 
 def examples(thing):

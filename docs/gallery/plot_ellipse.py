@@ -2,8 +2,9 @@
 An ellipse between two classes, by an interior point method
 ===========================================================
 
-The plane problem of Jung, O'Leary and Tits, section 5.3: with the features (a², √2 ab, b²) a plane is an ellipse. `crsvm`
-needs about as many iterations for any penalty. :doc:`/experiments/ellipse` shows the rows that it chooses.
+The plane problem of Jung, O'Leary and Tits, section 5.3: with the features (a², √2 ab, b²) a
+plane is an ellipse. `crsvm` needs about as many iterations for any penalty.
+:doc:`/experiments/ellipse` shows the rows that it chooses.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,12 @@
 A flow of least cost on a graph
 ===============================
 
-`QuadraticProgram(Q, c, domain)` minimizes ½ x'Qx + c'x over a domain that is known by its linear minimizer; for
-`FlowPolytope` that is a shortest path. There is no cheap projection: this is what Frank-Wolfe methods are for.
+`QuadraticProgram(Q, c, domain)` minimizes ½ x'Qx + c'x over a domain that is known by its linear
+minimizer; for `FlowPolytope` that is a shortest path. There is no cheap projection: this is what
+Frank-Wolfe methods are for.
 """
+
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,12 +20,14 @@ rng = np.random.default_rng(1)
 node = np.arange(layers * width).reshape(layers, width) + 1
 source, target = 0, layers * width + 1
 pairs = [(source, n) for n in node[0]] + [(n, target) for n in node[-1]]
-for a, b in zip(node[:-1], node[1:], strict=True):
+for a, b in pairwise(node):
     pairs += [(i, j) for i in a for j in b if rng.random() < 0.5]
 tail, head = np.array(pairs).T
 domain = FlowPolytope(tail, head, source, target)
 problem = QuadraticProgram(np.eye(domain.m), rng.uniform(0.0, 1.0, domain.m), domain)
-results = {n: solve(problem, n, tol=1e-7, max_iter=400) for n in ("fw", "mfw", "bpfw", "fcfw", "dicg")}
+results = {
+    n: solve(problem, n, tol=1e-7, max_iter=400) for n in ("fw", "mfw", "bpfw", "fcfw", "dicg")
+}
 print(methods(problem))
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")

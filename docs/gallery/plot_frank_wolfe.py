@@ -2,14 +2,16 @@
 Frank-Wolfe methods side by side
 ================================
 
-The same ball in feature space by seven methods. `fw` moves toward one point at a time and its gap falls like one over the
-number of steps; with away steps (`mfw`) or pairs (`pfw`, `bpfw`) it falls linearly.
+The same ball in feature space by seven methods. `fw` moves toward one point at a time and its gap
+falls like one over the number of steps; with away steps (`mfw`) or pairs (`pfw`, `bpfw`) it falls
+linearly.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from qpsvm import RBF, MEBDual, solve
+from qpsvm.plot import ConvergenceDisplay
 
 X = np.random.default_rng(0).standard_normal((3000, 8))
 problem = MEBDual(RBF(X, gamma=0.05))
@@ -24,14 +26,7 @@ for name in names:
 # %%
 # The last point of each curve is the certified gap, the others are estimates at the checks.
 
-fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained", sharey=True)
-for order, (name, result) in enumerate(results.items()):
-    history = result.history
-    for ax, x in zip(axes, (history.iteration, history.time), strict=True):
-        shown = (x > 0) & (history.relative_gap > 0)
-        style = "-" if order < 4 else "--"
-        ax.loglog(x[shown], history.relative_gap[shown], style, label=name)
-axes[0].set(xlabel="iterations", ylabel="relative gap")
-axes[1].set(xlabel="seconds")
-axes[1].legend()
+fig, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained", sharey=True)
+ConvergenceDisplay.from_results(results, against="iteration", ax=axes[0])
+ConvergenceDisplay.from_results(results, against="time", ax=axes[1])
 plt.show()

@@ -2,8 +2,8 @@
 Low rank in place of the kernel
 ===============================
 
-`LowRank` factors a kernel by a few of its columns. The machine on the factor is quick to train and to evaluate;
-`original=True` adds the gap of its answer in the problem on the kernel itself.
+`LowRank` factors a kernel by a few of its columns. The machine on the factor is quick to train
+and to evaluate; `original=True` adds the gap of its answer in the problem on the kernel itself.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +33,9 @@ left.loglog(ranks, gap, "s-", label="gap in the exact problem")
 left.set(xlabel="rank", ylabel="relative", title="How near the approximation is")
 left.legend()
 right.semilogx(ranks, accuracy, "o-", label="low rank")
-right.axhline(np.mean(exact.model.predict(X[test]) == y[test]), color="0.4", ls=":", label="exact kernel")
+right.axhline(
+    np.mean(exact.model.predict(X[test]) == y[test]), color="0.4", ls=":", label="exact kernel"
+)
 right.set(xlabel="rank", ylabel="test accuracy", title="What the classifier loses")
 right.legend()
 plt.show()

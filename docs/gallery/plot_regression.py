@@ -2,8 +2,8 @@
 The tube of a support vector regression
 =======================================
 
-Errors of at most `epsilon` cost nothing. `SVR` takes the width as given; `NuSVR` finds the width at which at most a share
-`nu` of the points lies outside.
+Errors of at most `epsilon` cost nothing. `SVR` takes the width as given; `NuSVR` finds the width
+at which at most a share `nu` of the points lies outside.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +29,11 @@ for ax, name, model, epsilon in (
     ax.fill_between(grid[:, 0], value - epsilon, value + epsilon, color="C0", alpha=0.15)
     ax.plot(grid, value, color="C0")
     ax.scatter(X, y, s=8, color="0.5")
-    ax.scatter(X[model.support_], y[model.support_], s=28, fc="none", ec="C3", label="support vectors")
-    ax.set_title(f"{name}\n{len(model.support_)} support vectors, gap {model.dual_gap_:.0e}", fontsize=10)
+    ax.scatter(
+        X[model.support_], y[model.support_], s=28, fc="none", ec="C3", label="support vectors"
+    )
+    ax.set_title(
+        f"{name}\n{len(model.support_)} support vectors, gap {model.dual_gap_:.0e}", fontsize=10
+    )
 axes[0].legend()
 plt.show()

@@ -7,7 +7,6 @@ The import is the only line that changes. `dual_gap_` is the certified relative 
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn import svm
 from sklearn.datasets import load_digits
 
@@ -18,8 +17,8 @@ model = SVC(gamma=0.001, C=10.0).fit(X[::2], y[::2])
 print(f"test accuracy {model.score(X[1::2], y[1::2]):.3f}, certified gap {model.dual_gap_:.1e}")
 
 # %%
-# scikit-learn's `tol` bounds a violation of the conditions of optimality. What gap that means differs from
-# problem to problem, and can be read off afterwards.
+# scikit-learn's `tol` bounds a violation of the conditions of optimality. What gap that means
+# differs from problem to problem, and can be read off afterwards.
 
 tolerances = [1e-1, 1e-2, 1e-3, 1e-4]
 machines = [svm.SVC(gamma=0.001, C=10.0, tol=tol).fit(X[::2], y[::2]) for tol in tolerances]
