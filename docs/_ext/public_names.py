@@ -4,12 +4,15 @@
 there or below, after a table of them. ``.. public-names::`` without a module documents all that no
 other page of the reference asked for, so that no public name can be forgotten.
 
+``.. module-names:: qpsvm.plot`` documents the public names of one module, defined there or below.
+
 Docstrings write a norm as ``|w|``, which reStructuredText would take for a substitution; the bars
 are escaped on the way.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -47,6 +50,21 @@ class PublicNames(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(page(qpsvm, names)))
 
 
+class ModuleNames(SphinxDirective):
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        module = importlib.import_module(self.arguments[0])
+        listed = getattr(module, "__all__", None) or [n for n in vars(module) if n[0] != "_"]
+        names = [
+            name
+            for name in listed
+            if callable(getattr(module, name))
+            and below(getattr(getattr(module, name), "__module__", ""), {module.__name__})
+        ]
+        return self.parse_text_to_nodes("\n".join(page(module, names)))
+
+
 def below(module: str, roots: set[str]) -> bool:
     return any(module == root or module.startswith(root + ".") for root in roots)
 
@@ -59,7 +77,13 @@ def asked_elsewhere(folder: Path) -> set[str]:
 
 def page(package: Any, names: list[str]) -> list[str]:
     """Return the text: a table with a line for each name, then each name in full."""
-    lines = [".. currentmodule:: qpsvm", "", ".. autosummary::", "   :nosignatures:", ""]
+    lines = [
+        f".. currentmodule:: {package.__name__}",
+        "",
+        ".. autosummary::",
+        "   :nosignatures:",
+        "",
+    ]
     lines += [f"   {name}" for name in names]
     for name in names:
         thing = getattr(package, name)
@@ -100,6 +124,7 @@ def skip_generated(
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("public-names", PublicNames)
+    app.add_directive("module-names", ModuleNames)
     app.connect("autodoc-skip-member", skip_generated)
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after numpydoc
     return {"parallel_read_safe": True}
