@@ -1,7 +1,7 @@
 """What the pages show, runs: their Python blocks in order, in one namespace a page.
 
-A block with ``>>>`` prints what it shows. sybil reads and evaluates the blocks; a page is one test, since its blocks
-need each other, and pytest-xdist may give single tests to different processes.
+A block with ``>>>`` prints what it shows. sybil reads and evaluates the blocks; a page is one test, since
+its blocks need each other, and pytest-xdist may give single tests to different processes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ PARSERS = {
 MARKS = {".md": "```python\n", ".rst": ">>> "}
 PAGES = [
     page
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.[mr][ds]*"))]
-    if not {"_build", "auto_gallery"} & set(page.parts)
-    and page.suffix in MARKS
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*"))]
+    if page.suffix in MARKS
+    and not {"_build", "auto_gallery"} & set(page.parts)
     and MARKS[page.suffix] in page.read_text(encoding="utf-8")
 ]
 
