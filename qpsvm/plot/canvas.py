@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from qpsvm.plot.styles import GRID_COLOR, INK_COLOR, SUPPORT_LABEL, class_style
 
-LEGEND_OFFSET = -0.14
-"""Distance of the legend below the axes, in units of their height."""
+LEGEND_DISTANCE_POINTS = 40.0
+"""Distance of the legend below the axes, in points: room for ticks and label."""
 
 MAX_LEGEND_COLUMNS = 3
 """Entries of a row of the legend below the axes."""
@@ -32,7 +32,7 @@ def require_matplotlib(name: str) -> None:
         If matplotlib cannot be imported.
     """
     try:
-        import matplotlib.pyplot  # noqa: F401
+        import matplotlib.figure  # noqa: F401
     except ImportError as missing:
         raise ImportError(
             f'{name} needs matplotlib, which is not installed: pip install "qpsvm[plot]"'
@@ -76,10 +76,13 @@ def legend_beside(ax: Any) -> Any:
 
 def legend_below(ax: Any, handles: list[Any]) -> Any:
     """Put the legend below the axes, in rows; return it."""
-    n_columns = min(len(handles), MAX_LEGEND_COLUMNS)
+    from matplotlib.transforms import offset_copy
+
+    below = offset_copy(ax.transAxes, ax.figure, y=-LEGEND_DISTANCE_POINTS, units="points")
     return ax.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.5, LEGEND_OFFSET), frameon=False,
-        ncols=n_columns, columnspacing=1.4, handletextpad=0.5, borderaxespad=0.0,
+        handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below,
+        ncols=min(len(handles), MAX_LEGEND_COLUMNS), frameon=False, columnspacing=1.4,
+        handletextpad=0.5, borderaxespad=0.0, handlelength=2.6,
     )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ def boundaries_and_margins(
     boundaries, margins : list of ndarray, shape (n, n)
         NaN where a function does not apply. A boundary of two classes applies in their regions, and its
         sign is that of the region, also where votes are tied. The margins of a pair apply where its
-        classes come first and second, that of one class against the rest where it is first.
+        classes come first and second, that of one class against the rest, +1, where it is first.
     """
     shape, k = regions.shape, len(machine.classes_)
     if k == 2:
@@ -62,7 +62,7 @@ def boundaries_and_margins(
             leads = ((first == i) & (second == j)) | ((first == j) & (second == i))
             margins.append(np.where(leads, values, np.nan))
     if of_pairs is None:
-        margins = [np.where(first == i, scores[:, i], np.nan) for i in range(k)]
+        margins = [np.where(first == i, np.maximum(scores[:, i], 0.0), np.nan) for i in range(k)]
     return _reshaped(boundaries, shape), _reshaped(margins, shape)
 
 

@@ -37,7 +37,11 @@ class HistoryCurve(NamedTuple):
 
 
 class HistoryDisplay(Display):
-    """Base of the displays of curves over the checks of a solve."""
+    """Base of the displays of curves over the checks of a solve.
+
+    `from_results`, `from_result` and `from_estimator` make and draw `ConvergenceDisplay` and
+    `SupportGrowthDisplay`.
+    """
 
     curves: dict[str, HistoryCurve]
 
@@ -114,6 +118,10 @@ class HistoryDisplay(Display):
         ------
         InputError
             If there is no result, or one without a history.
+
+        Examples
+        --------
+        >>> display = ConvergenceDisplay.from_results({"mfw": result})  # doctest: +SKIP
         """
         return cls._from_results(results, ax, options)
 
@@ -141,6 +149,10 @@ class HistoryDisplay(Display):
         ------
         InputError
             If the result has no history.
+
+        Examples
+        --------
+        >>> display = ConvergenceDisplay.from_result(result, label="mine")  # doctest: +SKIP
         """
         name = str(label) if label is not None else getattr(result, "method", "result")
         return cls._from_results({name: with_history(name, result)}, ax, options)
@@ -168,6 +180,14 @@ class HistoryDisplay(Display):
             If the estimator is not fitted; scikit-learn's error.
         InputError
             If it holds no results.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from qpsvm import SVC
+        >>> from qpsvm.plot import ConvergenceDisplay
+        >>> machine = SVC(multi_class="ovr").fit(*load_digits(return_X_y=True))
+        >>> display = ConvergenceDisplay.from_estimator(machine)  # doctest: +SKIP
         """
         return cls._from_results(results_of(estimator), ax, options)
 
@@ -177,7 +197,7 @@ class ConvergenceDisplay(HistoryDisplay):
 
     The last point of a curve, drawn larger, is the certified gap of the answer; earlier gaps may be
     estimates (see `History`). Points that a logarithm cannot show are left out: iteration 0 and gaps
-    of 0.
+    of 0. `HistoryDisplay` has the class methods `from_results`, `from_result` and `from_estimator`.
 
     Parameters
     ----------
@@ -203,7 +223,7 @@ class ConvergenceDisplay(HistoryDisplay):
     >>> problem = MEBDual(RBF(load_digits().data, gamma=1e-3))
     >>> results = {name: solve(problem, name, tol=1e-4) for name in ("fw", "mfw")}
     >>> display = ConvergenceDisplay.from_results(results)  # doctest: +SKIP
-    >>> display.plot(against="iteration")  # doctest: +SKIP
+    >>> display = display.plot(against="iteration")  # doctest: +SKIP
     """
 
     @staticmethod
@@ -261,7 +281,8 @@ class SupportGrowthDisplay(HistoryDisplay):
     """Number of points with a weight against iterations or time: the growth of core sets.
 
     The sizes are those of the checks, `History.n_support`; between two checks the size of the first is
-    shown. With logarithmic axes iteration 0 is left out.
+    shown. With logarithmic axes iteration 0 is left out. `HistoryDisplay` has the class methods
+    `from_results`, `from_result` and `from_estimator`.
 
     Parameters
     ----------

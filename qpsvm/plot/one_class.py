@@ -35,6 +35,9 @@ from qpsvm.result import Result
 DEFAULT_LEVELS = 10
 """Number of shades of the function."""
 
+MINUS_SIGN = "\N{MINUS SIGN}"
+"""The sign that matplotlib writes on its axes."""
+
 SHADE_OPACITY = 0.75
 """Opacity of the shades."""
 
@@ -62,8 +65,8 @@ class OneClassDisplay(Display):
     ----------
     shades_ : matplotlib QuadContourSet
         The function in shades: the lighter, the more usual.
-    boundary_ : matplotlib QuadContourSet
-        Its contour at 0.
+    boundary_ : matplotlib QuadContourSet or None
+        Its contour at 0, where there is one.
     points_ : matplotlib PathCollection
         The points inside.
     outside_, support_ : matplotlib PathCollection or None
@@ -134,6 +137,14 @@ class OneClassDisplay(Display):
         ------
         InputError
             If the points do not lie in the plane, or the model is neither a one-class machine nor a ball.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from qpsvm import MEBDual, RBF, solve
+        >>> X = load_iris().data[:, 2:]
+        >>> result = solve(MEBDual(RBF(X, gamma=0.5)))
+        >>> display = OneClassDisplay.from_result(result, X)  # doctest: +SKIP
         """
         require_matplotlib(cls.__name__)
         points, names = plane_points(X, feature_names)
@@ -248,9 +259,11 @@ class OneClassDisplay(Display):
             self.xx0, self.xx1, self.values, levels=steps, alpha=SHADE_OPACITY,
             cmap=SEQUENTIAL_MAP, norm=BoundaryNorm(steps, colormaps[SEQUENTIAL_MAP].N),
         )  # fmt: skip
-        self.boundary_ = ax.contour(
-            self.xx0, self.xx1, self.values, levels=[0.0], colors=INK_COLOR, linewidths=1.8
-        )
+        self.boundary_ = None
+        if self.values.min() < 0.0 < self.values.max():
+            self.boundary_ = ax.contour(
+                self.xx0, self.xx1, self.values, levels=[0.0], colors=INK_COLOR, linewidths=1.8
+            )
         self.points_ = ax.scatter(
             *self.points[~self.outside].T, s=20, color="white", lw=0.6, ec=INK_COLOR, zorder=2.5,
             label="points",
@@ -265,11 +278,17 @@ class OneClassDisplay(Display):
         if show_support and self.support.any():
             self.support_ = scatter_support(ax, self.points[self.support])
             handles.append(self.support_)
-        handles.append(line_handle("boundary", lw=1.8))
+        if self.boundary_ is not None:
+            handles.append(line_handle("boundary", lw=1.8))
         label_features(ax, self.feature_names)
         self.colorbar_ = None
         if colorbar:
-            self.colorbar_ = self.figure_.colorbar(self.shades_, ax=ax, label=self.value_label)
+            self.colorbar_ = self.figure_.colorbar(
+                self.shades_, ax=ax, label=self.value_label, ticks=steps
+            )
+            self.colorbar_.set_ticks(
+                steps, labels=[f"{step:.4g}".replace("-", MINUS_SIGN) for step in steps]
+            )
         if legend:
             self.legend_ = legend_below(ax, handles)
         return self
@@ -280,6 +299,6 @@ def _levels(values: NDArray[np.float64], n_levels: int) -> NDArray[np.float64]:
     from matplotlib.ticker import MaxNLocator
 
     locator = MaxNLocator(nbins=max(1, n_levels // 2))
-    below = locator.tick_values(min(float(values.min()), 0.0), 0.0)
-    above = locator.tick_values(0.0, max(float(values.max()), 0.0))
+    below = np.asarray(locator.tick_values(min(float(values.min()), 0.0), 0.0))
+    above = np.asarray(locator.tick_values(0.0, max(float(values.max()), 0.0)))
     return np.unique([*below[below < 0.0], 0.0, *above[above > 0.0]])

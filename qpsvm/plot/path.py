@@ -8,15 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from qpsvm.errors import InputError, check_choice, check_labels, check_points
-from qpsvm.plot.canvas import Display, draw_grid, require_matplotlib
+from qpsvm.plot.canvas import Display, draw_grid, legend_below, require_matplotlib
 from qpsvm.plot.data import check_evaluates, checked_result
 from qpsvm.plot.styles import curve_style
 
 LOG_RANGE = 20.0
 """Ratio of the greatest to the least value from which ``scale="auto"`` is logarithmic."""
-
-ACCURACY_OFFSET = -0.16
-"""Distance of the legend below the axes, in units of their height."""
 
 
 class PathDisplay(Display):
@@ -171,10 +168,7 @@ class PathDisplay(Display):
             self.accuracy_ax_.set_ylabel("accuracy (%)")
             handles.append(self.accuracy_)
         if legend:
-            self.legend_ = ax.legend(
-                handles=handles, loc="upper center", bbox_to_anchor=(0.5, ACCURACY_OFFSET),
-                ncols=len(handles), frameon=False, handlelength=3.2, borderaxespad=0.0,
-            )  # fmt: skip
+            self.legend_ = legend_below(ax, handles)
         return self
 
 

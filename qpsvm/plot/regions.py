@@ -156,6 +156,15 @@ class DecisionRegionDisplay(Display):
         ------
         InputError
             If the points do not lie in the plane, or the model does not separate two classes.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from qpsvm import HingeDual, RBF, solve
+        >>> X, y = load_iris(return_X_y=True)
+        >>> X, y = X[:, 2:], 2.0 * (y == 2) - 1.0
+        >>> result = solve(HingeDual(RBF(X, gamma=1.0), y, C=10.0))
+        >>> display = DecisionRegionDisplay.from_result(result, X, y)  # doctest: +SKIP
         """
         require_matplotlib(cls.__name__)
         points, names = plane_points(X, feature_names)
@@ -274,21 +283,16 @@ class DecisionRegionDisplay(Display):
         check_number("alpha", alpha, low=0.0, high=1.0)
         ax = self._begin(ax)
         self._fill_regions(ax, hatches, alpha)
-        self.boundaries_ = [
-            self._contours(ax, values, [0.0], lw=1.6, ls="solid") for values in self.boundaries
-        ]
-        self.margins_ = []
-        if show_margins:
-            self.margins_ = [
-                self._contours(ax, values, [-1.0, 1.0], lw=1.1, ls="dashed")
-                for values in self.margins
-            ]
+        self.boundaries_ = self._contours(ax, self.boundaries, [0.0], lw=1.6, ls="solid")
+        shown = self.margins if show_margins else []
+        self.margins_ = self._contours(ax, shown, [-1.0, 1.0], lw=1.1, ls="dashed")
         handles = self._scatter(ax)
         self.support_ = None
         if show_support and self.support.any():
             self.support_ = scatter_support(ax, self.points[self.support])
             handles.append(self.support_)
-        handles.append(line_handle("decision boundary", lw=1.6))
+        if self.boundaries_:
+            handles.append(line_handle("decision boundary", lw=1.6))
         if self.margins_:
             handles.append(line_handle("margin", lw=1.1, ls="--"))
         label_features(ax, self.feature_names)
@@ -314,13 +318,22 @@ class DecisionRegionDisplay(Display):
             area.set(edgecolor=HATCH_COLOR, linewidth=0.0)
             self.regions_.append(area)
 
-    def _contours(self, ax: Any, values: Values, levels: list[float], lw: float, ls: str) -> Any:
-        shown = np.ma.masked_invalid(values)
-        inside = [level for level in levels if shown.min() < level < shown.max()]
-        return ax.contour(
-            self.xx0, self.xx1, shown, levels=inside, colors=INK_COLOR, linewidths=lw,
-            linestyles=ls,
-        )  # fmt: skip
+    def _contours(
+        self, ax: Any, functions: list[Values], levels: list[float], lw: float, ls: str
+    ) -> list[Any]:
+        """Draw the contours of each function that attains one of the levels; return them."""
+        drawn = []
+        for values in functions:
+            shown = np.ma.masked_invalid(values)
+            inside = [level for level in levels if shown.min() < level < shown.max()]
+            if inside:
+                drawn.append(
+                    ax.contour(
+                        self.xx0, self.xx1, shown, levels=inside, colors=INK_COLOR, linewidths=lw,
+                        linestyles=ls,
+                    )
+                )  # fmt: skip
+        return drawn
 
     def _scatter(self, ax: Any) -> list[Any]:
         if self.codes is None:

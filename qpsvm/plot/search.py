@@ -14,6 +14,9 @@ from qpsvm.plot.styles import INK_COLOR, SEQUENTIAL_MAP
 MAX_ANNOTATED_CELLS = 150
 """Number of cells up to which each shows its number by default."""
 
+MIN_WHOLE_TICK, MAX_WHOLE_TICK = 1e3, 1e5
+"""Range of values that are written without an exponent."""
+
 DARK_LUMINANCE = 0.5
 """Luminance below which a cell's number is written in white."""
 
@@ -255,4 +258,7 @@ def _held(
 
 def _text(value: Any) -> str:
     """Return a value as the text of a tick."""
-    return f"{value:.4g}" if isinstance(value, (int, float, np.number)) else str(value)
+    if not isinstance(value, (int, float, np.number)):
+        return str(value)
+    number = float(value)
+    return f"{number:.0f}" if MIN_WHOLE_TICK <= abs(number) < MAX_WHOLE_TICK else f"{number:.3g}"
