@@ -29,6 +29,7 @@ extensions = [
     "public_names",
 ]
 exclude_patterns = ["_build", "gallery", "**/README.md"]
+default_role = "literal"  # a name in single backticks is code
 smartquotes = False  # a prime in x'z is not an apostrophe
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
@@ -84,6 +85,7 @@ html_title = f"qpsvm {version}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["qpsvm.css"]
+html_sidebars = {"*": [], "**/*": ["sidebar-nav-bs"]}  # pages without siblings have no list of them
 html_theme_options = {
     "navigation_with_keys": False,
     "show_nav_level": 2,

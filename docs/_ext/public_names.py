@@ -114,6 +114,16 @@ def escape_bars(
             lines[number] = "".join(parts)
 
 
+def hide_private(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, returns: str
+) -> tuple[str, str] | None:
+    """Leave out parameters that begin with an underscore: no program passes them."""
+    if signature and re.search(r"[(, ]_\w", signature):
+        kept = [part for part in signature.strip("()").split(", ") if not part.startswith("_")]
+        return f"({', '.join(kept)})", returns
+    return None
+
+
 def skip_generated(
     app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any
 ) -> bool | None:
@@ -126,5 +136,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("public-names", PublicNames)
     app.add_directive("module-names", ModuleNames)
     app.connect("autodoc-skip-member", skip_generated)
+    app.connect("autodoc-process-signature", hide_private)
     app.connect("autodoc-process-docstring", escape_bars, priority=900)  # after numpydoc
     return {"parallel_read_safe": True}

@@ -16,8 +16,8 @@ from qpsvm.plot import OneClassDisplay
 X, _ = make_moons(300, noise=0.08, random_state=0)
 K = RBF(X, gamma=4.0)
 
-fig, axes = plt.subplots(1, 3, figsize=(12, 4.4), layout="constrained", sharex=True, sharey=True)
-for ax, nu in zip(axes, (0.02, 0.1, 0.4), strict=True):
+fig, axes = plt.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
+for ax, nu in zip(axes, (0.02, 0.3), strict=True):
     result = solve(OneClassDual(K, nu=nu), tol=1e-5)
     OneClassDisplay.from_result(result, X, ax=ax)
     share, gap = np.mean(result.model.predict(X) < 0), result.certificate.relative_gap

@@ -67,7 +67,7 @@ def table(curves: dict[str, Curve], levels: tuple[int, ...]) -> str:
     """Return a Markdown table: error and gap at some iterations, and seconds to the last."""
     head = " | ".join(f"f - f* at {n}" for n in levels)
     rows = [f"| method | {head} | gap at {levels[-1]} | seconds |"]
-    rows.append("|---" * (len(levels) + 3) + "|")
+    rows.append("|---" + "|---:" * (len(levels) + 2) + "|")
     for label, c in curves.items():
         at = [int(np.searchsorted(c.iteration, n, side="right")) - 1 for n in levels]
         errors = " | ".join(f"{c.error[k]:.1e}" for k in at)

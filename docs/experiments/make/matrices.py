@@ -45,7 +45,7 @@ def matching(n: int = 200, seed: int = 0) -> LeastSquares:
 def main() -> None:
     """Print a table of certified gaps."""
     print("| problem | method | value | certified gap | relative gap | iterations | seconds |")
-    print("|---" * 7 + "|")
+    print("|---|---" + "|---:" * 5 + "|")
     runs = (
         ("completion", completion(), ("fw", "nep-fw", "fcfw", "apg"), 30.0),
         ("Birkhoff", matching(), ("fw", "bpfw", "nep-fw", "nep-fc", "fcfw", "dicg"), 30.0),
