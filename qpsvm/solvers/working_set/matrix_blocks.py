@@ -44,21 +44,20 @@ def sum_rows(source: Any, u: Any, s: Any) -> None:
     _SUMS[type(source)](source, u, s)
 
 
-def copy_matrix(source: Any, block: Any) -> None:
-    """Copy the matrix to the first columns of a block of n rows."""
-    _COPIES[type(source)](source, block)
+def copy_matrix(source: MatrixRuns | GroupBlocks, block: NDArray[np.floating]) -> None:
+    """Copy the matrix to the first columns of a block of n rows, in this thread."""
+    if isinstance(source, MatrixRuns):
+        _copy_runs(*source, block)
+        return
+    n, n_second = source.between.shape
+    block[:n, :n], block[:n, n : n + n_second] = source.first, source.between
+    block[n:, :n], block[n:, n : n + n_second] = source.between.T, source.second
 
 
 @vectorized
 def _add(weight: float, row: Any, to: Any) -> None:
     for k in range(len(row)):
         to[k] += weight * row[k]
-
-
-@vectorized
-def _copy(row: Any, to: Any) -> None:
-    for k in range(len(row)):
-        to[k] = row[k]
 
 
 def _sum_runs(source: Any, u: Any, s: Any) -> None:
@@ -98,47 +97,24 @@ def _sum_groups(source: Any, u: Any, s: Any) -> None:
         s[i] += total
 
 
-def _copy_runs(source: Any, block: Any) -> None:
-    matrix, runs = source
+@vectorized
+def _copy_runs(matrix: Any, runs: Any, block: Any) -> None:
     i = 0
     for a in range(len(runs)):
         for row in range(runs[a, 0], runs[a, 1]):
             at = 0
             for b in range(len(runs)):
                 part = matrix[row, runs[b, 0] : runs[b, 1]]
-                _copy(part, block[i, at : at + len(part)])
+                to = block[i, at : at + len(part)]
+                for k in range(len(part)):
+                    to[k] = part[k]
                 at += len(part)
             i += 1
 
 
-def _copy_groups(source: Any, block: Any) -> None:
-    first, second, between = source
-    n, n_second = between.shape
-    for i in range(n):
-        _copy(first[i], block[i, :n])
-        _copy(between[i], block[i, n : n + n_second])
-    for start in range(0, n, TRANSPOSED_ROWS):
-        stop = min(start + TRANSPOSED_ROWS, n)
-        for j in range(n_second):
-            to = block[n + j]
-            for i in range(start, stop):
-                to[i] = between[i, j]
-    for j in range(n_second):
-        _copy(second[j], block[n + j, n : n + n_second])
-
-
-TRANSPOSED_ROWS = 16
-"""Number of rows of a block that are transposed at a time: as many numbers fill a cache line."""
-
 _SUMS: dict[type, Any] = {MatrixRuns: _sum_runs, GroupBlocks: _sum_groups}
-_COPIES: dict[type, Any] = {MatrixRuns: _copy_runs, GroupBlocks: _copy_groups}
 
 
 @overload(sum_rows, jit_options=VECTORIZED_FLAGS, strict=False)
 def _sum_rows_of_type(source, u, s):  # type: ignore[no-untyped-def]
     return _SUMS[source.instance_class]
-
-
-@overload(copy_matrix, jit_options=VECTORIZED_FLAGS, strict=False)
-def _copy_matrix_of_type(source, block):  # type: ignore[no-untyped-def]
-    return _COPIES[source.instance_class]

@@ -131,7 +131,7 @@ def hinge_paths(
                 continue
             with scratch(n * n, np.float64) as memory:
                 exact = memory.reshape(n, n)
-                _copy(source, exact)
+                copy_matrix(source, exact)
                 source = MatrixRuns(exact, np.array([[0, n]]))
                 _solve_subset(source, *own, penalties, tol, rounding, path, buffers)
 
@@ -190,7 +190,7 @@ def _solve_subset(
         block = memory.reshape(n, width)
         if width > n:
             block[:] = 0.0
-        _copy(source, block)
+        copy_matrix(source, block)
         block.flags.writeable = False
         _path(source, y, weight, block, penalties, tol, rounding, *path)
 
@@ -206,11 +206,6 @@ def chunks_of(sizes: list[int]) -> list[list[int]]:
         chunks[-1].append(k)
         left -= sizes[k] * sizes[k]
     return chunks
-
-
-@vectorized
-def _copy(source: Any, block: Any) -> None:
-    copy_matrix(source, block)
 
 
 @vectorized
