@@ -50,6 +50,13 @@ if TYPE_CHECKING:
     from qpsvm.estimators.outliers import SVDD, OneClassSVM
     from qpsvm.estimators.regression.kernel import SVR, NuSVR
     from qpsvm.estimators.regression.linear import LinearSVR
+    from qpsvm.plot.ball import BallDisplay
+    from qpsvm.plot.closest_points import ClosestPointsDisplay
+    from qpsvm.plot.convergence import ConvergenceDisplay, SupportGrowthDisplay
+    from qpsvm.plot.one_class import OneClassDisplay
+    from qpsvm.plot.path import PathDisplay
+    from qpsvm.plot.regions import DecisionRegionDisplay
+    from qpsvm.plot.search import SearchDisplay
 
 __version__ = "0.1.0"
 
@@ -71,6 +78,18 @@ _ESTIMATOR_NAMES = (
 )
 """Names of `qpsvm.estimators`, which imports scikit-learn: it is imported when one is asked for."""
 
+_DISPLAY_NAMES = (
+    "BallDisplay",
+    "ClosestPointsDisplay",
+    "ConvergenceDisplay",
+    "DecisionRegionDisplay",
+    "OneClassDisplay",
+    "PathDisplay",
+    "SearchDisplay",
+    "SupportGrowthDisplay",
+)
+"""Names of `qpsvm.plot`, imported when one is asked for."""
+
 __all__ = [
     "LSSVC",
     "RBF",
@@ -79,10 +98,14 @@ __all__ = [
     "SVDD",
     "SVR",
     "SVRCV",
+    "BallDisplay",
     "Cached",
     "Candidate",
     "Certificate",
+    "ClosestPointsDisplay",
+    "ConvergenceDisplay",
     "CustomKernel",
+    "DecisionRegionDisplay",
     "HingeDual",
     "HingePrimal",
     "History",
@@ -105,8 +128,10 @@ __all__ = [
     "NuSVR",
     "NuSVRDual",
     "NystroemSVC",
+    "OneClassDisplay",
     "OneClassDual",
     "OneClassSVM",
+    "PathDisplay",
     "Polynomial",
     "PolytopeDistanceDual",
     "Precomputed",
@@ -115,8 +140,10 @@ __all__ = [
     "Result",
     "SVDDDual",
     "SVRDual",
+    "SearchDisplay",
     "Sigmoid",
     "Status",
+    "SupportGrowthDisplay",
     "domains",
     "from_sklearn",
     "methods",
@@ -126,11 +153,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import an estimator, and scikit-learn with it, when it is first asked for."""
-    if name not in (*_ESTIMATOR_NAMES, "estimators"):
+    """Import an estimator, and scikit-learn with it, or a display when it is first asked for."""
+    if name in (*_ESTIMATOR_NAMES, "estimators"):
+        room = import_module("qpsvm.estimators")
+    elif name in (*_DISPLAY_NAMES, "plot"):
+        room = import_module("qpsvm.plot")
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = import_module("qpsvm.estimators")
-    value = room if name == "estimators" else getattr(room, name)
+    value = room if name in ("estimators", "plot") else getattr(room, name)
     globals()[name] = value
     return value
 

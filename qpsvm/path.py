@@ -23,11 +23,16 @@ class Path(list[Result[Model]]):
     ----------
     values : list
         A value for each result, in the same order.
+    name : str
+        The parameter.
     """
 
-    def __init__(self, results: Iterable[Result[Model]] = (), values: Iterable[Any] = ()) -> None:
+    def __init__(
+        self, results: Iterable[Result[Model]] = (), values: Iterable[Any] = (), name: str = ""
+    ) -> None:
         super().__init__(results)
         self.values = list(values)
+        self.name = name
 
 
 def solve_path(
@@ -115,7 +120,7 @@ def solve_path(
             results[i] = solve(problems[i], method, x0=x0, **each)
             before = problems[i], results[i]
     done = sorted(results)
-    path = Path([results[i] for i in done], [values[i] for i in done])
+    path = Path([results[i] for i in done], [values[i] for i in done], name)
     if clock.interrupted and interrupt == "raise":
         raise Interrupted(path)
     return path

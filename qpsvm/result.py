@@ -181,6 +181,9 @@ class History:
         Bounds where a certificate was computed, else estimates of them: see `Progress`.
     estimated : ndarray of bool
         Whether upper, lower and gap are estimates, not proved.
+    n_support : ndarray of int
+        Number of nonzero weights of the point that was checked: the size of its support or core set.
+        Duplicate points that are merged count as one.
     """
 
     iteration: NDArray[np.int64]
@@ -189,6 +192,7 @@ class History:
     lower: NDArray[np.float64]
     gap: NDArray[np.float64]
     estimated: NDArray[np.bool_]
+    n_support: NDArray[np.int64]
 
     def __len__(self) -> int:
         """Return the number of checks."""
@@ -290,6 +294,59 @@ class Result(Generic[Model]):
     def value(self) -> float:
         """Value of the declared problem at `x`: the certificate's upper bound."""
         return self.certificate.upper
+
+    def plot(self, X: Any = None, y: Any = None, ax: Any = None, **options: Any) -> Any:
+        """Draw the answer in the plane of its points, or else the gap against time.
+
+        A result does not hold the points of its problem. Where they are given, have two features, and the
+        model evaluates new points, the model decides:
+
+        ======================================  ====================================================
+        model                                   display
+        ======================================  ====================================================
+        `Ball` of a linear kernel               `BallDisplay`
+        `Ball` of another kernel, `OneClass`    `OneClassDisplay`
+        `ClosestPoints` of a linear kernel      `ClosestPointsDisplay`
+        `ClosestPoints` of another kernel,      `DecisionRegionDisplay`
+        `Hyperplane`, `ReducedHulls`
+        ======================================  ====================================================
+
+        In all other cases a `ConvergenceDisplay` is drawn: without X, with another number of features,
+        for a precomputed K, and for other models.
+
+        Parameters
+        ----------
+        X : array_like of shape (m, 2), optional
+            The points of the problem.
+        y : array_like of shape (m,), optional
+            Their labels -1 and +1, for the models of two classes.
+        ax : matplotlib Axes, optional
+            By default those of a new figure.
+        **options
+            Of the display's `from_result`, such as ``feature_names``, or of `ConvergenceDisplay.plot`.
+
+        Returns
+        -------
+        ConvergenceDisplay, BallDisplay, OneClassDisplay, ClosestPointsDisplay or DecisionRegionDisplay
+
+        Raises
+        ------
+        InputError
+            If the points or labels are malformed or do not belong to the result.
+        ImportError
+            If matplotlib is missing.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from qpsvm import Linear, MEBDual, solve
+        >>> X = load_iris().data[:, :2]
+        >>> display = solve(MEBDual(Linear(X))).plot(X)  # doctest: +SKIP
+        """
+        # The pictures stand above the results, which know of them at this place alone, when one is drawn.
+        from qpsvm.plot.of_result import plot_result
+
+        return plot_result(self, X, y, ax, **options)
 
     def __repr__(self) -> str:
         """Return every field on its own line, arrays by their shapes."""

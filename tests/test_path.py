@@ -85,6 +85,7 @@ def test_a_warm_start_saves_steps(declare, method):
 
 def test_a_value_that_was_solved_costs_nothing():
     path = solve_path(HingeDual(K, Y), "C", [3.0, 3.0], "smo", tol=1e-6)
+    assert (path.name, path.values) == ("C", [3.0, 3.0])
     assert path[0].n_iter > 0 == path[1].n_iter
 
 

@@ -136,6 +136,10 @@ class MarginProblem(Form):
         """Return the variable of these parts."""
         return np.concatenate([w, [b], a])
 
+    def n_support(self, x: Vector) -> int:
+        """Return the number of nonzero dual weights."""
+        return super().n_support(self.split(x).a)
+
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
     def product(self, x: Vector) -> Products:
         """Recompute the products: one with the points, one with their transpose."""

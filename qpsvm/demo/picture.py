@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from qpsvm import plot
 from qpsvm.api import solve
 from qpsvm.demo.data import breast_cancer, digits, principal_plane
 from qpsvm.formulations import HingeDual, MEBDual, PolytopeDistanceDual
 from qpsvm.gram import RBF, Linear
+from qpsvm.plot.ball import BallDisplay
+from qpsvm.plot.closest_points import ClosestPointsDisplay
+from qpsvm.plot.convergence import ConvergenceDisplay
+from qpsvm.plot.regions import DecisionRegionDisplay
+from qpsvm.plot.styles import curve_style
 
 TITLE_STYLE = {"fontsize": 11}
 """Style of the title of a panel."""
@@ -22,32 +26,34 @@ def draw(figure: Any, tasks: Sequence[Any]) -> None:
     top, bottom = figure.subplots(2, 3)
     _draw_gaps(figure, top, tasks[::3])
     D, target = digits()
+    axes = "first principal axis", "second principal axis"
     X = principal_plane(D)
     ball = solve(MEBDual(Linear(X)), tol=1e-6)
-    plot.ball(ball, X, bottom[0])
+    BallDisplay.from_result(ball, X, feature_names=axes, ax=bottom[0])
     radius = ball.model.radius
     bottom[0].set_title(f"digits in the plane: smallest ball, radius {radius:.4g}", TITLE_STYLE)
-    bottom[0].set(xlabel="first principal axis", ylabel="second principal axis")
-    _legend(bottom[0], points="digits 0 to 9")
     two = (target == 0) | (target == 2)
     X, y = principal_plane(D[two]), np.where(target[two] == 0, 1.0, -1.0)
     nearest = solve(PolytopeDistanceDual(Linear(X), y), tol=1e-6)
-    plot.closest_points(nearest, X, y, bottom[1])
+    ClosestPointsDisplay.from_result(
+        nearest, X, y, class_names=("digit 2", "digit 0"), feature_names=axes, ax=bottom[1]
+    )
     distance = nearest.model.distance
     bottom[1].set_title(f"digits in the plane: distance of two hulls {distance:.4g}", TITLE_STYLE)
-    bottom[1].set(xlabel="first principal axis", ylabel="second principal axis")
-    _legend(bottom[1], **{"class +1": "digit 0", "class -1": "digit 2"})
     Z, y, names = breast_cancer()
     chosen = [names.index(name) for name in ("worst radius", "worst concave points")]
-    X = Z[:, chosen]
-    machine = solve(HingeDual(RBF(X, 0.25), y, C=10.0), tol=1e-6)
-    plot.hyperplane(machine, X, y, bottom[2])
+    machine = solve(HingeDual(RBF(Z[:, chosen], 0.25), y, C=10.0), tol=1e-6)
+    DecisionRegionDisplay.from_result(
+        machine,
+        Z[:, chosen],
+        y,
+        class_names=("malignant", "benign"),
+        feature_names=[f"{names[k]} (standardized)" for k in chosen],
+        ax=bottom[2],
+    )
     bottom[2].set_title(
         f"breast cancer: hinge, RBF, {len(machine.support)} support vectors", TITLE_STYLE
     )
-    xlabel, ylabel = (f"{names[k]} (standardized)" for k in chosen)
-    bottom[2].set(xlabel=xlabel, ylabel=ylabel)
-    _legend(bottom[2], **{"class +1": "benign", "class -1": "malignant"})
 
 
 def _draw_gaps(figure: Any, axes: Any, tasks: Sequence[Any]) -> None:
@@ -58,13 +64,19 @@ def _draw_gaps(figure: Any, axes: Any, tasks: Sequence[Any]) -> None:
     styles = {}
     for name, method in METHODS.items():
         if method.solver() not in solvers:
-            styles[name] = plot.style(len(solvers))
+            styles[name] = curve_style(len(solvers))
             solvers.append(method.solver())
     shown = {}
     for ax in axes[1:]:
         ax.sharey(axes[0])
     for ax, task in zip(axes, tasks, strict=True):
-        plot.convergence({k: r for k, r in task.results.items() if k in styles}, ax, styles=styles)
+        drawn = {name: result for name, result in task.results.items() if name in styles}
+        ConvergenceDisplay.from_results(
+            drawn,
+            styles={name: styles[name] for name in drawn},
+            show_tolerance=False,
+            ax=ax,
+        )
         ax.set_title(f"{task.sample.name}: {task.name}", TITLE_STYLE)
         shown.update(dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True)))
         ax.get_legend().remove()
@@ -73,11 +85,3 @@ def _draw_gaps(figure: Any, axes: Any, tasks: Sequence[Any]) -> None:
     names = [name for name in styles if name in shown]
     figure.legend([shown[name] for name in names], names, loc="outside upper center",
                   ncols=min(len(names), 14), frameon=False, handlelength=1.5)  # fmt: skip
-
-
-def _legend(ax: Any, **names: str) -> None:
-    """Put the legend below the panel, in one row, with labels that describe the data."""
-    handles, labels = ax.get_legend_handles_labels()
-    texts = [names.get(label, label) for label in labels]
-    ax.legend(handles, texts, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=len(texts),
-              frameon=False, fontsize=9, columnspacing=1.2, handletextpad=0.4)  # fmt: skip

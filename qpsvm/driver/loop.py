@@ -166,7 +166,7 @@ def _check(
     if bounds.gap == np.inf and solver.uses_full_gap and problem.refuted(state.x, state.product):
         certified = certified or trace.certify(state.x, None)
         if _refuted(problem, certified):
-            trace.record(bounds, certified)
+            trace.record(state.x, bounds, certified)
             return Status.INFEASIBLE, certified
 
     # 2. A certificate where the gap looks closed or the method looks stalled.
@@ -180,7 +180,7 @@ def _check(
         approximate_products = solver.approximate_products(problem, state)
         certified = certified or trace.certify(state.x, approximate_products, bounds.gap)
         trace.count_stalled_checks(certified)
-    trace.record(bounds, certified)
+    trace.record(state.x, bounds, certified)
 
     # 3. The callback, which may ask for the certificate.
     def prove() -> Certified:
@@ -273,7 +273,8 @@ def _best_answer(problem: Form, solver: Solver, state: Any, status: Status, trac
     if state is None:  # no check was made
         choice = trace.choose(None, None)
         if not trace.rows:
-            trace.record(bounds_of(choice.certified), choice.certified)
+            certified = choice.certified
+            trace.record(certified.x, bounds_of(certified), certified)
         return choice
     if not solver.uses_full_gap:
         return Choice(certify(problem, state.x, trace.limits.tol, support_only=True))

@@ -60,6 +60,7 @@ class Row(NamedTuple):
     lower: float
     gap: float
     estimated: bool
+    n_support: int
 
 
 def bounds_of(certified: Certified) -> Bounds:
@@ -100,7 +101,7 @@ class Trace:
     ) -> None:
         """Continue the record of another method."""
         h = history
-        columns = h.iteration, h.time, h.upper, h.lower, h.gap, h.estimated
+        columns = h.iteration, h.time, h.upper, h.lower, h.gap, h.estimated, h.n_support
         self.rows = [Row(*row) for row in zip(*columns, strict=True)]
         self.proved = certified
         self.best, self.best_gap = certified.x.copy(), certified.certificate.gap
@@ -123,13 +124,14 @@ class Trace:
         )
         self._n_without_progress = 0 if moved else self._n_without_progress + 1
 
-    def record(self, running: Bounds, certified: Certified | None) -> None:
-        """Record a check: the certified bounds, or else the running bounds as estimates."""
+    def record(self, x: NDArray[np.float64], running: Bounds, certified: Certified | None) -> None:
+        """Record a check of x: the certified bounds, or else the running bounds as estimates."""
         bounds = running if certified is None else bounds_of(certified)
         shown = (bounds.upper, np.inf), (bounds.lower, -np.inf), (bounds.gap, np.inf)
         upper, lower, gap = (unknown if np.isnan(value) else value for value, unknown in shown)
         row = self.n_iter, self.elapsed(), upper, lower, gap
-        self.rows.append(Row(*row, estimated=certified is None))
+        n_support = self.problem.n_support(x if certified is None else certified.x)
+        self.rows.append(Row(*row, estimated=certified is None, n_support=n_support))
 
     def _progress(
         self, least: tuple[float, float], upper: float, lower: float, gap: float
@@ -263,7 +265,13 @@ class Trace:
 
     def history(self) -> History:
         """Return the checks as arrays."""
-        iteration, elapsed, upper, lower, gap, estimated = np.array(self.rows).T
+        iteration, elapsed, upper, lower, gap, estimated, n_support = np.array(self.rows).T
         return History(
-            iteration.astype(np.int64), elapsed, upper, lower, gap, estimated.astype(bool)
+            iteration.astype(np.int64),
+            elapsed,
+            upper,
+            lower,
+            gap,
+            estimated.astype(bool),
+            n_support.astype(np.int64),
         )

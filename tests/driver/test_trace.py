@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm import RBF, HingeDual, LeastSquares, Status, solve
+from qpsvm import RBF, HingeDual, HingePrimal, LeastSquares, Linear, MEBDual, Status, solve
 from qpsvm.canonical.base import Bounds
 from qpsvm.clock import Clock
 from qpsvm.domains import simplex
@@ -33,6 +33,35 @@ def test_bounds_that_are_not_proved_are_called_estimates(method):
     slack = optimum.roundoff
     assert np.all(history.lower[proved] <= optimum.upper + slack)
     assert np.all(history.upper[proved] >= optimum.lower - slack)
+
+
+@pytest.mark.parametrize("method", ["mfw", "nesvm"])
+def test_each_check_counts_the_points_with_a_weight(method):
+    X = np.random.default_rng(3).standard_normal((80, 3))
+    is_ball, seen = method == "mfw", []
+    problem = MEBDual(Linear(X)) if is_ball else HingePrimal(X, np.sign(X[:, 0]))
+
+    def callback(progress):
+        weights = progress.x if is_ball else progress.x[-len(X) :]
+        seen.append(np.count_nonzero(weights))
+
+    result = solve(problem, method, tol=1e-3, callback=callback)
+    history = result.history
+    assert len(history.n_support) == len(history) > 2 and history.n_support.dtype == np.int64
+    estimated = history.estimated  # a certificate may repair the point
+    np.testing.assert_array_equal(history.n_support[estimated], np.array(seen)[estimated])
+    assert history.n_support[-1] == len(result.support)
+
+
+def test_a_solve_that_continues_another_keeps_its_counts():
+    problem = rounded_problem(60, C=1.0)
+    form, trace = trace_of(problem)
+    x = solve(problem, tol=1e-4).x
+    certified = trace.certify(x, None)
+    trace.record(x, form.bounds(x, form.product(x)), certified)
+    _, later = trace_of(problem)
+    later.resume_from(7, trace.history(), {"iterate": 0.0, "certify": 0.0}, certified)
+    assert later.history().n_support.tolist() == [np.count_nonzero(certified.x)]
 
 
 @pytest.mark.parametrize("method", ["smo", "decomposition"])

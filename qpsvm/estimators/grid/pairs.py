@@ -187,6 +187,7 @@ def _machine(task: Task, path: SubsetPath, tol: float, seconds: float) -> Machin
             np.array([value - gap]),
             np.array([gap]),
             np.array([False]),
+            np.array([len(support)]),
         ),
         timings={"setup": 0.0, "iterate": seconds, "certify": 0.0, "total": seconds},
         method="smo",
