@@ -90,10 +90,17 @@ def inlined(function: Any) -> Any:
     return njit(nogil=True, error_model="numpy", fastmath={"contract"}, inline="always")(function)
 
 
+VECTORIZED_FLAGS: Any = {
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"contract", "nnan", "nsz"},
+}
+"""Compiler flags of `vectorized`."""
+
+
 def vectorized(function: Any) -> Any:
     """Compile for the disk cache, without the interpreter lock; results must not depend on NaNs."""
-    flags = {"contract", "nnan", "nsz"}
-    return njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function)
+    return njit(cache=True, **VECTORIZED_FLAGS)(function)
 
 
 def reassociating(function: Any) -> Any:

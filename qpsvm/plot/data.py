@@ -91,8 +91,8 @@ def grid_around(points: Points, resolution: int, padding: float) -> PlaneGrid:
 
 
 def like(X: Any, points: Points) -> Any:
-    """Return points as a DataFrame with the columns of X where it is one, else as they are."""
-    return type(X)(points, columns=X.columns) if hasattr(X, "columns") else points
+    """Return points as a pandas DataFrame with the columns of X where it is one, else as they are."""
+    return type(X)(points, columns=X.columns) if hasattr(X, "iloc") else points
 
 
 def checked_result(result: Any) -> Result[Any]:

@@ -120,6 +120,16 @@ def test_only_support_vectors_among_the_points_are_marked(three, ax):
     assert other.support_ is None and len(other.points_) == 1
 
 
+def test_columns_of_a_frame_name_the_axes(three, ax, recwarn):
+    pandas = pytest.importorskip("pandas")
+    X, y = pandas.DataFrame(three[0], columns=["length (cm)", "width (cm)"]), three[1]
+    machine = make_pipeline(StandardScaler(), qpsvm.SVC(C=10.0)).fit(X, y)
+    display = DecisionRegionDisplay.from_estimator(machine, X, y, ax=ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("length (cm)", "width (cm)")
+    assert len(display.support_.get_offsets()) == len(machine[-1].support_)
+    assert not [w for w in recwarn if "feature names" in str(w.message)]
+
+
 def test_models_without_a_scale_have_no_margins(ax):
     X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), [1, 1, -1, -1]
     result = qpsvm.solve(qpsvm.HingeDual(qpsvm.Linear(X), y, C=np.inf))

@@ -1,8 +1,15 @@
-"""The machines of pairs of classes, each on the kernel matrix of its points."""
+"""The machines of pairs of classes, each on the kernel matrix of its points.
+
+A matrix has four blocks. Those of a class with itself are the same in all pairs of the class: they are
+computed once, as far as they fit in memory. The two others are each other's transpose: one is computed.
+"""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,14 +19,15 @@ from qpsvm.clock import Clock, Expired
 from qpsvm.errors import Interrupted
 from qpsvm.estimators.training import Machine, Plan, Task, solve_task
 from qpsvm.gram import Gram
-from qpsvm.gram.engine.matrices import entry_error, matrix_of
+from qpsvm.gram.engine.matrices import entry_error, write_block
 from qpsvm.gram.psd import psd_defect
 from qpsvm.numerics.parallel import parallel_for, scratch
 from qpsvm.result import Certificate, History, Result, Status, passed_test
+from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks
 from qpsvm.solvers.working_set.matrix_paths import SubsetPath, chunks_of, hinge_path
 
 MAX_PAIR_POINTS = 2000
-"""Maximum number of points of a pair whose matrix is computed, 32 MB; `solve` computes some columns of a
+"""Maximum number of points of a pair whose matrix is computed; `solve` computes some columns of a
 larger one."""
 
 LOCAL_BACKENDS = ("ThreadingBackend", "LokyBackend", "MultiprocessingBackend", "SequentialBackend")
@@ -49,13 +57,12 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
         return None
     error = entry_error(gram)
     machines: list[Machine | None] = [None] * len(tasks)
+    blocks = _ClassBlocks(gram, plan.options["memory_limit"])
 
     def solve_chunk(chunk: list[int]) -> None:
         for k in [small[number] for number in chunk]:
-            begun, task, n = time.perf_counter(), tasks[k], sizes[k]
-            with scratch(n * n, np.float64) as memory:
-                matrix = memory.reshape(n, n)
-                matrix_of(gram, _rows(task), matrix)
+            begun, task = time.perf_counter(), tasks[k]
+            with blocks.of_pair(*_groups(task)) as matrix:
                 path = hinge_path(matrix, task.y, task.C, ONE_PENALTY, tol, error)
             machines[k] = _machine(task, path, tol, time.perf_counter() - begun)
 
@@ -63,6 +70,7 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
     with clock.listening():
         try:
             with clock.abandoning():
+                blocks.compute([rows for k in small for rows in _groups(tasks[k])])
                 parallel_for(solve_chunk, chunks_of([sizes[k] for k in small]))
         except Expired:
             raise Interrupted(None) from None
@@ -70,6 +78,55 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
         solve_task(plan, task) if machine is None else machine
         for task, machine in zip(tasks, machines, strict=True)
     ]
+
+
+class _ClassBlocks:
+    """Kernel values of classes with themselves, each stored once.
+
+    Parameters
+    ----------
+    gram : Gram
+    memory_limit : int
+        Bytes. Blocks that do not fit are computed for each pair.
+    """
+
+    def __init__(self, gram: Gram, memory_limit: int) -> None:
+        self._gram, self._limit = gram, memory_limit
+        self._stored: dict[int, NDArray[np.float64]] = {}  # by the first point of the class
+
+    def compute(self, classes: list[NDArray[np.int64]]) -> None:
+        """Compute the blocks of classes that occur more than once, in parallel."""
+        sizes = Counter(int(rows[0]) for rows in classes)
+        n_bytes, chosen = 0, []
+        for rows in {int(rows[0]): rows for rows in classes}.values():
+            n_bytes += 8 * len(rows) ** 2
+            if sizes[int(rows[0])] > 1 and n_bytes <= self._limit:
+                self._stored[int(rows[0])] = np.empty((len(rows), len(rows)))
+                chosen.append(rows)
+        parallel_for(
+            lambda rows: write_block(self._gram, rows, rows, self._stored[int(rows[0])]), chosen
+        )
+
+    @contextmanager
+    def of_pair(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> Iterator[GroupBlocks]:
+        """Provide the matrix of two classes."""
+        with self._within(first) as A, self._within(second) as B:
+            with scratch(len(first) * len(second), np.float64) as memory:
+                between = memory.reshape(len(first), len(second))
+                write_block(self._gram, first, second, between)
+                yield GroupBlocks(A, B, between)
+
+    @contextmanager
+    def _within(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float64]]:
+        stored = self._stored.get(int(rows[0]))
+        if stored is not None:
+            yield stored
+            return
+        n = len(rows)
+        with scratch(n * n, np.float64) as memory:
+            matrix = memory.reshape(n, n)
+            write_block(self._gram, rows, rows, matrix)
+            yield matrix
 
 
 def _is_plain(plan: Plan, tasks: list[Task]) -> bool:
@@ -98,6 +155,12 @@ def _is_local() -> bool:
 def _rows(task: Task) -> NDArray[np.int64]:
     assert task.rows is not None, "a pair of classes has not all points"
     return np.asarray(task.rows, dtype=np.int64)
+
+
+def _groups(task: Task) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the points of the first class, which come first, and those of the second."""
+    rows, n = _rows(task), int(np.count_nonzero(task.y > 0.0))
+    return rows[:n], rows[n:]
 
 
 def _machine(task: Task, path: SubsetPath, tol: float, seconds: float) -> Machine | None:

@@ -19,50 +19,48 @@ from qpsvm.gram.engine.formula import (
 from qpsvm.numerics.exp2 import exp2_32, exp2_64
 
 
-def apply_map(kernel_map: Any, T: Any) -> None:
-    """Replace t by phi(t) in a block T, shape (n, width), which fits the first-level cache."""
-    _APPLIED[type(kernel_map)](kernel_map, T)
+def apply_map(kernel_map: Any, t: Any) -> None:
+    """Replace t by phi(t) in a contiguous vector that fits the first-level cache.
+
+    The type of the vector must say that it is contiguous, as that of a row's part does and that of a part
+    of several rows does not: with other strides loops are not vectorized, and take four times as long.
+    """
+    _APPLIED[type(kernel_map)](kernel_map, t)
 
 
-def _exponentials(kernel_map: Any, T: Any) -> None:
-    for u in range(T.shape[0]):
-        for j in range(T.shape[1]):
-            T[u, j] = exp2_64(T[u, j])
+def _exponentials(kernel_map: Any, t: Any) -> None:
+    for j in range(len(t)):
+        t[j] = exp2_64(t[j])
 
 
-def _exponentials32(kernel_map: Any, T: Any) -> None:
-    for u in range(T.shape[0]):
-        for j in range(T.shape[1]):
-            T[u, j] = exp2_32(T[u, j])
+def _exponentials32(kernel_map: Any, t: Any) -> None:
+    for j in range(len(t)):
+        t[j] = exp2_32(t[j])
 
 
-def _powers(kernel_map: Any, T: Any) -> None:
-    width = T.shape[1]
-    base = np.empty(width, T.dtype)
-    for u in range(T.shape[0]):
-        for j in range(width):
-            base[j] = T[u, j]
-        for _ in range(1, kernel_map.degree):
-            for j in range(width):
-                T[u, j] *= base[j]
+def _powers(kernel_map: Any, t: Any) -> None:
+    base = np.empty(len(t), t.dtype)
+    for j in range(len(t)):
+        base[j] = t[j]
+    for _ in range(1, kernel_map.degree):
+        for j in range(len(t)):
+            t[j] *= base[j]
 
 
-def _tangents(kernel_map: Any, T: Any) -> None:
-    for u in range(T.shape[0]):
-        for j in range(T.shape[1]):
-            e = exp2_64(-2.0 * LOG2E * abs(T[u, j]))
-            T[u, j] = np.copysign((1.0 - e) / (1.0 + e), T[u, j])
+def _tangents(kernel_map: Any, t: Any) -> None:
+    for j in range(len(t)):
+        e = exp2_64(-2.0 * LOG2E * abs(t[j]))
+        t[j] = np.copysign((1.0 - e) / (1.0 + e), t[j])
 
 
-def _tangents32(kernel_map: Any, T: Any) -> None:
+def _tangents32(kernel_map: Any, t: Any) -> None:
     one, rate = np.float32(1.0), np.float32(-2.0 * LOG2E)
-    for u in range(T.shape[0]):
-        for j in range(T.shape[1]):
-            e = exp2_32(rate * abs(T[u, j]))
-            T[u, j] = np.copysign((one - e) / (one + e), T[u, j])
+    for j in range(len(t)):
+        e = exp2_32(rate * abs(t[j]))
+        t[j] = np.copysign((one - e) / (one + e), t[j])
 
 
-def _identities(kernel_map: Any, T: Any) -> None:
+def _identities(kernel_map: Any, t: Any) -> None:
     pass
 
 
@@ -76,10 +74,19 @@ _APPLIED: dict[type, Callable[[Any, Any], None]] = {
 _APPLIED_IN_FLOAT32: dict[Any, Any] = {_exponentials: _exponentials32, _tangents: _tangents32}
 
 
-def finish_map(kernel_map: Any, T: Any) -> None:
-    """Apply the map unless `kernel_rows` has done so, as for the exponential maps."""
+def finish_map(kernel_map: Any, K: Any) -> None:
+    """Apply the map to the rows of K unless `kernel_rows` has done so, as for the exponential maps."""
     if type(kernel_map) not in (Exponential, L1Exponential):
-        apply_map(kernel_map, T)
+        _map_rows(kernel_map, K)
+
+
+def _map_rows(kernel_map: Any, K: Any) -> None:
+    for u in range(K.shape[0]):
+        apply_map(kernel_map, K[u])
+
+
+def _keep_rows(kernel_map: Any, K: Any) -> None:
+    pass
 
 
 MAP_FLAGS: Any = {"nogil": True, "fastmath": {"contract", "nnan", "nsz"}}
@@ -87,13 +94,12 @@ MAP_FLAGS: Any = {"nogil": True, "fastmath": {"contract", "nnan", "nsz"}}
 
 
 @overload(apply_map, jit_options=MAP_FLAGS, strict=False)
-def _apply_map_of_type(kernel_map, T):  # type: ignore[no-untyped-def]
+def _apply_map_of_type(kernel_map, t):  # type: ignore[no-untyped-def]
     applied = _APPLIED[kernel_map.instance_class]
-    return applied if T.dtype.bitwidth == 64 else _APPLIED_IN_FLOAT32.get(applied, applied)
+    return applied if t.dtype.bitwidth == 64 else _APPLIED_IN_FLOAT32.get(applied, applied)
 
 
 @overload(finish_map, jit_options=MAP_FLAGS, strict=False)
-def _finish_map_of_type(kernel_map, T):  # type: ignore[no-untyped-def]
-    if kernel_map.instance_class in (Exponential, L1Exponential):
-        return _identities
-    return _apply_map_of_type(kernel_map, T)
+def _finish_map_of_type(kernel_map, K):  # type: ignore[no-untyped-def]
+    is_mapped = kernel_map.instance_class in (Exponential, L1Exponential)
+    return _keep_rows if is_mapped else _map_rows

@@ -42,20 +42,23 @@ def kernel_matrices(grams: Sequence[Gram]) -> Iterator[NDArray[np.float64]]:
         yield K
 
 
-def matrix_of(gram: Gram, rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-    """Write the matrix of some points, shape (n, n), to `out`, in this thread."""
+def write_block(
+    gram: Gram, rows: NDArray[np.int64], columns: NDArray[np.int64], out: NDArray[np.float64]
+) -> None:
+    """Write kernel values, shape (n_rows, n_columns), to a C-ordered array, in this thread."""
     if _shared_key(gram) is None:
-        out[:] = gram.block(rows, rows, np.float64)
+        out[:] = gram.block(rows, columns, np.float64)
         return
     assert isinstance(gram, PointGram) and gram._formula is not None
     points = gram._multiplied(rows, np.float64)
+    others = points if columns is rows else gram._multiplied(columns, np.float64)
     if isinstance(points, np.ndarray) and points.dtype == np.float64:
-        products(points, points, out)
+        products(points, others, out)
     else:
-        out[:] = products(points, points)
+        out[:] = products(points, others)
     formula = gram._formula
-    terms = formula.terms(points, norms_of(points))
-    map_block(out, formula.factor, formula.map, terms, terms)
+    terms = [formula.terms(part, norms_of(part)) for part in (points, others)]
+    map_block(out, formula.factor, formula.map, *terms)
 
 
 def entry_error(gram: Gram) -> float:

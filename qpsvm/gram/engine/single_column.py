@@ -61,10 +61,10 @@ def _by_features(
     features: Any, b: Any, weight: Any, term: Any, factor: Any, kernel_map: Any, out: Any,
     first: int, last: int,
 ) -> None:  # fmt: skip
-    d, scratch = len(weight), np.empty((1, TILE_POINTS), features.dtype)
+    d, scratch = len(weight), np.empty(TILE_POINTS, features.dtype)
     for start in range(first, last, TILE_POINTS):
         stop = min(start + TILE_POINTS, last)
-        total, norm = scratch[0, : stop - start], b[start:stop]
+        total, norm = scratch[: stop - start], b[start:stop]
         total[:] = 0.0
         k = 0
         while k + 4 <= d:  # fewer passes over the sums
@@ -81,7 +81,7 @@ def _by_features(
             k += 1
         for j in range(len(total)):
             total[j] = (term + norm[j]) + factor * total[j]
-        apply_map(kernel_map, scratch[:, : stop - start])
+        apply_map(kernel_map, total)
         out[start:stop] = total
 
 
@@ -90,11 +90,11 @@ def _by_points(
     points: Any, b: Any, weight: Any, term: Any, factor: Any, kernel_map: Any, out: Any,
     first: int, last: int,
 ) -> None:  # fmt: skip
-    scratch = np.zeros((1, TILE_POINTS), points.dtype)
-    zero = scratch[0, 0]
+    scratch = np.zeros(TILE_POINTS, points.dtype)
+    zero = scratch[0]
     for start in range(first, last, TILE_POINTS):
         stop = min(start + TILE_POINTS, last)
-        total, norm = scratch[0, : stop - start], b[start:stop]
+        total, norm = scratch[: stop - start], b[start:stop]
         for j in range(len(total)):
             row, t = points[start + j], zero
             for k in range(len(weight)):
@@ -102,5 +102,5 @@ def _by_points(
             total[j] = t
         for j in range(len(total)):
             total[j] = (term + norm[j]) + factor * total[j]
-        apply_map(kernel_map, scratch[:, : stop - start])
+        apply_map(kernel_map, total)
         out[start:stop] = total

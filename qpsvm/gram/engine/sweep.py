@@ -92,18 +92,16 @@ def sum_products(
 
 @mapping
 def _map(K: Any, factor: Any, kernel_map: Any, a: Any, b: Any) -> None:
-    t = np.empty(
-        (1, CHUNK_ENTRIES), K.dtype
-    )  # vectorization requires that no lane writes what others read
+    buffer = np.empty(CHUNK_ENTRIES, K.dtype)  # loops that write what they read are not vectorized
     for i in range(len(a)):
         for start in range(0, len(b), CHUNK_ENTRIES):
             column_terms, row_term = b[start : start + CHUNK_ENTRIES], a[i]
-            row, width = K[i, start : start + CHUNK_ENTRIES], len(column_terms)
-            for j in range(width):
-                t[0, j] = (row_term + column_terms[j]) + factor * row[j]
-            apply_map(kernel_map, t[:, :width])
-            for j in range(width):
-                row[j] = t[0, j]
+            row, t = K[i, start : start + CHUNK_ENTRIES], buffer[: len(column_terms)]
+            for j in range(len(t)):
+                t[j] = (row_term + column_terms[j]) + factor * row[j]
+            apply_map(kernel_map, t)
+            for j in range(len(t)):
+                row[j] = t[j]
 
 
 @summing
@@ -111,19 +109,19 @@ def _sums(
     K: Any, factor: Any, kernel_map: Any, a: Any, b: Any, x: Any, out: Any, z: Any, back: Any
 ) -> None:
     width = len(b)
-    partial, block, t = np.empty(width), np.zeros(width), np.empty((1, width))
+    partial, block, t = np.empty(width), np.zeros(width), np.empty(width)
     for start in range(0, len(a), ROWS_PER_SUM):
         partial[:] = 0.0
         for i in range(start, min(start + ROWS_PER_SUM, len(a))):
             row, row_term, weight, total = K[i], a[i], x[i], 0.0
             for j in range(width):
-                t[0, j] = (row_term + b[j]) + factor * row[j]
+                t[j] = (row_term + b[j]) + factor * row[j]
             apply_map(kernel_map, t)
             for j in range(width):
-                partial[j] += weight * t[0, j]
+                partial[j] += weight * t[j]
             if len(z):
                 for j in range(width):
-                    total += t[0, j] * z[j]
+                    total += t[j] * z[j]
                 back[i] += total
         for j in range(width):
             block[j] += partial[j]

@@ -27,6 +27,13 @@ from qpsvm.numerics.parallel import BufferPool, parallel_for, scratch
 from qpsvm.numerics.vector_shape import VECTOR_LANES
 from qpsvm.solvers.smo.pair_data import is_blocked
 from qpsvm.solvers.working_set.inner_smo import InnerProblem, InnerState, _solve
+from qpsvm.solvers.working_set.matrix_blocks import (
+    GroupBlocks,
+    MatrixRuns,
+    copy_matrix,
+    largest_diagonal,
+    sum_rows,
+)
 
 CHUNK_ENTRIES = 1 << 20
 """Entries of matrices that a thread solves before it takes another chunk and limits are polled."""
@@ -110,40 +117,46 @@ def hinge_paths(
         If a limit is met between two chunks of subsets: see `qpsvm.clock`.
     """
     paths = [empty_path(len(penalties), len(subset.y)) for subset in subsets]
-    rounding = _entry_rounding(matrix, entry_error)
+    whole = MatrixRuns(matrix, np.array([[0, len(matrix)]]))
+    rounding = _entry_rounding(whole, entry_error)
     buffers = BufferPool() if buffers is None else buffers
 
     def solve_chunk(chunk: list[int]) -> None:
         for k in chunk:
             subset, path = subsets[k], paths[k]
-            n = len(subset.y)
+            n, source = len(subset.y), MatrixRuns(matrix, subset.runs)
+            own = subset.y, subset.weight
             if n > MAX_COPIED_POINTS:
-                _solve_subset(matrix, subset, penalties, tol, rounding, path, buffers)
+                _solve_subset(source, *own, penalties, tol, rounding, path, buffers)
                 continue
             with scratch(n * n, np.float64) as memory:
                 exact = memory.reshape(n, n)
-                _copy_block(matrix, subset.runs, exact)
-                own = subset._replace(runs=np.array([[0, n]]))
-                _solve_subset(exact, own, penalties, tol, rounding, path, buffers)
+                copy_matrix(source, exact)
+                source = MatrixRuns(exact, np.array([[0, n]]))
+                _solve_subset(source, *own, penalties, tol, rounding, path, buffers)
 
     parallel_for(solve_chunk, chunks_of([len(subset.y) for subset in subsets]))
     return paths
 
 
 def hinge_path(
-    matrix: Vector, y: Vector, weight: Vector, penalties: Vector, tol: float, entry_error: float
+    source: GroupBlocks,
+    y: Vector,
+    weight: Vector,
+    penalties: Vector,
+    tol: float,
+    entry_error: float,
 ) -> SubsetPath:
-    """Solve the hinge dual of all points of a matrix for each penalty, in this thread."""
+    """Solve the hinge dual of two groups of points for each penalty, in this thread."""
     path = empty_path(len(penalties), len(y))
-    rounding = _entry_rounding(matrix, entry_error)
-    subset = Subset(np.array([[0, len(y)]]), y, weight)
-    _solve_subset(matrix, subset, penalties, tol, rounding, path, BufferPool())
+    rounding = _entry_rounding(source, entry_error)
+    _solve_subset(source, y, weight, penalties, tol, rounding, path, BufferPool())
     return path
 
 
-def _entry_rounding(matrix: Vector, entry_error: float) -> float:
+def _entry_rounding(source: MatrixRuns | GroupBlocks, entry_error: float) -> float:
     """Return a bound on the error of an entry of Ku for weights of sum 1, rounding included."""
-    return entry_error + 4.0 * FLOAT64_EPS * float(np.max(np.diag(matrix)))
+    return entry_error + 4.0 * FLOAT64_EPS * largest_diagonal(source)
 
 
 def empty_path(n_penalties: int, n: int) -> SubsetPath:
@@ -160,8 +173,9 @@ def empty_path(n_penalties: int, n: int) -> SubsetPath:
 
 
 def _solve_subset(
-    exact: Vector,
-    subset: Subset,
+    source: MatrixRuns | GroupBlocks,
+    y: Vector,
+    weight: Vector,
     penalties: Vector,
     tol: float,
     rounding: float,
@@ -169,16 +183,16 @@ def _solve_subset(
     buffers: BufferPool,
 ) -> None:
     """Solve one subset in this thread; its steps read a copy of the matrix in float32."""
-    n = len(subset.y)
+    n = len(y)
     width = max(n, VECTOR_LANES)
     block_of = buffers.array if n > MAX_COPIED_POINTS else scratch
     with block_of(n * width, np.float32) as memory:
         block = memory.reshape(n, width)
         if width > n:
             block[:] = 0.0
-        _copy_block(exact, subset.runs, block)
+        copy_matrix(source, block)
         block.flags.writeable = False
-        _path(exact, *subset, block, penalties, tol, rounding, *path)
+        _path(source, y, weight, block, penalties, tol, rounding, *path)
 
 
 def chunks_of(sizes: list[int]) -> list[list[int]]:
@@ -195,47 +209,22 @@ def chunks_of(sizes: list[int]) -> list[list[int]]:
 
 
 @vectorized
-def _copy_block(matrix: Any, runs: Any, block: Any) -> None:
-    """Copy the rows and columns of the runs."""
-    i = 0
-    for a in range(len(runs)):
-        for row in range(runs[a, 0], runs[a, 1]):
-            at = 0
-            for b in range(len(runs)):
-                part = matrix[row, runs[b, 0] : runs[b, 1]]
-                to = block[i, at : at + len(part)]
-                for k in range(len(part)):
-                    to[k] = part[k]
-                at += len(part)
-            i += 1
-
-
-@vectorized
 def _bounds(
-    matrix: Any, runs: Any, y: Any, x: Any, upper: Any, rounding: float, s: Any
+    source: Any, y: Any, x: Any, upper: Any, rounding: float, u: Any, s: Any
 ) -> tuple[float, float, float, float]:
-    """Return value, gap, its roundoff and the bias of feasible weights, and write Ku - y to s.
+    """Return value, gap, its roundoff and the bias of feasible weights; write y x to u, Ku - y to s.
 
     The gap is that of the primal point with this bias, which is midway between the bounds that the index
     sets give. An entry of Ku is off by at most `rounding` times the sum of x.
     """
-    s[:] = 0.0
-    i, total, quadratic = 0, 0.0, 0.0
-    for a in range(len(runs)):
-        for row in range(runs[a, 0], runs[a, 1]):
-            u, i = y[i] * x[i], i + 1
-            if u != 0.0:
-                at = 0
-                for b in range(len(runs)):
-                    part = matrix[row, runs[b, 0] : runs[b, 1]]
-                    to = s[at : at + len(part)]
-                    for k in range(len(part)):
-                        to[k] += u * part[k]
-                    at += len(part)
+    for k in range(len(y)):
+        u[k] = y[k] * x[k]
+    sum_rows(source, u, s)
+    total, quadratic = 0.0, 0.0
     low, high = np.inf, -np.inf
     for k in range(len(y)):
         total += x[k]
-        quadratic += y[k] * x[k] * s[k]
+        quadratic += u[k] * s[k]
         s[k] -= y[k]
         up = x[k] < upper[k] if y[k] > 0.0 else x[k] > 0.0
         down = x[k] > 0.0 if y[k] > 0.0 else x[k] < upper[k]
@@ -275,8 +264,7 @@ def _scale_weights(y: Any, x: Any, before: Any, upper: Any) -> None:
 
 @vectorized
 def _path(
-    matrix: Any,
-    runs: Any,
+    source: Any,
     y: Any,
     weight: Any,
     block: Any,
@@ -300,7 +288,7 @@ def _path(
     ones, no_ridge, diagonal = np.ones(n, np.float32), np.zeros(n), np.empty(n)
     for k in range(n):
         diagonal[k] = block[k, k]
-    x, start, s = np.zeros(n), np.empty(n), np.empty(n)
+    x, start, u, s = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
     before, upper = np.zeros(n), np.empty(n)
     up_barrier, low_barrier = np.empty((1, n)), np.empty((1, n))
     problem = InnerProblem(block, diagonal, ones, no_ridge, y, upper, 0.0, 1.0, 1.0)
@@ -310,7 +298,7 @@ def _path(
         _scale_weights(y, x, before, upper)
         tolerance, total_steps = FIRST_TOLERANCE, 0
         for attempt in range(MAX_ROUNDS):
-            value, gap, roundoff, bias = _bounds(matrix, runs, y, x, upper, rounding, s)
+            value, gap, roundoff, bias = _bounds(source, y, x, upper, rounding, u, s)
             if gap <= -tol * value:
                 break
             for k in range(n):

@@ -7,7 +7,8 @@ import pytest
 
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, Linear, solve
-from qpsvm.solvers.working_set.matrix_paths import Subset, hinge_paths
+from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks, MatrixRuns, copy_matrix, sum_rows
+from qpsvm.solvers.working_set.matrix_paths import Subset, hinge_path, hinge_paths
 
 PENALTIES = np.array([0.01, 1.0, 30.0, 1e3])
 
@@ -64,6 +65,37 @@ def test_a_large_subset_is_read_in_place(monkeypatch):
     K = gram.block(np.arange(120), None, np.float64)
     subset = subset_of(rows, y)
     check(hinge_paths(K, [subset], PENALTIES, 1e-4, 1e-15)[0], subset, rows, gram, 1e-4)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 40), (37, 20), (90, 110)])
+def test_two_groups_by_their_blocks(sizes, rng):
+    X = rng.standard_normal((sum(sizes), 3)) + np.repeat([[0.0], [1.0]], sizes, axis=0)
+    y, weight = np.repeat([1.0, -1.0], sizes), rng.uniform(0.1, 3.0, sum(sizes))
+    gram = RBF(X, 0.7)
+    K = gram.block(np.arange(len(X)), None, np.float64)
+    first, second = np.split(np.arange(len(X)), [sizes[0]])
+    blocks = GroupBlocks(
+        *(K[np.ix_(a, b)] for a, b in [(first, first), (second, second), (first, second)])
+    )
+    subset = Subset(np.array([[0, len(X)]]), y, weight)
+    path = hinge_path(blocks, y, weight, PENALTIES, 1e-6, 1e-15)
+    check(path, subset, np.arange(len(X)), gram, 1e-6)
+
+
+def test_sums_and_copies_do_not_depend_on_how_a_matrix_is_given(rng):
+    K = rng.standard_normal((50, 50))
+    K += K.T
+    u = np.where(rng.random(50) < 0.4, rng.standard_normal(50), 0.0)
+    n = 17
+    blocks = GroupBlocks(
+        *(np.ascontiguousarray(part) for part in (K[:n, :n], K[n:, n:], K[:n, n:]))
+    )
+    for source in (blocks, MatrixRuns(K, np.array([[0, n], [n, 50]]))):
+        copy, s = np.zeros((50, 56), np.float32), np.empty(50)
+        copy_matrix(source, copy)
+        sum_rows(source, u, s)
+        assert np.array_equal(copy[:, :50], K.astype(np.float32)) and not copy[:, 50:].any()
+        np.testing.assert_allclose(s, K @ u, atol=1e-13)
 
 
 @pytest.mark.parametrize("label", [1.0, -1.0])
