@@ -50,8 +50,19 @@ if TYPE_CHECKING:
     from qpsvm.estimators.outliers import SVDD, OneClassSVM
     from qpsvm.estimators.regression.kernel import SVR, NuSVR
     from qpsvm.estimators.regression.linear import LinearSVR
+    from qpsvm.files.result_file import StoredResult, load, save
+    from qpsvm.files.verification import Verification, verify
 
 __version__ = "0.1.0"
+
+_FILE_OF_NAME = {
+    "StoredResult": "qpsvm.files.result_file",
+    "Verification": "qpsvm.files.verification",
+    "load": "qpsvm.files.result_file",
+    "save": "qpsvm.files.result_file",
+    "verify": "qpsvm.files.verification",
+}
+"""Modules of result files, by name: they are imported when one is asked for."""
 
 _ESTIMATOR_NAMES = (
     "LSSVC",
@@ -117,16 +128,25 @@ __all__ = [
     "SVRDual",
     "Sigmoid",
     "Status",
+    "StoredResult",
+    "Verification",
     "domains",
     "from_sklearn",
+    "load",
     "methods",
+    "save",
     "solve",
     "solve_path",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import an estimator, and scikit-learn with it, when it is first asked for."""
+    """Import an estimator, and scikit-learn with it, or a name of files when it is first asked for."""
+    if name in _FILE_OF_NAME:
+        value = getattr(import_module(_FILE_OF_NAME[name]), name)
+        globals()[name] = value
+        return value
     if name not in (*_ESTIMATOR_NAMES, "estimators"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = import_module("qpsvm.estimators")
