@@ -27,10 +27,10 @@ def test_the_citation_has_the_version():
 def test_the_readme_of_a_package_index_has_no_link_into_the_checkout():
     """By the substitutions that the build applies."""
     hook = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
-    text = (ROOT / "README.md").read_text(encoding="utf-8") + "\n![a](docs/a.svg) [b](b.md#c)\n"
+    text = (ROOT / "README.md").read_text(encoding="utf-8") + "\n[![a](docs/a.svg)](b.md#c)\n"
     for rule in hook["substitutions"]:
         text = re.sub(rule["pattern"], rule["replacement"], text)
     links = re.findall(r"\]\(([^)]*)\)", text)
     assert links and all(link.startswith(("https://", "#", "mailto:")) for link in links)
     assert "![a](https://raw.githubusercontent.com/qpsvm/qpsvm/v$HFPR_VERSION/docs/a.svg)" in text
-    assert "[b](https://github.com/qpsvm/qpsvm/blob/v$HFPR_VERSION/b.md#c)" in text
+    assert "](https://github.com/qpsvm/qpsvm/blob/v$HFPR_VERSION/b.md#c)" in text
