@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from qpsvm.estimators.outliers import SVDD, OneClassSVM
     from qpsvm.estimators.regression.kernel import SVR, NuSVR
     from qpsvm.estimators.regression.linear import LinearSVR
+    from qpsvm.files.result_file import StoredResult, load, save
+    from qpsvm.files.verification import Verification, verify
     from qpsvm.plot.ball import BallDisplay
     from qpsvm.plot.closest_points import ClosestPointsDisplay
     from qpsvm.plot.convergence import ConvergenceDisplay, SupportGrowthDisplay
@@ -60,35 +62,31 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ESTIMATOR_NAMES = (
-    "LSSVC",
-    "LinearSVC",
-    "LinearSVR",
-    "MaxMarginClassifier",
-    "NuSVC",
-    "NuSVR",
-    "NystroemSVC",
-    "OneClassSVM",
-    "SVC",
-    "SVCCV",
-    "SVDD",
-    "SVR",
-    "SVRCV",
-    "from_sklearn",
-)
-"""Names of `qpsvm.estimators`, which imports scikit-learn: it is imported when one is asked for."""
+_FILE_OF_NAME = {
+    "StoredResult": "qpsvm.files.result_file",
+    "Verification": "qpsvm.files.verification",
+    "load": "qpsvm.files.result_file",
+    "save": "qpsvm.files.result_file",
+    "verify": "qpsvm.files.verification",
+}
+"""Modules of result files, by name: they are imported when one is asked for."""
 
-_DISPLAY_NAMES = (
-    "BallDisplay",
-    "ClosestPointsDisplay",
-    "ConvergenceDisplay",
-    "DecisionRegionDisplay",
-    "OneClassDisplay",
-    "PathDisplay",
-    "SearchDisplay",
-    "SupportGrowthDisplay",
-)
-"""Names of `qpsvm.plot`, imported when one is asked for."""
+_NAMES_OF_ROOM = {
+    "qpsvm.estimators": (
+        "LSSVC LinearSVC LinearSVR MaxMarginClassifier NuSVC NuSVR NystroemSVC OneClassSVM SVC SVCCV "
+        "SVDD SVR SVRCV from_sklearn"
+    ),
+    "qpsvm.files.result_file": "StoredResult load save",
+    "qpsvm.files.verification": "Verification verify",
+    "qpsvm.plot": (
+        "BallDisplay ClosestPointsDisplay ConvergenceDisplay DecisionRegionDisplay OneClassDisplay "
+        "PathDisplay SearchDisplay SupportGrowthDisplay"
+    ),
+}
+"""Names that are imported when one is asked for: scikit-learn or matplotlib may be imported with them."""
+
+_ROOM_OF_NAME = {name: room for room, names in _NAMES_OF_ROOM.items() for name in names.split()}
+_ROOMS = {"estimators": "qpsvm.estimators", "plot": "qpsvm.plot"}
 
 __all__ = [
     "LSSVC",
@@ -143,24 +141,28 @@ __all__ = [
     "SearchDisplay",
     "Sigmoid",
     "Status",
+    "StoredResult",
     "SupportGrowthDisplay",
+    "Verification",
     "domains",
     "from_sklearn",
+    "load",
     "methods",
+    "save",
     "solve",
     "solve_path",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import an estimator, and scikit-learn with it, or a display when it is first asked for."""
-    if name in (*_ESTIMATOR_NAMES, "estimators"):
-        room = import_module("qpsvm.estimators")
-    elif name in (*_DISPLAY_NAMES, "plot"):
-        room = import_module("qpsvm.plot")
+    """Import a room of the package, or one of its names, when it is first asked for."""
+    if name in _ROOMS:
+        value: Any = import_module(_ROOMS[name])
+    elif name in _ROOM_OF_NAME:
+        value = getattr(import_module(_ROOM_OF_NAME[name]), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = room if name in ("estimators", "plot") else getattr(room, name)
     globals()[name] = value
     return value
 
