@@ -2,7 +2,10 @@
 
     python -m docs.benchmarks.make.multi_class > docs/benchmarks/multi_class.md
     python -m docs.benchmarks.make.multi_class --sets usps mushrooms --points 1000
+    python -m docs.benchmarks.make.multi_class --sets letter --earlier rows.json   # others from there
     python -m docs.benchmarks.make.multi_class --choose letter usps shuttle
+
+The rows go to the error stream too, one JSON object a line: `--earlier` reads such a file.
 
 QPSVM_DATA names the folder of the data, QPSVM_PEER_PYTHON a Python with scikit-learn-intelex, which need
 not have this package; without it the rows of scikit-learn-intelex say that it is not installed.
@@ -174,6 +177,9 @@ def answer(call: list[str], who: str) -> dict[str, Any]:
 def page(rows: list[dict[str, Any]], n_points: int | None) -> Iterator[str]:
     """Yield the page of the rows."""
     text = TEXT if n_points is None else f"{TEXT}\n\nA trial on {n_points:,} training points."
+    earlier = dict.fromkeys(r["set"] for r in rows if r.get("earlier"))
+    if earlier:
+        text += f"\n\nFrom an earlier run on the same machine: {', '.join(earlier)}."
     lines = list(head("multi_class", "Several classes", text, runs=1))
     versions = {k: v for r in rows for k, v in r.get("versions", {}).items()}
     yield from lines
@@ -238,6 +244,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--points", type=int, help="training points of a trial, drawn with seed 1")
     parser.add_argument("--choose", nargs="+", choices=SETS, help="print the C of these sets")
+    parser.add_argument("--earlier", type=Path, help="rows of sets that are not measured now")
     parser.add_argument("--one", nargs=3, metavar=("DATA", "C", "GAMMA"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -247,10 +254,14 @@ def main() -> None:
             print(name, choose(name), flush=True)
     else:
         rows = []
+        if given.earlier:
+            stored = [json.loads(line) for line in given.earlier.read_text().splitlines()]
+            rows = [r | {"earlier": True} for r in stored if r["set"] not in given.sets]
         for name in given.sets:
             for found in measure(name, given.points):
                 print(json.dumps(found), file=sys.stderr, flush=True)
                 rows.append(found)
+        rows.sort(key=lambda r: list(SETS).index(r["set"]))
         print(*page(rows, given.points), sep="\n")
 
 
