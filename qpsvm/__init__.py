@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from qpsvm.estimators.outliers import SVDD, OneClassSVM
     from qpsvm.estimators.regression.kernel import SVR, NuSVR
     from qpsvm.estimators.regression.linear import LinearSVR
+    from qpsvm.files.libsvm_model import load_libsvm_model, save_libsvm_model
 
 __version__ = "0.1.0"
 
@@ -70,6 +71,12 @@ _ESTIMATOR_NAMES = (
     "from_sklearn",
 )
 """Names of `qpsvm.estimators`, which imports scikit-learn: it is imported when one is asked for."""
+
+_MODULE_OF_FILE_NAME = {
+    "load_libsvm_model": "qpsvm.files.libsvm_model",
+    "save_libsvm_model": "qpsvm.files.libsvm_model",
+}
+"""Names of `qpsvm.files` and their modules, which import the estimators."""
 
 __all__ = [
     "LSSVC",
@@ -119,17 +126,19 @@ __all__ = [
     "Status",
     "domains",
     "from_sklearn",
+    "load_libsvm_model",
     "methods",
+    "save_libsvm_model",
     "solve",
     "solve_path",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import an estimator, and scikit-learn with it, when it is first asked for."""
-    if name not in (*_ESTIMATOR_NAMES, "estimators"):
+    """Import an estimator, and scikit-learn with it, when it is first asked for; and what files need."""
+    if name not in (*_ESTIMATOR_NAMES, *_MODULE_OF_FILE_NAME, "estimators"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = import_module("qpsvm.estimators")
+    room = import_module(_MODULE_OF_FILE_NAME.get(name, "qpsvm.estimators"))
     value = room if name == "estimators" else getattr(room, name)
     globals()[name] = value
     return value

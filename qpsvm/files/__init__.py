@@ -1,0 +1,1 @@
+"""Files of models and answers: LIBSVM's model files."""
