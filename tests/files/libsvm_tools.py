@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -51,11 +52,9 @@ def values_by_libsvm(model: LibsvmModel, data, folder):
     It prints labels alone of a classifier, so that each machine is written as a regression.
     """
     ends = np.append(0, np.cumsum(model.n_support))
-    k = len(model.label)
+    k = max(2, len(model.label))
     columns = []
-    for number, (i, j) in enumerate(
-        (i, j) for i in range(max(k, 2)) for j in range(i + 1, max(k, 2))
-    ):
+    for number, (i, j) in enumerate(combinations(range(k), 2)):
         if model.is_classifier:
             own = [np.arange(ends[c], ends[c + 1]) for c in (i, j)]
             rows = np.concatenate(own)
