@@ -51,8 +51,21 @@ if TYPE_CHECKING:
     from qpsvm.estimators.regression.kernel import SVR, NuSVR
     from qpsvm.estimators.regression.linear import LinearSVR
     from qpsvm.files.libsvm_model import load_libsvm_model, save_libsvm_model
+    from qpsvm.files.result_file import StoredResult, load, save
+    from qpsvm.files.verification import Verification, verify
 
 __version__ = "0.1.0"
+
+_FILE_OF_NAME = {
+    "StoredResult": "qpsvm.files.result_file",
+    "Verification": "qpsvm.files.verification",
+    "load": "qpsvm.files.result_file",
+    "load_libsvm_model": "qpsvm.files.libsvm_model",
+    "save": "qpsvm.files.result_file",
+    "save_libsvm_model": "qpsvm.files.libsvm_model",
+    "verify": "qpsvm.files.verification",
+}
+"""Modules of files, by name: they are imported when one is asked for."""
 
 _ESTIMATOR_NAMES = (
     "LSSVC",
@@ -71,12 +84,6 @@ _ESTIMATOR_NAMES = (
     "from_sklearn",
 )
 """Names of `qpsvm.estimators`, which imports scikit-learn: it is imported when one is asked for."""
-
-_MODULE_OF_FILE_NAME = {
-    "load_libsvm_model": "qpsvm.files.libsvm_model",
-    "save_libsvm_model": "qpsvm.files.libsvm_model",
-}
-"""Names of `qpsvm.files` and their modules, which import the estimators."""
 
 __all__ = [
     "LSSVC",
@@ -124,21 +131,30 @@ __all__ = [
     "SVRDual",
     "Sigmoid",
     "Status",
+    "StoredResult",
+    "Verification",
     "domains",
     "from_sklearn",
+    "load",
     "load_libsvm_model",
     "methods",
+    "save",
     "save_libsvm_model",
     "solve",
     "solve_path",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Import an estimator, and scikit-learn with it, when it is first asked for; and what files need."""
-    if name not in (*_ESTIMATOR_NAMES, *_MODULE_OF_FILE_NAME, "estimators"):
+    """Import an estimator, and scikit-learn with it, or a name of files when it is first asked for."""
+    if name in _FILE_OF_NAME:
+        value = getattr(import_module(_FILE_OF_NAME[name]), name)
+        globals()[name] = value
+        return value
+    if name not in (*_ESTIMATOR_NAMES, "estimators"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    room = import_module(_MODULE_OF_FILE_NAME.get(name, "qpsvm.estimators"))
+    room = import_module("qpsvm.estimators")
     value = room if name == "estimators" else getattr(room, name)
     globals()[name] = value
     return value

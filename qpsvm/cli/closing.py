@@ -41,7 +41,9 @@ def closing_lines(svm_type: str, estimator: Any, X: Any, y: Any) -> Iterator[str
     result, by_points = estimator.result_, estimator.kernel != "precomputed"
     rho, factor = -float(estimator.intercept_[0]), 1.0
     if svm_type == "one-class":
-        weight = arranged(X, np.zeros(len(y), np.int64), np.ones(len(y)), by_points=by_points).weight
+        weight = arranged(
+            X, np.zeros(len(y), np.int64), np.ones(len(y)), by_points=by_points
+        ).weight
         top, coef = weight / (estimator.nu * np.sum(weight)), result.x
         factor, first = (estimator.nu * float(np.sum(weight))) ** 2, None
     else:

@@ -8,7 +8,13 @@ from typing import Any
 
 import click
 
-from qpsvm.cli.options import DATA_ARGUMENT, ExampleCommand, read_training, say
+from qpsvm.cli.options import (
+    DATA_ARGUMENT,
+    ExampleCommand,
+    read_points,
+    read_training,
+    say,
+)
 from qpsvm.errors import InputError
 
 MAX_LABELS_SHOWN = 12
@@ -69,7 +75,9 @@ def _say_model(path: Path) -> int:
     from qpsvm.files.libsvm_text import KERNEL_PARAMETERS, read_libsvm_text
 
     model = read_libsvm_text(path)
-    parameters = [f"{name} {getattr(model, name):g}" for name in KERNEL_PARAMETERS[model.kernel_type]]
+    parameters = [
+        f"{name} {getattr(model, name):g}" for name in KERNEL_PARAMETERS[model.kernel_type]
+    ]
     say(f"{path}: a model in LIBSVM's format")
     say(f"type      {model.svm_type}")
     say(f"kernel    {', '.join([model.kernel_type, *parameters])}")
@@ -86,3 +94,70 @@ def _say_model(path: Path) -> int:
     if model.has_probabilities:
         say("probabilities are in the file; qpsvm predict does not use them")
     return 0
+
+
+def _say_result(path: Path) -> int:
+    from qpsvm.files.result_file import load
+
+    stored = load(path)
+    results = [problem.result for problem in stored.problems]
+    kernel = ", ".join(f"{name} {value}" for name, value in stored.kernel.items())
+    worst = max(result.certificate.relative_gap for result in results)
+    statuses = sorted({result.status.name for result in results})
+    n = len(results)
+    say(f"{path}: a result file of qpsvm {stored.versions.get('qpsvm', 'of an unknown version')}")
+    say(f"holds     {stored.kind}, {stored.name}")
+    say(f"kernel    {kernel}")
+    say(f"problems  {n:,} ({', '.join(sorted({one.formulation for one in stored.problems}))})")
+    say(f"gap       {worst:.3g}{'' if n == 1 else ', the largest'}; {', '.join(statuses)}")
+    say("qpsvm verify recomputes the bounds from the data")
+    return 0
+
+
+@click.command(
+    "verify",
+    cls=ExampleCommand,
+    short_help="check a result file against its data",
+    example="qpsvm verify proof.npz train.txt",
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@DATA_ARGUMENT
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing; the exit code says it.")
+def verify(file: Path, data: Path, quiet: bool) -> int:
+    """Check FILE, of qpsvm train --proof or qpsvm.save, against the points of DATA.
+
+    The bounds of every problem are recomputed by code that shares nothing with the solvers. The exit code
+    is 0 where every claim holds and 1 where one does not.
+    """
+    from qpsvm.files.result_file import load
+    from qpsvm.files.verification import verify as verify_file
+
+    if not file.is_file():
+        raise InputError(f"FILE must be a result file of qpsvm; there is no file {file}")
+    stored = load(file)
+    is_matrix = stored.kernel.get("name") == "precomputed"
+    points = read_training(data, "precomputed") if is_matrix else read_points(data)
+    has_labels = stored.name not in ("OneClassSVM", "SVDD", "MEBDual", "OneClassDual", "SVDDDual")
+    X = points.X if is_matrix else _as_stored(points.X, stored.data.get("X", {}))
+    report = verify_file(file, X, points.y if has_labels else None)
+    say(str(report), quiet=quiet)
+    return 0 if report.ok else 1
+
+
+def _as_stored(X: Any, claimed: dict[str, Any]) -> Any:
+    """Return points in the form of a file, dense or CSR, and with its number of features.
+
+    A data file has neither: features that no point has are not in it.
+    """
+    import numpy as np
+    import scipy.sparse as sp
+
+    d = max(X.shape[1], claimed.get("shape", [0, 0])[1])
+    if claimed.get("form") == "csr":
+        X = sp.csr_matrix(X)
+        X.resize(X.shape[0], d)
+        return X
+    if claimed.get("form") == "dense":
+        X = X.toarray() if sp.issparse(X) else X
+        return np.pad(X, ((0, 0), (0, d - X.shape[1])))
+    return X

@@ -69,9 +69,7 @@ def gram_for(kernel: KernelChoice, data: DataFile) -> Any:
     return Kernel(name, gamma, kernel.degree, kernel.coef0).gram(data.X)
 
 
-def problem_for(
-    svm_type: str, gram: Any, y: Any, *, cost: float, nu: float, epsilon: float
-) -> Any:
+def problem_for(svm_type: str, gram: Any, y: Any, *, cost: float, nu: float, epsilon: float) -> Any:
     """Return the problem of a machine; classes must be two."""
     from qpsvm.formulations import HingeDual, NuSVCDual, NuSVRDual, OneClassDual, SVRDual
 

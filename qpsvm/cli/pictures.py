@@ -25,9 +25,7 @@ def figure() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError(
-            'pictures need matplotlib: pip install "qpsvm[plot]" adds it'
-        ) from None
+        raise InputError('pictures need matplotlib: pip install "qpsvm[plot]" adds it') from None
     return Figure(figsize=(7.0, 4.6), layout="constrained")
 
 

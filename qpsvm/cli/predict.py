@@ -26,9 +26,7 @@ CHUNK_ENTRIES = 1 << 23
 @click.option("-b", "--probability", type=click.IntRange(0, 1), default=0,
               help="0 alone: probabilities of a model are not used.")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
-def predict(
-    data: Path, model: Path, output: Path | None, probability: int, quiet: bool
-) -> int:
+def predict(data: Path, model: Path, output: Path | None, probability: int, quiet: bool) -> int:
     """Predict the points of DATA by MODEL and write a label, or a value, a line to OUTPUT.
 
     MODEL is a file of qpsvm train or of LIBSVM's svm-train. The share of right labels, or the errors,

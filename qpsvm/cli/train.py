@@ -52,7 +52,7 @@ class TrainCommand(ExampleCommand):
 @click.argument("model", required=False, type=FileToWrite())
 @options(TYPE_OPTION, *KERNEL_OPTIONS, *PENALTY_OPTIONS, TOLERANCE_OPTION)
 @click.option("-w", "--class-weight", "class_weights", type=(int, float), multiple=True,
-              metavar="LABEL WEIGHT", help="Factor of C for a class, also as -wLABEL WEIGHT.")  # fmt: skip
+              metavar="LABEL WEIGHT", help="Factor of C for a class; also -wLABEL WEIGHT.")  # fmt: skip
 @click.option("-v", "--folds", type=click.IntRange(min=2), metavar="N",
               help="Cross-validate in N parts; no model is written.")  # fmt: skip
 @click.option("-b", "--probability", type=click.IntRange(0, 1), default=0, show_default=True,
@@ -65,6 +65,8 @@ class TrainCommand(ExampleCommand):
 @click.option("--method", default="auto", show_default=True, help="See qpsvm methods.")
 @click.option("--time-limit", type=click.FloatRange(min=0), metavar="SECONDS",
               help="End then, with the model so far.")  # fmt: skip
+@click.option("--proof", type=FileToWrite(), metavar="FILE",
+              help="Write a result file, which qpsvm verify checks.")  # fmt: skip
 @click.option("--picture", type=FileToWrite(), metavar="FILE",
               help="Draw the gap of each problem against time.")  # fmt: skip
 def train(
@@ -72,7 +74,7 @@ def train(
     coef0: float, cost: float, nu: float, epsilon: float, tolerance: float,
     class_weights: tuple[tuple[int, float], ...], folds: int | None, probability: int,
     shrinking: int, cache_size: float, quiet: bool, method: str, time_limit: float | None,
-    picture: Path | None,
+    proof: Path | None, picture: Path | None,
 ) -> int:  # fmt: skip
     """Fit a machine to DATA, a file in LIBSVM's format (plain, gz, bz2 or xz), and write MODEL.
 
@@ -112,6 +114,10 @@ def train(
     path = Path(f"{data.name}.model") if model is None else model
     was_interrupted = _fit(estimator, points, y, quiet=quiet)
     _write_model(path, estimator, points)
+    if proof is not None:
+        from qpsvm.files.result_file import save
+
+        save(proof, estimator, X=points.X, y=None if svm_type == "one-class" else y)
     return _report(svm_type, estimator, points, y, picture, was_interrupted, quiet=quiet)
 
 

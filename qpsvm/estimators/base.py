@@ -18,7 +18,7 @@ from qpsvm.api import solve
 from qpsvm.errors import InputError
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.parameters import SOLVER_RULES, Rules, check_parameters
-from qpsvm.estimators.training import INTERRUPT_EFFECT, Plan, light, warn_of_gaps
+from qpsvm.estimators.training import INTERRUPT_EFFECT, Plan, Terms, light, warn_of_gaps
 from qpsvm.numerics.parallel import single_threaded_blas
 from qpsvm.result import Result, Status
 
@@ -126,6 +126,26 @@ class Estimator(BaseEstimator):
         self.result_: Any = kept[0] if single else kept
         warn_of_gaps(results, self.tol, self.max_iter, stacklevel)
 
+    def _remember(
+        self,
+        terms: list[Terms],
+        rows: NDArray[np.int64],
+        *,
+        constant: float | None = None,
+        divisor: float | None = None,
+        dtype: Any = np.float64,
+    ) -> None:
+        """Keep what was declared, for a result file, with `rows` the points of the fit among all given.
+
+        `constant` was appended to the points as a feature, or they were divided by `divisor`, in `dtype`.
+        """
+        self._terms = [
+            one._replace(rows=rows if one.rows is None else rows[one.rows]) for one in terms
+        ]
+        self._solved_as = {
+            "constant": constant, "divisor": divisor, "dtype": np.dtype(dtype).name,
+        }  # fmt: skip
+
     def _starts(self, n_problems: int) -> list[NDArray[np.float64] | None]:
         """Return the variables of the last fit, where there was one and they are wanted."""
         given: Any = self
@@ -139,7 +159,7 @@ class Estimator(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """Pickle without derived data; results keep their certificates and not their weights."""
         state = dict(super().__getstate__())
-        for name in self._derived:
+        for name in (*self._derived, "_terms", "_solved_as"):
             state.pop(name, None)
         if "result_" in state:
             kept = state["result_"]

@@ -122,6 +122,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
                 plan = plan._replace(points=Cached(gram, plan.options["memory_limit"]))
         machines = self._solved_on_matrix(plan, tasks) or solve_tasks(plan, tasks)
         self._set_machines(samples, machines, X, kernel)
+        self._remember([machine.terms for machine in machines], samples.rows)
         self._report([machine.result for machine in machines], single=False, stacklevel=5)
         return self
 

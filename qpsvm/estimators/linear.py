@@ -248,6 +248,14 @@ class LinearSVC(LinearClassifier):
         b = np.array([machine.b for machine in machines])
         self.coef_ = np.ascontiguousarray(W[:, :-1]) if extends else factor * W
         self.intercept_ = scaling * W[:, -1] if extends else b
+        divisor = scaling if squared and scaling != 1.0 else None
+        self._remember(
+            [machine.terms for machine in machines],
+            samples.rows,
+            constant=scaling if extends else None,
+            divisor=divisor,
+            dtype=X.dtype,
+        )
         self._report([machine.result for machine in machines], single=False)
         self.n_iter_ = int(np.max(self.n_iter_))
         return self

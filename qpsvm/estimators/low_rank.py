@@ -141,6 +141,7 @@ class NystroemSVC(LinearClassifier):
         machines = self._solved(plan, samples, weighs_rest=True)
         self.coef_ = np.array([machine.w for machine in machines], dtype=np.float64)
         self.intercept_ = np.array([machine.b for machine in machines])
+        self._remember([machine.terms for machine in machines], samples.rows)
         self._report([machine.result for machine in machines], single=False)
         self.n_iter_ = int(np.max(self.n_iter_))
         return self

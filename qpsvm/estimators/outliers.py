@@ -20,6 +20,7 @@ from qpsvm.estimators.parameters import (
     number,
 )
 from qpsvm.estimators.samples import Samples, Vector, arranged, checked_weight
+from qpsvm.estimators.training import Terms
 from qpsvm.formulations import Formulation, OneClassDual, SVDDDual
 from qpsvm.gram.translation import square_distances
 from qpsvm.result import Result
@@ -70,6 +71,7 @@ class OutlierDetector(OutlierMixin, ExpansionEstimator):
         support = np.flatnonzero(result.x > 0)
         factor = self._set_model(result, samples, X)
         self._set_expansion(kernel, samples.rows[support], factor * result.x[support], X)
+        self._remember([Terms.of(problem)], samples.rows)
         self._report([result], single=True)
         return self
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,8 @@ from qpsvm.api import solve
 from qpsvm.clock import Clock, call_clock
 from qpsvm.errors import InputError
 from qpsvm.expansion import Expansion
-from qpsvm.formulations import Formulation, HingeDual
+from qpsvm.formulations import Formulation, HingeDual, LPSVMPrimal
+from qpsvm.formulations.base import MarginFormulation
 from qpsvm.gram import Gram
 from qpsvm.models import ClosestPoints, ReducedHulls
 from qpsvm.resources import processors
@@ -53,6 +54,29 @@ def returning_answers() -> Iterator[Clock]:
         INTERRUPT_EFFECT.reset(before)
 
 
+class Terms(NamedTuple):
+    """A declared problem without its points: what a result file needs to check the answer again."""
+
+    formulation: str
+    values: dict[str, Any]
+    """Its fields besides the points: labels, penalties, parameters."""
+    by_coefficients: bool
+    """Whether w of a primal problem is given by coefficients of the points."""
+    rows: NDArray[np.int64] | None = None
+    """Its points among those of the fit; None for all."""
+
+    @classmethod
+    def of(cls, problem: Any, rows: NDArray[np.int64] | None = None) -> Terms:
+        """Return the terms of a formulation, whose first field has the points."""
+        values = {f.name: getattr(problem, f.name) for f in fields(problem)[1:]}
+        by_coefficients = False
+        if isinstance(problem, LPSVMPrimal):
+            by_coefficients = isinstance(problem.X, Gram)
+        elif isinstance(problem, MarginFormulation):
+            by_coefficients = problem.gram.factor() is None
+        return cls(type(problem).__name__, values, by_coefficients, rows)
+
+
 class Machine(NamedTuple):
     """A solved problem, without its points."""
 
@@ -64,6 +88,7 @@ class Machine(NamedTuple):
     w: Vector | None
     """The normal, where it is a vector of features."""
     result: Result
+    terms: Terms
 
 
 class Task(NamedTuple):
@@ -106,6 +131,8 @@ def solve_task(plan: Plan, task: Task) -> Machine:
     x0 = task.start if task.start is not None and _fits(task.start, problem, len(task.C)) else None
     result = solve(problem, x0=x0, time_limit=limit, **plan.options)
     machine = _machine(result, task)
+    result = solve(problem, x0=x0, time_limit=limit, interrupt="raise", **plan.options)
+    machine = _machine(result, task, Terms.of(problem, task.rows))
     if isinstance(problem, HingeDual) and problem.bias:
         b = middle_bias(problem, result)
         machine = machine if b is None else machine._replace(b=b)
@@ -141,7 +168,7 @@ def _fits(start: Vector, problem: Any, m: int) -> bool:
     return len(start) == (m if isinstance(X, Gram) else X.shape[1]) + bool(problem.bias)
 
 
-def _machine(result: Result, task: Task) -> Machine:
+def _machine(result: Result, task: Task, terms: Terms) -> Machine:
     """Return the coefficients of an answer, and the answer without its model."""
     model = result.model
     if isinstance(model, ClosestPoints):
@@ -166,7 +193,7 @@ def _machine(result: Result, task: Task) -> Machine:
             f"no hyperplane separates {task.names}: a finite C allows points on the wrong side"
         )
     support = indices if task.rows is None else task.rows[indices]
-    return Machine(support, coef, b, w, light(result))
+    return Machine(support, coef, b, w, light(result), terms)
 
 
 def light(result: Result) -> Result:

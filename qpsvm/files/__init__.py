@@ -1,1 +1,1 @@
-"""Files of models and answers: LIBSVM's model files."""
+"""Files: results in an open format and the verification that reads them; LIBSVM's model files."""

@@ -78,7 +78,9 @@ class Scaling:
         low, high = (np.append(ends, np.zeros(d - len(ends))) for ends in (self.low, self.high))
         kept = low < high
         zeros = np.zeros(d)
-        zeros[kept] = _moved(np.zeros(int(kept.sum())), self.lower, self.upper, low[kept], high[kept])
+        zeros[kept] = _moved(
+            np.zeros(int(kept.sum())), self.lower, self.upper, low[kept], high[kept]
+        )
         for r in range(X.shape[0]):
             own = slice(X.indptr[r], X.indptr[r + 1])
             at, row = X.indices[own], zeros.copy()
@@ -89,7 +91,7 @@ class Scaling:
             yield found.tolist(), row[found].tolist()
 
     def unknown(self, X: sp.csr_matrix) -> list[int]:
-        """Return the indices of features of several values that are not in the scaling: they are removed."""
+        """Return the indices of features that vary and are not in the scaling: they are removed."""
         d = X.shape[1]
         known = np.zeros(d, bool)
         n = min(d, len(self.low))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.clock import Clock, Expired, call_clock
 from qpsvm.errors import Interrupted
-from qpsvm.estimators.training import Machine, Plan, Task, solve_task
+from qpsvm.estimators.training import Machine, Plan, Task, Terms, solve_task
 from qpsvm.gram import Gram
 from qpsvm.gram.engine.matrices import entry_error, matrix_of
 from qpsvm.gram.psd import psd_defect
@@ -131,4 +131,6 @@ def _machine(task: Task, path: SubsetPath, tol: float, seconds: float) -> Machin
         counters={"pair": n_steps},
         reason="pairs of few points",
     )
-    return Machine(_rows(task)[support], x[support] * task.y[support], b, None, result)
+    values = {"y": task.y, "C": task.C, "bias": True}
+    terms = Terms("HingeDual", values, False, task.rows)
+    return Machine(_rows(task)[support], x[support] * task.y[support], b, None, result, terms)

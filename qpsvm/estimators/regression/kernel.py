@@ -20,7 +20,7 @@ from qpsvm.estimators.parameters import (
     number,
 )
 from qpsvm.estimators.samples import Samples, Vector, arranged, checked_weight
-from qpsvm.estimators.training import BOUND_SHARE_OF_GAP, middle_between
+from qpsvm.estimators.training import BOUND_SHARE_OF_GAP, Terms, middle_between
 from qpsvm.formulations import Formulation, NuSVRDual, SVRDual
 from qpsvm.result import Result
 
@@ -111,6 +111,7 @@ class KernelRegressor(RegressorMixin, ExpansionEstimator):
         self._normal = result.model.w
         self._keep_model(result.model)
         self._set_expansion(kernel, samples.rows[support], coef[support], X)
+        self._remember([Terms.of(problem)], samples.rows)
         self._report([result], single=True)
         return self
 

@@ -18,6 +18,7 @@ from qpsvm.estimators.regression.kernel import (
     middle_bias,
     product_with,
 )
+from qpsvm.estimators.training import Terms
 from qpsvm.formulations import SVRDual
 from qpsvm.gram import Linear
 
@@ -145,6 +146,8 @@ class LinearSVR(RegressorMixin, Estimator):
             b = b if middle is None else middle
         self.coef_ = w[:-1].copy() if extends else w
         self.intercept_ = np.array([scaling * w[-1] if extends else b])
+        constant = scaling if extends else None
+        self._remember([Terms.of(problem)], samples.rows, constant=constant, dtype=X.dtype)
         self._report([result], single=True)
         return self
 
