@@ -22,12 +22,12 @@ WRONG_INPUT_CODE = 2
 INTERRUPTED_CODE = 130
 """Exit code after Ctrl-C."""
 
-COMMANDS = (train, predict, scale, info, verify, path, bench, methods, compile_all, demo)
+COMMANDS_IN_ORDER = (train, predict, scale, info, verify, path, bench, methods, compile_all, demo)
 """The commands, in the order of the help."""
 
 
 class _InOrder(click.Group):
-    """A group whose help lists the commands in the order of `COMMANDS`."""
+    """A group whose help lists the commands in the order of `COMMANDS_IN_ORDER`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -41,7 +41,7 @@ def _version() -> str:
 
 @click.group(
     cls=_InOrder,
-    commands={command.name or "": command for command in COMMANDS},
+    commands={command.name or "": command for command in COMMANDS_IN_ORDER},
     epilog="qpsvm COMMAND --help has the options of a command and an example. Exit codes: 0 done; "
     "1 not done, such as a gap not reached; 2 wrong arguments or input; 130 after Ctrl-C.",
 )

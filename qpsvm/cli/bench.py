@@ -24,8 +24,14 @@ from qpsvm.errors import InputError
 INTERRUPTED_CODE = 130
 """Exit code after Ctrl-C."""
 
-MAX_TIMED_SOLVES = 2
-"""Maximum number of solves of a method: a second one where code was compiled in the first."""
+MAX_TIMED_SOLVES = 3
+"""Maximum number of solves of a method: another one where code was compiled in the one before."""
+
+N_WARM_UP_POINTS = 60
+"""Number of points of the small problem that compiles the code of a method."""
+
+MAX_WARM_UP_ITER = 1000
+"""Maximum number of iterations on that problem."""
 
 
 @click.command(
@@ -56,7 +62,10 @@ def bench(
 
     points = read_training(data, kernel)
     gram = gram_for(KernelChoice(kernel, gamma, degree, coef0), points)
-    problem = problem_for(svm_type, gram, points.y, cost=cost, nu=nu, epsilon=epsilon)
+    terms = {"cost": cost, "nu": nu, "epsilon": epsilon}
+    problem = problem_for(svm_type, gram, points.y, **terms)
+    few = _some_of_each(points.y)
+    small = problem_for(svm_type, gram.take(few), points.y[few], **terms)
     fitting = list(methods(problem))
     chosen = fitting if names is None else [name.strip() for name in names.split(",")]
     wrong = [name for name in chosen if name not in fitting]
@@ -66,7 +75,7 @@ def bench(
     say(f"{'method':<16}{'seconds':>10}{'gap':>10}{'support':>10}{'iterations':>12}  status")
     missed = 0
     for name in chosen:
-        result = _timed(problem, name, tolerance, time_limit)
+        result = _timed(problem, small, name, tolerance, time_limit)
         missed += not result.converged
         say(
             f"{name:<16}{result.timings['total']:>10.3f}{result.certificate.relative_gap:>10.1e}"
@@ -78,13 +87,27 @@ def bench(
     return int(missed > 0)
 
 
-def _timed(problem: Any, name: str, tol: float, time_limit: float) -> Any:
-    """Return the result of a solve in which nothing was compiled."""
+def _some_of_each(y: Any) -> Any:
+    """Return indices of a few points, half of them with each of the first and the last label."""
+    import numpy as np
+
+    first = np.argsort(y, kind="stable")
+    half = N_WARM_UP_POINTS // 2
+    return np.unique(np.concatenate([first[:half], first[-half:]]))
+
+
+def _timed(problem: Any, small: Any, name: str, tol: float, time_limit: float) -> Any:
+    """Return the result of a solve in which nothing was compiled.
+
+    The small problem of the same types is solved first; where code is still compiled in the timed solve,
+    that is repeated.
+    """
     from numba.core.event import TimingListener, install_listener
 
     from qpsvm.api import solve
     from qpsvm.result import Status
 
+    solve(small, name, tol=tol, max_iter=MAX_WARM_UP_ITER)
     for _ in range(MAX_TIMED_SOLVES):
         with install_listener("numba:compiler_lock", TimingListener()) as clock:
             result = solve(problem, name, tol=tol, time_limit=time_limit)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.estimators.regression.kernel import arranged_targets
@@ -67,19 +68,31 @@ def _classifier_lines(svm_type: str, estimator: Any, X: Any, y: Any) -> Iterator
         rows = [np.arange(len(samples.codes))]
     else:
         rows = [np.concatenate([own[i], own[j]]) for i, j in pairs_of(k)]
-    for result, at, b in zip(estimator.result_, rows, estimator.intercept_, strict=True):
+    sums = _sums_of_positive_sides(estimator)
+    for result, at, b, total in zip(
+        estimator.result_, rows, estimator.intercept_, sums, strict=True
+    ):
         weight = samples.weight[at]
-        if svm_type == "nu-svc":  # a hull has the weight 1, in LIBSVM nu m / 2
-            total = estimator.nu * float(np.sum(weight))
-            value = 1.0 / result.value if result.value > 0 else np.inf
-            first: str | None = f"C = {2.0 * value / total:f}"
-            top = 2.0 * weight / total
+        if svm_type == "nu-svc":  # the weights of a hull have the sum 1, in LIBSVM nu m / 2
+            top = 2.0 * weight / (estimator.nu * float(np.sum(weight)))
+            value = total * total * result.value
+            first: str | None = f"C = {2.0 * total / (estimator.nu * float(np.sum(weight))):f}"
         else:
             factors = estimator.class_weight_[samples.codes[at]]
             value, top = result.value, estimator.C * weight * factors
             is_even = np.ptp(factors) == 0.0
             first = f"nu = {np.sum(result.x) / np.sum(top):f}" if is_even else None
         yield from _lines(result, first, value, -float(b), result.x, top)
+
+
+def _sums_of_positive_sides(estimator: Any) -> list[float]:
+    """Return for each machine the sum of its positive coefficients."""
+    dual, k = estimator.dual_coef_, len(estimator.classes_)
+    dual = dual.toarray() if sp.issparse(dual) else dual
+    ends = np.append(0, np.cumsum(estimator.n_support_))
+    if k == 2:
+        return [float(np.sum(dual[0, ends[1] :]))]
+    return [float(np.sum(dual[j - 1, ends[i] : ends[i + 1]])) for i, j in pairs_of(k)]
 
 
 def _lines(

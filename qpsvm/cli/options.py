@@ -60,7 +60,7 @@ class FileToWrite(click.ParamType):
         """Return the path."""
         path = Path(value)
         if not path.resolve().parent.is_dir() or path.is_dir():
-            named = "the file" if param is None else param.get_error_hint(ctx)
+            named = "file" if param is None else param.get_error_hint(ctx).strip("'[]")
             raise InputError(f"{named} must lie in a folder that exists; got {value}")
         return path
 

@@ -130,8 +130,6 @@ def solve_task(plan: Plan, task: Task) -> Machine:
     limit = None if plan.deadline is None else max(0.0, plan.deadline - time.time())
     x0 = task.start if task.start is not None and _fits(task.start, problem, len(task.C)) else None
     result = solve(problem, x0=x0, time_limit=limit, **plan.options)
-    machine = _machine(result, task)
-    result = solve(problem, x0=x0, time_limit=limit, interrupt="raise", **plan.options)
     machine = _machine(result, task, Terms.of(problem, task.rows))
     if isinstance(problem, HingeDual) and problem.bias:
         b = middle_bias(problem, result)
