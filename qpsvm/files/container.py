@@ -1,9 +1,9 @@
-"""The container of result files: an npz of plain arrays with a JSON header, written atomically, read without pickle.
+"""The container of result files: an npz of plain arrays with a JSON header, without pickle.
 
-A file is a zip archive of .npy members that are stored uncompressed, so that no member is larger than the
-file itself. One of them, `header`, is JSON in UTF-8. It lists name, dtype, shape and SHA-256 of every other
-member, and the SHA-256 of itself without that entry. The digests find damage; whoever edits a file on
-purpose can compute them anew, which is why `verify` recomputes the bounds.
+A file is a zip archive of .npy members that are stored uncompressed, so that no member is larger than
+the file itself. One of them, `header`, is JSON in UTF-8. It lists name, dtype, shape and SHA-256 of every
+other member, and the SHA-256 of itself without that entry. The digests find damage; whoever edits a file
+on purpose can compute them anew, which is why `verify` recomputes the bounds.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ FORMAT_VERSION = 1
 
 DTYPES_ALLOWED = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float32 float64".split()
 """Types of numbers that a member may have, besides text."""
+
+MALFORMED_ERRORS = (
+    AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError,
+    ZeroDivisionError,
+)  # fmt: skip
+"""What content that is not of the format raises where it is used; `LinAlgError` is a ValueError."""
 
 MAX_MEMBERS = 100_000
 """Members of an archive; more are refused before they are listed."""

@@ -208,7 +208,10 @@ def model_entry(model: Any, encoder: Encoder) -> dict[str, Any]:
             "problem that could be verified"
         )
     problems = [
-        {**terms_entry(one, one.rows, encoder), "result": encoder.encode(replace(result, model=None))}
+        {
+            **terms_entry(one, one.rows, encoder),
+            "result": encoder.encode(replace(result, model=None)),
+        }
         for one, result in zip(terms, results, strict=True)
     ]
     return {
@@ -293,7 +296,7 @@ def built_estimator(entry: dict[str, Any], state: Any, parameters: Any, results:
     cls = getattr(estimators, name)
     model = cls(**parameters)
     for key, value in state.items():
-        if not key.endswith("_") and not key.startswith("_") or callable(getattr(cls, key, None)):
+        if (not key.endswith("_") and not key.startswith("_")) or callable(getattr(cls, key, None)):
             raise InputError(f"has an attribute {key!r}, which {name} does not have")
         setattr(model, key, value)
     model.result_ = results if entry["several"] else results[0]

@@ -37,7 +37,7 @@ def capped_minimum(slope: Vector, upper: Vector, total: float) -> float:
 
 
 def ridged_minimum(slope: Vector, ridge: Vector) -> float:
-    """Return a lower bound of slope'a + 1/2 sum ridge_i a_i^2 over the simplex: its dual at the best level.
+    """Return a lower bound of slope'a + 1/2 sum ridge_i a_i^2 over the simplex, by its dual.
 
     Every level t bounds it by t - 1/2 sum max(0, t - slope_i)^2 / ridge_i, where t is at most the slope
     of each point without a ridge. The best one makes the sum of max(0, t - slope_i) / ridge_i 1.
@@ -56,7 +56,7 @@ def ridged_minimum(slope: Vector, ridge: Vector) -> float:
 
 
 def best_bias(breaks: Vector, slopes: Vector, start: float) -> float:
-    """Return a b that minimizes a convex, piecewise linear function: the lowest break where its slope is >= 0.
+    """Return a b that minimizes a convex, piecewise linear function: a break where its slope is 0.
 
     `start` is its slope below all `breaks`; at a break it rises by the entry of `slopes`.
     """

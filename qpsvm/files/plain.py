@@ -105,9 +105,7 @@ class Encoder:
         return {"$array": self.add(array.astype(str)), "object": True}
 
 
-def decode(
-    value: Any, arrays: Mapping[str, NDArray[Any]], build: Callable[[str, Any], Any]
-) -> Any:
+def decode(value: Any, arrays: Mapping[str, NDArray[Any]], build: Callable[[str, Any], Any]) -> Any:
     """Return the value that an `Encoder` turned into JSON.
 
     Parameters

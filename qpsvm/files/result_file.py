@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 import qpsvm
 from qpsvm.errors import InputError
-from qpsvm.files.container import hash_points, hash_values, read_archive, write_archive
+from qpsvm.files.container import (
+    MALFORMED_ERRORS,
+    hash_points,
+    hash_values,
+    read_archive,
+    write_archive,
+)
 from qpsvm.files.plain import Encoder, decode
 from qpsvm.result import Result
 
@@ -127,7 +133,9 @@ def _read(action: Callable[[], Any]) -> Any:
     """Return what an action reads; whatever is wrong with the content is one InputError."""
     try:
         return action()
-    except Exception as problem:  # the digests match: someone wrote a file of another content
+    except (
+        MALFORMED_ERRORS
+    ) as problem:  # the digests match: someone wrote a file of another content
         text = f"{type(problem).__name__}: {problem}"
         raise InputError(f"path must name a result file of qpsvm; its content {text}") from None
 
@@ -237,4 +245,4 @@ def load(path: Any) -> StoredResult:
             dict(header["data"]), dict(header["versions"]), header, arrays,
         )  # fmt: skip
 
-    return _read(stored)  # type: ignore[no-any-return]
+    return _read(stored)

@@ -1,9 +1,9 @@
 """The verification of result files: bounds recomputed from the data, by code of its own.
 
 Nothing here is shared with the solvers and their certificates: kernel values are the plain formulas in
-float64 (`kernel_values`), bounds are those of the textbooks (`bounds`, `minima`), and a test holds that no
-file of the verification imports anything else of the library. What it proves does not rest on the file:
-the bounds hold for the data that are given, with an allowance for rounding that is stated.
+float64 (`kernel_values`), bounds are those of the textbooks (`dual_bounds`, `bounds`), and a test holds
+that no file of the verification imports anything else of the library. What it proves does not rest on the
+file: the bounds hold for the data that are given, with an allowance for rounding that is stated.
 
 The allowance. A product of n terms computed in float64 differs from the exact one by at most n eps times
 the sum of the sizes of its terms. Bounds of kernel values follow from their formulas, and each bound is
@@ -19,19 +19,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_points
-from qpsvm.files.bounds import EVALUATION_OF, Evaluated, least_squares
-from qpsvm.files.container import hash_points, hash_values, read_archive
+from qpsvm.files.bounds import EVALUATION_OF, least_squares
+from qpsvm.files.claims import Report, check_convexity, compare
+from qpsvm.files.container import MALFORMED_ERRORS, hash_points, hash_values, read_archive
 from qpsvm.files.kernel_values import FLOAT64_EPS, KernelMatrix, lengths
 from qpsvm.files.plain import decode
-
-MAX_VIOLATION_SHARE = 1e-9
-"""Largest violation of a constraint, relative to the sum of the weights, of an answer that is feasible."""
-
-MAX_FLOOR_SHARE = 1e-6
-"""Largest size, relative to the data, below which a value may count as zero: float32 entries give 5e-7."""
 
 PRIMAL_KINDS = {
     "HingePrimal": {"loss": "hinge", "penalty": "l2"},
@@ -66,25 +60,6 @@ class Verification:
         """Return the lines, and the verdict."""
         verdict = "Verified." if self.ok else "Not verified."
         return "\n".join([*self.lines, verdict])
-
-
-class Report:
-    """Lines and the verdict, as they are found."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.ok = True
-
-    def say(self, text: str) -> None:
-        """Add a line that claims nothing."""
-        self.lines.append(text)
-
-    def check(self, holds: Any, text: str, otherwise: str = "") -> bool:
-        """Add a line for a claim, and what it fails by where it does."""
-        holds = bool(holds)
-        self.ok = self.ok and holds
-        self.lines.append(text if holds else f"FAILED: {text}{otherwise and f'; {otherwise}'}")
-        return holds
 
 
 def verify(
@@ -133,7 +108,9 @@ def verify(
         _check_file(header, arrays, X, y, kernel, report)
     except InputError:
         raise
-    except Exception as problem:  # the digests match: someone wrote a file of another content
+    except (
+        MALFORMED_ERRORS
+    ) as problem:  # the digests match: someone wrote a file of another content
         raise InputError(
             f"path must name a result file of qpsvm; the content of {path} is malformed: "
             f"{type(problem).__name__}: {problem}"
@@ -154,7 +131,10 @@ def _check_file(
     _check_data(header, X, y, report)
     points = X.astype(np.float64)
     entry = header["kernel"]
-    if entry["name"] == "custom" or entry.get("transform", {}).get("kernel", {}).get("name") == "custom":
+    if (
+        entry["name"] == "custom"
+        or entry.get("transform", {}).get("kernel", {}).get("name") == "custom"
+    ):
         if not callable(function):
             raise InputError(
                 f"kernel must be the function of the fit; the file cannot hold it; got {function!r}"
@@ -205,7 +185,7 @@ def _kernel_matrix(entry: Any, X: Any, points: Any, function: Any, read: Any) ->
 def _transformed(transform: Any, X: Any, points: Any, function: Any, read: Any) -> Any:
     """Return the points that were solved, and bounds on the lengths of their errors."""
     if transform["kind"] in ("constant", "divisor"):
-        kind = {"float32": np.float32, "float64": np.float64}[transform["dtype"]]
+        kind: Any = {"float32": np.float32, "float64": np.float64}[transform["dtype"]]
         value = kind(transform["value"])
         if transform["kind"] == "divisor":
             return (X.astype(kind) / value).astype(np.float64), None
@@ -216,6 +196,8 @@ def _transformed(transform: Any, X: Any, points: Any, function: Any, read: Any) 
         raise InputError(f"path must name a file of known features; got {transform['kind']!r}")
     landmarks, W = read(transform["points"]), read(transform["weights"])
     landmarks = landmarks.astype(np.float64)
+    if sp.issparse(X) != sp.issparse(landmarks):  # points that were solved as dense ones
+        landmarks = sp.csr_matrix(landmarks) if sp.issparse(X) else landmarks.toarray()
     inner = _kernel_matrix(transform["kernel"], X, points, function, read)
     if landmarks.shape[1] != X.shape[1]:
         raise InputError(f"X must have {landmarks.shape[1]} features; got shape {X.shape}")
@@ -246,7 +228,7 @@ def _check_problem(
     """Recompute the bounds of one problem and compare them with the claims."""
     formulation, rows = entry["formulation"], read(entry["rows"])
     data, result = read(entry["parameters"]), read(entry["result"])
-    claimed, x = result["certificate"], np.asarray(result["x"], dtype=np.float64)
+    x = np.asarray(result["x"], dtype=np.float64)
     if rows is not None and (np.min(rows) < 0 or np.max(rows) >= whole.m):
         raise InputError(f"X must hold the points of the file; got {whole.m}")
     matrix = whole if rows is None else whole.take(rows)
@@ -262,8 +244,8 @@ def _check_problem(
         found = least_squares(matrix.X, x, data)
     else:
         found = EVALUATION_OF[formulation](matrix, x, data)
-    convex = _check_convexity(name, matrix, formulation, data, report)
-    _compare(f"{name}, {formulation}", found, claimed, result, convex, matrix, report)
+    convex = check_convexity(name, matrix, formulation, data, report)
+    compare(f"{name}, {formulation}", found, result, convex, matrix, data, report)
 
 
 def _check_shapes(formulation: str, x: Any, matrix: KernelMatrix, data: dict[str, Any]) -> None:
@@ -295,7 +277,7 @@ def _check_shapes(formulation: str, x: Any, matrix: KernelMatrix, data: dict[str
                 f"X must be the data of the file: its {name} has shape {np.shape(vector)}, and "
                 f"({expected},) belongs to this X"
             )
-        if name not in ("C", "upper") and not np.isfinite(vector).all() or np.isnan(vector).any():
+        if (name not in ("C", "upper") and not np.isfinite(vector).all()) or np.isnan(vector).any():
             raise InputError(f"path must name a file with finite numbers; its {name} has others")
 
 
@@ -312,97 +294,3 @@ def _check_labels(name: str, given: Any, labels: Any, classes: Any, report: Repo
     known = set(np.asarray(classes).tolist())
     apart = not sides[0] & sides[1] and (sides[0] | sides[1]) <= known
     report.check(apart, f"{name}: its two sides are classes of y.")
-
-
-def _check_convexity(
-    name: str, matrix: KernelMatrix, formulation: str, data: dict[str, Any], report: Report
-) -> bool:
-    """Say whether the matrix is positive semidefinite, on which lower bounds rest."""
-    known = matrix.name in ("linear", "rbf", "laplacian", "matrix")
-    known = known or (matrix.name == "polynomial" and matrix.parameters["coef0"] >= 0)
-    if known or formulation == "LPSVMPrimal":
-        return True
-    least = matrix.least_eigenvalue()
-    if least is None:
-        report.say(
-            f"{name}: that the kernel matrix is positive semidefinite is assumed, not checked: it has "
-            f"{matrix.m:,} rows."
-        )
-        return True
-    value, zero = least
-    ridge = _least_ridge(formulation, data)
-    if value >= -max(zero, ridge):
-        report.say(f"{name}: the kernel matrix is positive semidefinite: least eigenvalue {value:.2g}.")
-        return True
-    report.say(f"{name}: the kernel matrix has the eigenvalue {value:.3g}: there is no lower bound.")
-    return False
-
-
-def _least_ridge(formulation: str, data: dict[str, Any]) -> float:
-    """Return what the slacks add to the diagonal of the quadratic term at least."""
-    if formulation == "L2SVMDual":
-        return float(np.min(1.0 / data["C"][data["C"] > 0]))
-    chi = data.get("chi")
-    return 0.0 if chi is None else 1.0 / float(chi)
-
-
-def _compare(
-    name: str, found: Evaluated, claimed: Any, result: Any, convex: bool, matrix: Any, report: Report
-) -> None:
-    """Compare the bounds that were recomputed with those of the file, and its status with its tolerance."""
-    upper, lower, gap, tol = (float(claimed[key]) for key in ("upper", "lower", "gap", "tol"))
-    roundoff, floor = float(claimed["roundoff"]), float(claimed["floor"])
-    optimal = result["status"] == "OPTIMAL"
-    allowance = found.upper_error + found.lower_error
-    limit = MAX_VIOLATION_SHARE * found.scale
-    report.check(
-        found.violation <= max(limit, 0.0),
-        f"{name}: the answer is feasible up to {found.violation:.2g}.",
-        f"{limit:.2g} is allowed",
-    )
-    top = found.upper_error + roundoff + 4.0 * FLOAT64_EPS * abs(upper)
-    report.check(
-        abs(found.upper - upper) <= top,
-        f"{name}: its value is {found.upper:.12g}, claimed {upper:.12g}.",
-        f"the difference is {found.upper - upper:.3g}, rounding allows {top:.2g}",
-    )
-    if lower == -np.inf:
-        report.check(not optimal, f"{name}: no lower bound is claimed.")
-        return
-    if not convex:
-        report.check(False, f"{name}: the claimed lower bound {lower:.12g} holds.")
-        return
-    bottom = found.lower_error + roundoff + 4.0 * FLOAT64_EPS * abs(lower)
-    report.check(
-        found.lower >= lower - bottom,
-        f"{name}: it is at least {found.lower:.12g}, claimed {lower:.12g}.",
-        f"the difference is {lower - found.lower:.3g}, rounding allows {bottom:.2g}",
-    )
-    proved = max(found.upper - found.lower, 0.0)
-    report.check(
-        proved <= gap + top + bottom,
-        f"{name}: the gap is at most {proved:.3g} up to rounding of {allowance:.2g}, claimed {gap:.3g}.",
-    )
-    report.check(gap >= roundoff >= 0.0, f"{name}: the claimed gap includes the claimed roundoff.")
-    if not optimal:
-        report.say(f"{name}: the file claims no optimum; its status is {result['status']}.")
-        return
-    size = max(abs(upper), abs(lower))
-    if claimed["test"] == "absolute":
-        scale = _scale_of(found, matrix)
-        small = gap <= floor and min(abs(upper), abs(lower)) <= floor <= MAX_FLOOR_SHARE * scale
-        report.check(small, f"{name}: value and gap are zero at the size of the data, {scale:.3g}.")
-        return
-    report.check(
-        0.0 < tol <= 1.0 and gap <= tol * size,
-        f"{name}: it is optimal at tol = {tol:g}: the claimed gap is {gap / size if size else 0.0:.3g} "
-        "of the larger bound.",
-    )
-
-
-def _scale_of(found: Evaluated, matrix: KernelMatrix) -> float:
-    """Return the size of the data: the largest diagonal entry times the square of the weights' sum."""
-    if matrix.name == "matrix":
-        X: NDArray[Any] = matrix.X
-        return float(np.max(lengths(X))) ** 2 * found.scale**2
-    return float(np.max(matrix.diagonal().values)) * found.scale**2

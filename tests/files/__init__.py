@@ -1,1 +1,1 @@
-"""Tests of qpsvm/files."""
+"""Tests of result files."""
