@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -49,6 +50,20 @@ def test_the_example_of_each_help_runs(command, within, capsys):
     assert capsys.readouterr().out or command.name in ("scale", "compile")
     written = {path.name for path in set(within.iterdir()) - before}
     assert written == set(WRITTEN_BY_EXAMPLE.get(command.name, []))
+
+
+def test_the_commands_of_the_page_run_one_after_the_other(within, capsys):
+    page = (Path(__file__).resolve().parents[2] / "docs/command_line.md").read_text(
+        encoding="utf-8"
+    )
+    block = re.search(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    lines = block.group(1).splitlines()
+    assert len(lines) == 3
+    for line in lines:
+        assert cli.main(shlex.split(line)[1:]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("Verified.")
+    table = set(re.findall(r"^\| `(\w+)[ `]", page.split("## Commands")[1].split("##")[0], re.M))
+    assert table == {command.name for command in cli.COMMANDS_IN_ORDER}
 
 
 def test_every_option_has_a_help_and_every_command_a_first_line(capsys):
