@@ -1,7 +1,7 @@
 """Sphinx settings: numpydoc docstrings, MyST pages, no network at build time."""
 
 import sys
-import tomllib
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -10,7 +10,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "_ext")]
 project = "qpsvm"
 author = "The qpsvm developers"
 copyright = "2026, The qpsvm developers"
-release = version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+release = version = import_module("qpsvm").__version__
 
 extensions = [
     "sphinx.ext.autodoc",

@@ -173,6 +173,22 @@ def test_the_reference_shares_nothing_with_the_library(path):
     assert not any(module.split(".")[0] == "qpsvm" for module in imports(path))
 
 
+VERIFICATION = (
+    "bounds claims container dual_bounds evaluation kernel_values minima plain verification"
+)
+"""Files of `qpsvm/files/` that a verification runs."""
+
+
+@pytest.mark.parametrize("name", VERIFICATION.split())
+def test_the_verification_shares_nothing_with_the_solvers(name):
+    """Neither with what certifies an answer: it would repeat its mistakes."""
+    allowed = {"errors", *(f"files.{other}" for other in VERIFICATION.split())}
+    for module in imports(ROOT / f"qpsvm/files/{name}.py"):
+        package, _, rest = module.partition(".")
+        if package in PACKAGES:
+            assert rest in allowed | {"files"} or rest.rpartition(".")[0] in allowed, module
+
+
 def test_the_formulations_are_spoken_of_by_one_file_name():
     names = "l2_svm meb polytope_distance hinge lp_svm ls_svm one_class svdd reduced_hulls".split()
     for name in names:

@@ -7,8 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from qpsvm import domains, estimators
+from qpsvm.domains import Box, CappedSimplex, L1Ball, L2Ball, ScaledSimplex, SimplexProduct
 from qpsvm.errors import InputError
+from qpsvm.estimators import (
+    LSSVC,
+    SVC,
+    SVDD,
+    SVR,
+    LinearSVC,
+    LinearSVR,
+    MaxMarginClassifier,
+    NuSVC,
+    NuSVR,
+    NystroemSVC,
+    OneClassSVM,
+)
 from qpsvm.estimators.base import Estimator
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.training import Terms
@@ -42,10 +55,13 @@ CLASSES_BY_NAME: dict[str, Any] = {
 }  # fmt: skip
 """Classes whose instances are stored by their fields and built again by their constructors."""
 
-ESTIMATOR_NAMES = (
-    "LSSVC", "LinearSVC", "LinearSVR", "MaxMarginClassifier", "NuSVC", "NuSVR", "NystroemSVC",
-    "OneClassSVM", "SVC", "SVDD", "SVR",
-)  # fmt: skip
+ESTIMATORS_BY_NAME: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        LSSVC, LinearSVC, LinearSVR, MaxMarginClassifier, NuSVC, NuSVR, NystroemSVC, OneClassSVM,
+        SVC, SVDD, SVR,
+    )
+}  # fmt: skip
 """Estimators that files hold."""
 
 NAMES_OF_KERNELS = {
@@ -58,10 +74,7 @@ NAMES_OF_KERNELS = {
 NAMES_OF_PARAMETER = {"poly": "polynomial"}
 """Names of kernels in a header, where they differ from those of the parameter `kernel`."""
 
-DOMAINS_ALLOWED = (
-    domains.SimplexProduct, domains.CappedSimplex, domains.Box, domains.L1Ball, domains.L2Ball,
-    domains.ScaledSimplex,
-)  # fmt: skip
+DOMAINS_ALLOWED = (SimplexProduct, CappedSimplex, Box, L1Ball, L2Ball, ScaledSimplex)
 """Domains of a general problem that the verification knows."""
 
 ATTRIBUTES_LEFT_OUT = ("_features", "_support_gram", "_solved_as", "_terms", "result_")
@@ -254,8 +267,10 @@ def estimator_entry(model: Estimator, encoder: Encoder) -> dict[str, Any]:
         If it is not fitted, or holds what a file cannot.
     """
     name = type(model).__name__
-    if name not in ESTIMATOR_NAMES or type(model) is not getattr(estimators, name):
-        raise InputError(f"model must be one of {', '.join(ESTIMATOR_NAMES)}; got {name}")
+    if ESTIMATORS_BY_NAME.get(name) is not type(model):
+        raise InputError(
+            f"answer must be a Result or one of {', '.join(ESTIMATORS_BY_NAME)}; got {name}"
+        )
     if not hasattr(model, "result_"):
         raise InputError(f"model must be fitted; got a {name} that is not")
     if hasattr(model, "_calibrated"):
@@ -291,9 +306,9 @@ def built_estimator(entry: dict[str, Any], state: Any, parameters: Any, results:
         If a name is no parameter or attribute of this estimator.
     """
     name = entry["estimator"]
-    if name not in ESTIMATOR_NAMES:
+    if name not in ESTIMATORS_BY_NAME:
         raise InputError(f"has an estimator {name!r}, which this release does not know")
-    cls = getattr(estimators, name)
+    cls = ESTIMATORS_BY_NAME[name]
     model = cls(**parameters)
     for key, value in state.items():
         if (not key.endswith("_") and not key.startswith("_")) or callable(getattr(cls, key, None)):

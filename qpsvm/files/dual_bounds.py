@@ -143,13 +143,14 @@ def distance(
     With levels that sum to s, every multiple t of w bounds the value by t s - 1/2 t^2 |w|^2.
     """
     q = quadratic(K, y * x)
-    slope, levels, error, broken = y * q.g, [], 0.0, 0.0
+    slope, levels, error, broken, known = y * q.g, [], 0.0, 0.0, 0.0
     for k in range(int(group.max()) + 1):
         at = np.flatnonzero((group == k) & (upper > 0))
         top = np.minimum(upper[at], 1.0)
         if ridge:
             levels.append(ridged_minimum(slope[at], np.full(len(at), ridge)))
             error += float(np.max(q.e[at]))
+            known += 0.5 * ridge / len(at)  # the least sum of squares of weights that sum to 1
         else:
             levels.append(capped_minimum(slope[at], top, 1.0))
             error += float(q.e[at] @ filled(-q.e[at], top, 1.0))
@@ -157,7 +158,7 @@ def distance(
         broken = max(broken, simplex_violation(x[group == k], upper[group == k]))
     level, own = exact_sum(levels), q.value
     value = 0.5 * own + (0.5 * ridge * exact_sum(x * x) if ridge else 0.0)
-    lower, total = max(0.0, level - 0.5 * own), 0.5 * q.error + rounding(value) + error
+    lower, total = max(known, level - 0.5 * own), 0.5 * q.error + rounding(value) + error
     if not ridge and level > 0.0 and own > 0.0:
         lower = max(lower, 0.5 * level**2 / own)
         share = level / own

@@ -9,12 +9,12 @@ import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import qpsvm
 from qpsvm.errors import InputError
 from qpsvm.files.container import (
     MALFORMED_ERRORS,
@@ -192,7 +192,7 @@ def save(path: Any, answer: Any, problem: Any = None, *, X: Any = None, y: Any =
         if y is not None:
             data["y"] = hash_values(y)
     versions = {
-        "qpsvm": qpsvm.__version__,
+        "qpsvm": import_module("qpsvm").__version__,  # which imports this module
         "numpy": np.__version__,
         "python": platform.python_version(),
     }

@@ -228,7 +228,7 @@ def _check_problem(
     """Recompute the bounds of one problem and compare them with the claims."""
     formulation, rows = entry["formulation"], read(entry["rows"])
     data, result = read(entry["parameters"]), read(entry["result"])
-    x = np.asarray(result["x"], dtype=np.float64)
+    x = result["x"]
     if rows is not None and (np.min(rows) < 0 or np.max(rows) >= whole.m):
         raise InputError(f"X must hold the points of the file; got {whole.m}")
     matrix = whole if rows is None else whole.take(rows)
@@ -277,6 +277,8 @@ def _check_shapes(formulation: str, x: Any, matrix: KernelMatrix, data: dict[str
                 f"X must be the data of the file: its {name} has shape {np.shape(vector)}, and "
                 f"({expected},) belongs to this X"
             )
+        if np.asarray(vector).dtype.kind not in "fi":
+            raise InputError(f"path must name a file with numbers; its {name} has others")
         if (name not in ("C", "upper") and not np.isfinite(vector).all()) or np.isnan(vector).any():
             raise InputError(f"path must name a file with finite numbers; its {name} has others")
 
