@@ -165,7 +165,10 @@ def warnings_as_lines() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for text in dict.fromkeys(
-        str(one.message) for one in caught if not issubclass(one.category, ConvergenceWarning)
+        str(one.message)
+        for one in caught
+        if issubclass(one.category, (UserWarning, RuntimeWarning))
+        and not issubclass(one.category, ConvergenceWarning)
     ):
         warn(text)
 

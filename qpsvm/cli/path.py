@@ -85,11 +85,12 @@ def path(
     import numpy as np
 
     from qpsvm.cli.machines import gram_for
-    from qpsvm.cli.pictures import draw_path
+    from qpsvm.cli.pictures import check_drawing, draw_path
     from qpsvm.formulations import HingeDual
     from qpsvm.path import solve_path
     from qpsvm.result import Status
 
+    check_drawing(picture)
     points = read_training(data, kernel)
     y = two_classes(points.y)
     problem = HingeDual(gram_for(KernelChoice(kernel, gamma, degree, coef0), points), y)

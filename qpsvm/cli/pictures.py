@@ -29,6 +29,12 @@ def figure() -> Any:
     return Figure(figsize=(7.0, 4.6), layout="constrained")
 
 
+def check_drawing(path: Path | None) -> None:
+    """Raise InputError where a picture is asked for and matplotlib is missing: before a long fit."""
+    if path is not None:
+        figure()
+
+
 def save(picture: Any, path: Path) -> None:
     """Write a figure; the ending of the file chooses the format.
 

@@ -35,8 +35,7 @@ def predict(data: Path, model: Path, output: Path | None, probability: int, quie
     if probability:
         raise InputError("-b must be 0: LIBSVM's svm-predict -b 1 reads the model file, too; got 1")
     from qpsvm.cli.cross_validation import regression_figures
-    from qpsvm.files.libsvm_text import read_libsvm_text
-    from qpsvm.files.scaling import short
+    from qpsvm.files.libsvm_text import read_libsvm_text, short
 
     text = read_libsvm_text(model)
     if text.has_probabilities:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -84,9 +85,11 @@ class GapBar:
     def __init__(self, *, quiet: bool = False) -> None:
         from tqdm import tqdm
 
+        columns, rows = shutil.get_terminal_size((100, 24))  # some terminals say that they have 0
         self._bar: Any = tqdm(
-            total=100, disable=True if quiet else None, bar_format=BAR_FORMAT, leave=False
-        )
+            total=100, disable=True if quiet else None, bar_format=BAR_FORMAT, leave=False,
+            ncols=columns - 1, nrows=rows,
+        )  # fmt: skip
         self._problem, self._drawn, self._last_time = 0, -math.inf, math.inf
         self._times: list[float] = []
         self._gaps: list[float] = []

@@ -83,7 +83,9 @@ def train(
     be that close to the optimum. Ctrl-C ends the fit; the model so far is written, with its gap.
     """
     from qpsvm.cli.machines import estimator_for, labels_for
+    from qpsvm.cli.pictures import check_drawing
 
+    check_drawing(picture)
     is_classifier = svm_type in ("c-svc", "nu-svc")
     if class_weights and svm_type != "c-svc":
         raise InputError(f"-w is for the type c-svc; got it with {svm_type}")

@@ -94,7 +94,7 @@ class LibsvmModel:
 
 
 def write_libsvm_text(path: str | Path, model: LibsvmModel) -> None:
-    """Write a model file; numbers have 17 digits, which give the same float64 back.
+    """Write a model file; each number has the digits that give the same float64 back.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def write_libsvm_text(path: str | Path, model: LibsvmModel) -> None:
     header: list[tuple[str, object]] = [
         ("svm_type", model.svm_type),
         ("kernel_type", model.kernel_type),
-        *((name, _text(getattr(model, name))) for name in KERNEL_PARAMETERS[model.kernel_type]),
+        *((name, short(getattr(model, name))) for name in KERNEL_PARAMETERS[model.kernel_type]),
         ("nr_class", max(2, len(model.label))),
         ("total_sv", model.coef.shape[1]),
         ("rho", _row(model.rho)),
@@ -133,16 +133,17 @@ def _support_lines(model: LibsvmModel) -> Iterator[str]:
             continue
         own = slice(points.indptr[s], points.indptr[s + 1])
         pairs = zip(points.indices[own].tolist(), points.data[own].tolist(), strict=True)
-        entries = (f"{j}:{_text(value)} " for j, value in pairs if value)
+        entries = (f"{j}:{short(value)} " for j, value in pairs if value)
         yield f"{coef} {''.join(entries)}\n"
 
 
-def _text(value: float) -> str:
-    return f"{value:.17g}"
+def short(value: float) -> str:
+    """Return a number with the fewest digits that give the same float64 back."""
+    return repr(float(value)).removesuffix(".0")
 
 
 def _row(values: NDArray) -> str:
-    return " ".join(map(_text, values.tolist()))
+    return " ".join(map(short, values.tolist()))
 
 
 def read_libsvm_text(path: str | Path) -> LibsvmModel:

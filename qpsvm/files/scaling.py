@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.errors import InputError
+from qpsvm.files.libsvm_text import short
 
 Vector = NDArray[np.float64]
 
@@ -105,11 +106,6 @@ def _moved(value: Any, lower: float, upper: float, low: Any, high: Any) -> Any:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         inner = lower + (upper - lower) * (value - low) / (high - low)
     return np.where(value == low, lower, np.where(value == high, upper, inner))
-
-
-def short(value: float) -> str:
-    """Return a number with the fewest digits that give it back."""
-    return repr(float(value)).removesuffix(".0")
 
 
 def write_scaling(path: str | Path, scaling: Scaling) -> None:

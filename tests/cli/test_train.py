@@ -275,10 +275,17 @@ def test_the_bar_shows_gap_and_time_on_a_terminal_and_nothing_elsewhere(
     with GapBar() as bar:
         qpsvm.SVC(callback=bar, method="smo", tol=1e-8).fit(X, y)
     said = capsys.readouterr().err
-    assert re.search(r"problem 1 .*gap ~?\de[+-]\d\d, ", said) or re.search(r"gap ~?\d\.\de", said)
+    assert re.search(r"problem 1 .*\|.*\| gap ~?\d\.\de[+-]\d\d, (about|time left)", said)
     with GapBar(quiet=True) as bar:
         qpsvm.SVC(callback=bar).fit(X, y)
     assert capsys.readouterr().err == ""
+
+
+def test_a_picture_without_matplotlib_is_an_error_before_the_fit(call, within, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    code, out, err = call("train train.txt own.model --picture gap.png")
+    assert code == 2 and not out and "qpsvm[plot]" in err
+    assert not (within / "own.model").exists()
 
 
 def test_a_proof_holds_the_certified_gap(call):
