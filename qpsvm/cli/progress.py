@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from qpsvm.result import Progress
 
-BAR_FORMAT = "{desc} {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]"
+BAR_FORMAT = "{percentage:3.0f}%|{bar:30}| {desc} [{elapsed}]"
 """Format of the progress bar."""
 
 ESTIMATE_MARK = "~"
@@ -120,5 +120,4 @@ class GapBar:
         first = max(self._gaps[0], 10.0 * progress.tol)
         done = math.log(first / max(gap, progress.tol)) / math.log(first / progress.tol)
         self._bar.n = round(100 * min(max(done, 0.0), 1.0))
-        self._bar.set_description_str(f"problem {self._problem}", refresh=False)
-        self._bar.set_postfix_str(f"gap {about}{gap:.1e}, {left}")
+        self._bar.set_description_str(f"problem {self._problem}: gap {about}{gap:.1e}, {left}")

@@ -275,7 +275,7 @@ def test_the_bar_shows_gap_and_time_on_a_terminal_and_nothing_elsewhere(
     with GapBar() as bar:
         qpsvm.SVC(callback=bar, method="smo", tol=1e-8).fit(X, y)
     said = capsys.readouterr().err
-    assert re.search(r"problem 1 .*\|.*\| gap ~?\d\.\de[+-]\d\d, (about|time left)", said)
+    assert re.search(r"%\|.*\| problem 1: gap ~?\d\.\de[+-]\d\d, (about|time left)", said)
     with GapBar(quiet=True) as bar:
         qpsvm.SVC(callback=bar).fit(X, y)
     assert capsys.readouterr().err == ""

@@ -330,6 +330,18 @@ def test_a_kernel_function_is_given_again(tmp_path):
     assert qpsvm.verify(tmp_path / "a.npz", X, T, kernel=double).ok
 
 
+def test_a_model_of_a_given_matrix_and_the_best_of_a_search_are_stored(tmp_path):
+    K = np.exp(-0.3 * np.square(X[:, None] - X).sum(axis=2))
+    model = qpsvm.SVC(kernel="precomputed").fit(K, CLASSES)
+    qpsvm.save(tmp_path / "a.npz", model, X=K, y=CLASSES)
+    assert qpsvm.verify(tmp_path / "a.npz", K, CLASSES).ok
+    back = qpsvm.load(tmp_path / "a.npz").model()
+    np.testing.assert_array_equal(back.decision_function(K[:9]), model.decision_function(K[:9]))
+    best = qpsvm.SVCCV(Cs=[0.1, 1.0], gammas=[0.3], cv=3).fit(X, CLASSES).best_estimator_
+    qpsvm.save(tmp_path / "b.npz", best, X=X, y=CLASSES)
+    assert qpsvm.verify(tmp_path / "b.npz", X, CLASSES).ok
+
+
 def test_a_callback_is_left_out_and_named(tmp_path):
     model = qpsvm.SVC(callback=lambda progress: False).fit(X, CLASSES)
     qpsvm.save(tmp_path / "a.npz", model)

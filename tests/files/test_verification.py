@@ -36,7 +36,7 @@ def verified(path, problem):
 @pytest.mark.parametrize("name", DECLARE)
 def test_claims_of_a_result_hold(name, kernel, tmp_path):
     problem = DECLARE[name](GRAMS[kernel])
-    limit = 2000 if kernel == "linear-far" else None
+    limit = 2000 if kernel == "linear-far" else None  # two of these are slow
     result = saved(tmp_path / "a.npz", problem, tol=1e-5, max_iter=limit)
     report = verified(tmp_path / "a.npz", problem)
     assert report.ok, str(report)
