@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from qpsvm.estimators.outliers import SVDD, OneClassSVM
     from qpsvm.estimators.regression.kernel import SVR, NuSVR
     from qpsvm.estimators.regression.linear import LinearSVR
+    from qpsvm.files.libsvm_model import load_libsvm_model, save_libsvm_model
     from qpsvm.files.result_file import StoredResult, load, save
     from qpsvm.files.verification import Verification, verify
     from qpsvm.plot.ball import BallDisplay
@@ -62,20 +63,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_FILE_OF_NAME = {
-    "StoredResult": "qpsvm.files.result_file",
-    "Verification": "qpsvm.files.verification",
-    "load": "qpsvm.files.result_file",
-    "save": "qpsvm.files.result_file",
-    "verify": "qpsvm.files.verification",
-}
-"""Modules of result files, by name: they are imported when one is asked for."""
-
 _NAMES_OF_ROOM = {
     "qpsvm.estimators": (
         "LSSVC LinearSVC LinearSVR MaxMarginClassifier NuSVC NuSVR NystroemSVC OneClassSVM SVC SVCCV "
         "SVDD SVR SVRCV from_sklearn"
     ),
+    "qpsvm.files.libsvm_model": "load_libsvm_model save_libsvm_model",
     "qpsvm.files.result_file": "StoredResult load save",
     "qpsvm.files.verification": "Verification verify",
     "qpsvm.plot": (
@@ -86,7 +79,10 @@ _NAMES_OF_ROOM = {
 """Names that are imported when one is asked for: scikit-learn or matplotlib may be imported with them."""
 
 _ROOM_OF_NAME = {name: room for room, names in _NAMES_OF_ROOM.items() for name in names.split()}
+"""Module that each of these names is imported from."""
+
 _ROOMS = {"estimators": "qpsvm.estimators", "plot": "qpsvm.plot"}
+"""Rooms that are attributes of the package and are imported when one is asked for."""
 
 __all__ = [
     "LSSVC",
@@ -147,8 +143,10 @@ __all__ = [
     "domains",
     "from_sklearn",
     "load",
+    "load_libsvm_model",
     "methods",
     "save",
+    "save_libsvm_model",
     "solve",
     "solve_path",
     "verify",

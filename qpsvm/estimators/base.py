@@ -18,7 +18,7 @@ from qpsvm.api import solve
 from qpsvm.errors import InputError
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.parameters import SOLVER_RULES, Rules, check_parameters
-from qpsvm.estimators.training import Plan, Terms, light, warn_of_gaps
+from qpsvm.estimators.training import INTERRUPT_EFFECT, Plan, Terms, light, warn_of_gaps
 from qpsvm.numerics.parallel import single_threaded_blas
 from qpsvm.result import Result, Status
 
@@ -90,6 +90,7 @@ class Estimator(BaseEstimator):
             "verbose": verbose,
             "seed": 0 if seed is None else int(seed),
             "memory_limit": max(1, int(n_bytes)),
+            "interrupt": INTERRUPT_EFFECT.get(),
         }
 
     def _plan(self, points: Any, declare: Any, deadline: float | None, n_tasks: int) -> Plan:
@@ -108,7 +109,6 @@ class Estimator(BaseEstimator):
             problem,
             x0=start if start is not None and len(start) == length else None,
             time_limit=None if deadline is None else max(0.0, deadline - time.time()),
-            interrupt="raise",
             **self._options(),
         )
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.api import solve
+from qpsvm.clock import Clock, call_clock
 from qpsvm.errors import InputError
 from qpsvm.expansion import Expansion
 from qpsvm.formulations import Formulation, HingeDual, LPSVMPrimal
@@ -31,6 +34,24 @@ Declare = Callable[[Any, Vector, Vector], Formulation]
 
 BOUND_SHARE_OF_GAP = 0.1
 """Distance to a bound, relative to the upper one and to the gap asked for, that counts as none."""
+
+INTERRUPT_EFFECT: ContextVar[str] = ContextVar("qpsvm_interrupt_effect", default="raise")
+"""What Ctrl-C does to a fit: the argument `interrupt` of `solve`."""
+
+
+@contextmanager
+def returning_answers() -> Iterator[Clock]:
+    """Let the first Ctrl-C inside the ``with`` block end a fit with the answers so far.
+
+    In place of `Interrupted`, the estimator is fitted: by what the problem that is being solved has come
+    to, and by the starting points of those after it. The clock says whether Ctrl-C was pressed.
+    """
+    clock, before = Clock(None, call_clock()), INTERRUPT_EFFECT.set("return")
+    try:
+        with clock.listening(), clock.limiting_calls():
+            yield clock
+    finally:
+        INTERRUPT_EFFECT.reset(before)
 
 
 class Terms(NamedTuple):
@@ -108,7 +129,7 @@ def solve_task(plan: Plan, task: Task) -> Machine:
     problem = plan.declare(points, task.y, task.C)
     limit = None if plan.deadline is None else max(0.0, plan.deadline - time.time())
     x0 = task.start if task.start is not None and _fits(task.start, problem, len(task.C)) else None
-    result = solve(problem, x0=x0, time_limit=limit, interrupt="raise", **plan.options)
+    result = solve(problem, x0=x0, time_limit=limit, **plan.options)
     machine = _machine(result, task, Terms.of(problem, task.rows))
     if isinstance(problem, HingeDual) and problem.bias:
         b = middle_bias(problem, result)

@@ -1,1 +1,1 @@
-"""Files: results and models in an open format, and the verification that reads them."""
+"""Files: results in an open format and the verification that reads them; LIBSVM's model files."""

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from qpsvm import RBF, threads
+from qpsvm import RBF, InputError, threads
 from qpsvm.gram.engine import single_column as single
 from qpsvm.gram.kernels import rbf
 from qpsvm.numerics import parallel
@@ -138,3 +138,31 @@ def test_float64_points_narrowed_lie_feature_by_feature(monkeypatch, rng):
     narrow.fill(np.array([11]), out, np.array([0]))
     exact = gram.block(np.array([11]))[0]
     assert np.all(np.abs(out[0] - exact) <= narrow.column_error)
+
+
+def test_thread_limit_holds_inside_the_block_only():
+    before = threads.describe()
+    with threads.limit(1):
+        inside = threads.describe()
+    assert before.keys() == inside.keys() == threads.describe().keys()
+    assert all(line.startswith("1 threads") for line in inside.values())
+    assert threads.describe() == before
+    with pytest.raises(InputError, match="n must be"), threads.limit(0):
+        pass
+
+
+def test_tasks_side_by_side_are_all_done_and_leave_blas_as_it_was():
+    before, done = threads.describe(), []
+    parallel.parallel_for(done.append, list(range(20)))
+    assert sorted(done) == list(range(20))
+    with parallel.single_threaded_blas():
+        parallel.parallel_for(done.append, [1])
+        assert all("1 threads" in v for k, v in threads.describe().items() if k != "numba")
+    assert threads.describe() == before
+
+    def fail(piece):
+        raise ValueError(f"piece {piece}")
+
+    with pytest.raises(ValueError, match="piece"):
+        parallel.parallel_for(fail, [1, 2, 3])
+    assert threads.describe() == before

@@ -1,22 +1,18 @@
-"""The command, and the small modules that serve it and the benchmarks."""
+"""The demo on the command line."""
 
 from __future__ import annotations
 
-import bz2
-import re
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import qpsvm
-from qpsvm import cli, data, formulations, threads
+from qpsvm import cli
 from qpsvm.demo import run as demo
 from qpsvm.demo.data import Sample
-from qpsvm.numerics import parallel
 from qpsvm.solvers.methods import METHODS
 
 RNG = np.random.default_rng(0)
@@ -44,52 +40,6 @@ def rows(text):
     """Return the table's rows as lists of words, from the method to the accuracy."""
     lines = [line[27:].split() for line in text.splitlines()]
     return [words for words in lines if words and words[0] in METHODS]
-
-
-def test_methods_lists_every_method_with_what_it_promises(capsys):
-    assert cli.main(["methods"]) == 0
-    said = capsys.readouterr().out
-    for name, method in METHODS.items():
-        start = said.index(f"{name} ")
-        assert method.summary in said[start:]
-        assert f"gap {method.gap:.0e} within {cli._budget(method.budget)}" in said[start:]
-        assert method.source in said[start:]
-    for formulation in formulations.__all__:
-        assert formulation == "Formulation" or re.search(rf"solves .*\b{formulation}\b", said)
-    assert "problems over other domains" not in said
-
-
-def test_module_runs_as_the_command(fresh_process):
-    code = """
-import runpy, sys
-sys.argv = ["qpsvm", "--version"]
-runpy.run_module("qpsvm", run_name="__main__")
-"""
-    assert fresh_process(code).strip() == f"qpsvm {qpsvm.__version__}"
-
-
-@pytest.mark.parametrize("argv", [[], ["nothing"], ["demo", "--time-limit", "soon"]])
-def test_wrong_call_exits_with_2(argv, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(argv)
-    assert stopped.value.code == 2
-    assert "usage: qpsvm" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "argv, named",
-    [(["--time-limit", "0"], "--time-limit"), (["--output", "no/such/folder/x.png"], "--output")],
-)
-def test_bad_value_exits_with_2_and_names_the_option(argv, named, capsys):
-    assert cli.main(["demo", *argv]) == 2
-    assert named in capsys.readouterr().err
-
-
-def test_version(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["--version"])
-    assert stopped.value.code == 0
-    assert capsys.readouterr().out.strip() == f"qpsvm {qpsvm.__version__}"
 
 
 def test_quick_demo_solves_everything_by_every_method(capsys, tmp_path, monkeypatch):
@@ -200,64 +150,3 @@ def test_reference_is_enclosed_by_certified_bounds(name):
     pytest.importorskip("cvxpy")
     bounds = qpsvm.solve(PROBLEMS[name], tol=1e-9).certificate
     assert demo.reference_value(PROBLEMS[name]) == pytest.approx(bounds.upper, rel=1e-6)
-
-
-def test_load_libsvm_finds_files_by_path_and_by_name(tmp_path, monkeypatch):
-    text = "+1 1:0.5 3:2\n-1 2:1\n"
-    (tmp_path / "plain").write_text(text)
-    (tmp_path / "packed.bz2").write_bytes(bz2.compress(text.encode()))
-    monkeypatch.setenv("QPSVM_DATA", str(tmp_path))
-    assert data.folder() == tmp_path
-    for path in (tmp_path / "plain", "plain", "packed", "packed.bz2"):
-        points, y = data.load_libsvm(path, np.float32)
-        assert points.dtype == np.float32
-        np.testing.assert_array_equal(points.toarray(), [[0.5, 0, 2], [0, 1, 0]])
-        np.testing.assert_array_equal(y, [1, -1])
-
-
-def test_load_libsvm_takes_the_number_of_features(tmp_path):
-    path = tmp_path / "test-part"
-    path.write_text("+1 1:0.5\n-1 2:1\n")
-    points, _ = data.load_libsvm(path, n_features=5)
-    np.testing.assert_array_equal(points.toarray(), [[0.5, 0, 0, 0, 0], [0, 1, 0, 0, 0]])
-    for wrong in (1, 0, 2.5):
-        with pytest.raises(qpsvm.InputError, match=r"^n_features must be"):
-            data.load_libsvm(path, n_features=wrong)
-
-
-def test_missing_data_set_names_the_variable(tmp_path, monkeypatch):
-    monkeypatch.setenv("QPSVM_DATA", str(tmp_path))
-    with pytest.raises(qpsvm.InputError, match=r"QPSVM_DATA.*got 'a9a'"):
-        data.load_libsvm("a9a")
-    monkeypatch.delenv("QPSVM_DATA")
-    assert data.folder() == Path(".")
-    with pytest.raises(qpsvm.InputError, match=r"in the current folder .*got 'a9a'"):
-        data.load_libsvm("a9a")
-
-
-def test_thread_limit_holds_inside_the_block_only():
-    before = threads.describe()
-    with threads.limit(1):
-        inside = threads.describe()
-    assert before.keys() == inside.keys() == threads.describe().keys()
-    assert all(line.startswith("1 threads") for line in inside.values())
-    assert threads.describe() == before
-    with pytest.raises(qpsvm.InputError, match="n must be"), threads.limit(0):
-        pass
-
-
-def test_tasks_side_by_side_are_all_done_and_leave_blas_as_it_was():
-    before, done = threads.describe(), []
-    parallel.parallel_for(done.append, list(range(20)))
-    assert sorted(done) == list(range(20))
-    with parallel.single_threaded_blas():
-        parallel.parallel_for(done.append, [1])
-        assert all("1 threads" in v for k, v in threads.describe().items() if k != "numba")
-    assert threads.describe() == before
-
-    def fail(piece):
-        raise ValueError(f"piece {piece}")
-
-    with pytest.raises(ValueError, match="piece"):
-        parallel.parallel_for(fail, [1, 2, 3])
-    assert threads.describe() == before
