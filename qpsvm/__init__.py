@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from qpsvm.estimators.outliers import SVDD, OneClassSVM
     from qpsvm.estimators.regression.kernel import SVR, NuSVR
     from qpsvm.estimators.regression.linear import LinearSVR
-    from qpsvm.files.libsvm_model import load_libsvm_model, save_libsvm_model
+    from qpsvm.files.libsvm.model import load_libsvm_model, save_libsvm_model
     from qpsvm.files.result_file import StoredResult, load, save
     from qpsvm.files.verification import Verification, verify
     from qpsvm.plot.ball import BallDisplay
@@ -68,7 +68,7 @@ _NAMES_OF_ROOM = {
         "LSSVC LinearSVC LinearSVR MaxMarginClassifier NuSVC NuSVR NystroemSVC OneClassSVM SVC SVCCV "
         "SVDD SVR SVRCV from_sklearn"
     ),
-    "qpsvm.files.libsvm_model": "load_libsvm_model save_libsvm_model",
+    "qpsvm.files.libsvm.model": "load_libsvm_model save_libsvm_model",
     "qpsvm.files.result_file": "StoredResult load save",
     "qpsvm.files.verification": "Verification verify",
     "qpsvm.plot": (

@@ -18,6 +18,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from qpsvm.errors import InputError, check_number
 
+__all__ = ["folder", "load_libsvm"]
+
 FOLDER_VARIABLE = "QPSVM_DATA"
 """Environment variable that names the folder of data sets."""
 

@@ -19,9 +19,11 @@ def public():
     """Return what is documented, by its full name: public names, models, domains, threads, data."""
     found = {name: getattr(qpsvm, name) for name in qpsvm.__all__}
     for module in (qpsvm.models, qpsvm.domains, qpsvm.threads, qpsvm.data):
-        for name, thing in vars(module).items():
+        names = getattr(module, "__all__", [n for n in vars(module) if not n.startswith("_")])
+        for name in names:
+            thing = getattr(module, name)
             here = getattr(thing, "__module__", "").startswith(module.__name__)
-            if here and callable(thing) and not name.startswith("_"):
+            if here and callable(thing):
                 found[f"{module.__name__}.{name}"] = thing
     return {name: thing for name, thing in found.items() if not inspect.ismodule(thing)}
 

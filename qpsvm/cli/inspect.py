@@ -31,7 +31,7 @@ MAX_LABELS_SHOWN = 12
 def info(file: Path) -> int:
     """Say what FILE holds: points of LIBSVM's format, a model of it, or a result of qpsvm."""
     from qpsvm.data import open_by_content
-    from qpsvm.files.libsvm_text import FIRST_WORD
+    from qpsvm.files.libsvm.text import FIRST_WORD
 
     if file.is_file():
         if zipfile.is_zipfile(file):
@@ -72,7 +72,7 @@ def _say_data(path: Path) -> int:
 
 
 def _say_model(path: Path) -> int:
-    from qpsvm.files.libsvm_text import KERNEL_PARAMETERS, read_libsvm_text
+    from qpsvm.files.libsvm.text import KERNEL_PARAMETERS, read_libsvm_text
 
     model = read_libsvm_text(path)
     parameters = [
@@ -92,7 +92,7 @@ def _say_model(path: Path) -> int:
     say(f"machines  {len(model.rho):,}, rho {', '.join(f'{r:g}' for r in model.rho[:5])}"
         f"{', ...' if len(model.rho) > 5 else ''}")  # fmt: skip
     if model.has_probabilities:
-        say("probabilities are in the file; qpsvm predict does not use them")
+        say("probabilities are in the file: qpsvm predict -b 1")
     return 0
 
 

@@ -23,29 +23,58 @@ CHUNK_ENTRIES = 1 << 23
 @DATA_ARGUMENT
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("output", required=False, type=FileToWrite())
-@click.option("-b", "--probability", type=click.IntRange(0, 1), default=0,
-              help="0 alone: probabilities of a model are not used.")  # fmt: skip
+@click.option("-b", "--probability", type=click.IntRange(0, 1), default=0, show_default=True,
+              help="1: write probabilities of the classes, and predict by them.")  # fmt: skip
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def predict(data: Path, model: Path, output: Path | None, probability: int, quiet: bool) -> int:
     """Predict the points of DATA by MODEL and write a label, or a value, a line to OUTPUT.
 
     MODEL is a file of qpsvm train or of LIBSVM's svm-train. The share of right labels, or the errors,
-    are printed. Without OUTPUT nothing is written.
+    are printed. Without OUTPUT nothing is written. With -b 1 the first line names the classes, and each
+    other line ends with their probabilities.
     """
-    if probability:
-        raise InputError("-b must be 0: LIBSVM's svm-predict -b 1 reads the model file, too; got 1")
-    from qpsvm.cli.cross_validation import regression_figures
-    from qpsvm.files.libsvm_text import read_libsvm_text, short
+    from qpsvm.files.libsvm.probability import predicted_probabilities
+    from qpsvm.files.libsvm.text import read_libsvm_text
 
     text = read_libsvm_text(model)
-    if text.has_probabilities:
-        say("Model supports probability estimates, but they are not used here.", quiet=quiet)
-    if text.kernel_type == "precomputed":
-        predicted, y = _by_kernel_values(data, text)
-    else:
-        predicted, y = _by_points(data, text)
+    if probability and not len(text.prob_a):
+        raise InputError(f"-b 1 needs a model of qpsvm train -b 1; {model} has no probabilities")
+    if text.has_probabilities and not probability:
+        say("Model supports probability estimates, but they are not asked for.", quiet=quiet)
+    of_classes = bool(probability) and text.is_classifier
+
+    def evaluate(estimator: Any, X: Any) -> Any:
+        return predicted_probabilities(estimator, text, X) if of_classes else estimator.predict(X)
+
+    by_values = text.kernel_type == "precomputed"
+    found, y = (_by_kernel_values if by_values else _by_points)(data, text, evaluate)
+    predicted = text.label[found.argmax(axis=1)] if of_classes else found
     if output is not None:
-        output.write_text("".join(f"{short(value)}\n" for value in predicted.tolist()), "ascii")
+        _write(output, predicted, text.label if of_classes else None, found)
+    if probability and not of_classes:
+        say("Prob. model for test data: target value = predicted value + z,", quiet=quiet)
+        density = f"e^(-|z|/sigma)/(2sigma),sigma={float(text.prob_a[0]):g}"
+        say(f"z: Laplace distribution {density}", quiet=quiet)
+    _say_errors(text, predicted, y, quiet=quiet)
+    return 0
+
+
+def _write(output: Path, predicted: Any, classes: Any, probabilities: Any) -> None:
+    """Write a prediction a line, as LIBSVM does; with the classes also their probabilities."""
+    from qpsvm.files.libsvm.text import short
+
+    rows, head = [[value] for value in predicted.tolist()], ""
+    if classes is not None:
+        head = f"labels {' '.join(map(str, classes.tolist()))}\n"
+        rows = [row + own for row, own in zip(rows, probabilities.tolist(), strict=True)]
+    lines = (" ".join(short(value) for value in row) for row in rows)
+    output.write_text(head + "".join(f"{line}\n" for line in lines), "ascii")
+
+
+def _say_errors(text: Any, predicted: Any, y: Any, *, quiet: bool) -> None:
+    """Print LIBSVM's lines on the errors of the predictions."""
+    from qpsvm.cli.cross_validation import regression_figures
+
     if text.svm_type.endswith("svr"):
         error, correlation = regression_figures(y, predicted)
         say(f"Mean squared error = {error:g} (regression)", quiet=quiet)
@@ -53,16 +82,15 @@ def predict(data: Path, model: Path, output: Path | None, probability: int, quie
     else:
         right, n = int((predicted == y).sum()), len(y)
         say(f"Accuracy = {100.0 * right / n:g}% ({right}/{n}) (classification)", quiet=quiet)
-    return 0
 
 
-def _by_points(data: Path, text: Any) -> tuple[Any, Any]:
-    """Return predictions and labels of the points of a file."""
+def _by_points(data: Path, text: Any, evaluate: Any) -> tuple[Any, Any]:
+    """Return what is evaluated for the points of a file, and their labels."""
     import numpy as np
     import scipy.sparse as sp
 
     from qpsvm.data import first_index, read_by_index, without_index_zero
-    from qpsvm.files.libsvm_model import estimator_of
+    from qpsvm.files.libsvm.model import estimator_of
 
     X, y = read_by_index(data)
     first = min(first_index(X), first_index(text.points))
@@ -73,14 +101,14 @@ def _by_points(data: Path, text: Any) -> tuple[Any, Any]:
     is_dense = not sp.issparse(estimator.support_vectors_)
     n = max(1, CHUNK_ENTRIES // d)
     parts = (X[begin : begin + n] for begin in range(0, X.shape[0], n))
-    found = [estimator.predict(part.toarray() if is_dense else part) for part in parts]
+    found = [evaluate(estimator, part.toarray() if is_dense else part) for part in parts]
     return np.concatenate(found), y
 
 
-def _by_kernel_values(data: Path, text: Any) -> tuple[Any, Any]:
-    """Return predictions and labels of points that are given by kernel values."""
+def _by_kernel_values(data: Path, text: Any, evaluate: Any) -> tuple[Any, Any]:
+    """Return what is evaluated for points that are given by kernel values, and their labels."""
     from qpsvm.cli.options import read_kernel
-    from qpsvm.files.libsvm_model import estimator_of
+    from qpsvm.files.libsvm.model import estimator_of
 
     values, _, y = read_kernel(data)
     largest = int(text.serial.max(initial=1))
@@ -89,4 +117,4 @@ def _by_kernel_values(data: Path, text: Any) -> tuple[Any, Any]:
             f"{data} must hold kernel values of the indices up to {largest}, as the model does; "
             f"got {values.shape[1]}"
         )
-    return estimator_of(text, n_features=values.shape[1]).predict(values), y
+    return evaluate(estimator_of(text, n_features=values.shape[1]), values), y

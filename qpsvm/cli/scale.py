@@ -50,7 +50,7 @@ def scale(
     if y_ends is not None and not y_ends[0] < y_ends[1]:
         raise InputError(f"-y needs a lower and an upper end; got {y_ends[0]:g} and {y_ends[1]:g}")
     from qpsvm.data import read_by_index
-    from qpsvm.files.libsvm_text import short
+    from qpsvm.files.libsvm.text import short
     from qpsvm.files.scaling import Scaling, read_scaling, write_scaling
 
     X, y = read_by_index(data)

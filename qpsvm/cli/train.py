@@ -56,7 +56,7 @@ class TrainCommand(ExampleCommand):
 @click.option("-v", "--folds", type=click.IntRange(min=2), metavar="N",
               help="Cross-validate in N parts; no model is written.")  # fmt: skip
 @click.option("-b", "--probability", type=click.IntRange(0, 1), default=0, show_default=True,
-              help="1: with probabilities, of two classes.")  # fmt: skip
+              help="1: with parameters of probabilities, by cross-validated fits.")  # fmt: skip
 @click.option("-h", "--shrinking", type=click.IntRange(0, 1), default=1,
               help="Accepted, without effect: the method decides.")  # fmt: skip
 @click.option("-m", "--cache-size", type=click.FloatRange(min=0, min_open=True), default=100.0,
@@ -89,8 +89,8 @@ def train(
     is_classifier = svm_type in ("c-svc", "nu-svc")
     if class_weights and svm_type != "c-svc":
         raise InputError(f"-w is for the type c-svc; got it with {svm_type}")
-    if probability and not is_classifier:
-        raise InputError(f"-b 1 is for classes; got it with the type {svm_type}")
+    if probability and svm_type == "one-class":
+        raise InputError("-b 1 is for classes and regressions; got it with the type one-class")
     choice = KernelChoice(kernel, gamma, degree, coef0)
     points = read_training(data, kernel)
     y = labels_for(svm_type, points.y)
@@ -99,13 +99,7 @@ def train(
         "shrinking": bool(shrinking),
     }  # fmt: skip
     if is_classifier:
-        settings |= {"class_weight": _factors(class_weights, y), "probability": bool(probability)}
-        n_classes = len(set(y.tolist()))
-        if probability and n_classes > 2:
-            raise InputError(
-                "-b 1 is for two classes: LIBSVM's files hold probabilities of pairs of classes, "
-                f"which are not computed here; got {n_classes} classes"
-            )
+        settings["class_weight"] = _factors(class_weights, y)
     estimator = estimator_for(
         svm_type, choice, points, cost=cost, nu=nu, epsilon=epsilon, **settings
     )
@@ -116,6 +110,8 @@ def train(
     path = Path(f"{data.name}.model") if model is None else model
     was_interrupted = _fit(estimator, points, y, quiet=quiet)
     _write_model(path, estimator, points)
+    if probability and not was_interrupted:
+        _write_model(path, estimator, points, y)
     if proof is not None:
         from qpsvm.files.result_file import save
 
@@ -144,8 +140,6 @@ def _fit(estimator: Any, points: DataFile, y: Any, *, quiet: bool) -> bool:
             estimator.set_params(callback=bar)
         estimator.fit(points.X, y)
     estimator.set_params(callback=None)
-    if clock.interrupted:  # the calibration had no full fits
-        vars(estimator).pop("_calibrated", None)
     return clock.interrupted
 
 
@@ -161,13 +155,18 @@ def is_of_small_pairs(estimator: Any, y: Any) -> bool:
     return len(sizes) > 2 and int(sizes[-2:].sum()) <= MAX_PAIR_POINTS
 
 
-def _write_model(path: Path, estimator: Any, points: DataFile) -> None:
+def _write_model(path: Path, estimator: Any, points: DataFile, y: Any = None) -> None:
+    """Write the model; given labels, with probabilities, which takes further fits."""
     from dataclasses import replace
 
-    from qpsvm.files.libsvm_model import libsvm_model_of
-    from qpsvm.files.libsvm_text import write_libsvm_text
+    from qpsvm.files.libsvm.model import libsvm_model_of
+    from qpsvm.files.libsvm.probability import with_probabilities
+    from qpsvm.files.libsvm.text import write_libsvm_text
 
     model = libsvm_model_of(estimator, points.first_index)
+    if y is not None:
+        with warnings_as_lines():
+            model = with_probabilities(model, estimator, points.X, y)
     if points.serial is not None:  # the estimator counts points in the order of the file
         model = replace(model, serial=points.serial[model.serial - 1])
     write_libsvm_text(path, model)

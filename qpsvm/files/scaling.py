@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.errors import InputError
-from qpsvm.files.libsvm_text import short
+from qpsvm.files.libsvm.text import short
 
 Vector = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import StandardScaler
 
 from qpsvm import cli
-from tests.files.libsvm_tools import write_data, write_kernel
+from tests.files.libsvm.tools import write_data, write_kernel
 
 
 @pytest.fixture(scope="session")

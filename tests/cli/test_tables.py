@@ -10,7 +10,7 @@ import pytest
 from qpsvm import data
 from qpsvm.cli.path import values_of
 from qpsvm.files.scaling import read_scaling
-from tests.files.libsvm_tools import run
+from tests.files.libsvm.tools import run
 
 
 @pytest.mark.parametrize("flags", ["", "-l 0", "-l -2 -u 3", "-l 0 -u 1 -y -1 1"])

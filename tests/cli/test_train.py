@@ -11,9 +11,9 @@ import pytest
 import qpsvm
 from qpsvm import InputError
 from qpsvm.cli.progress import GapBar, in_words, seconds_left
-from qpsvm.files.libsvm_text import read_libsvm_text
+from qpsvm.files.libsvm.text import read_libsvm_text
 from qpsvm.files.result_file import load
-from tests.files.libsvm_tools import run
+from tests.files.libsvm.tools import run
 
 FLAGS = {
     "c-svc": "-s 0 -c 5 train.txt",
@@ -182,11 +182,61 @@ def test_a_weight_of_a_class_that_is_missing_is_a_warning(call):
     assert code == 0 and "class label 7 specified in weight is not found" in err
 
 
-def test_probabilities_of_two_classes_reach_libsvm(call):
-    assert call("train -b 1 train.txt own.model")[0] == 0
-    _, said, _ = call("predict test.txt own.model")
-    assert "Model supports probability estimates, but they are not used here." in said
-    assert "Accuracy" in run("svm-predict", "-b", "1", "test.txt", "own.model", "labels")
+PROBABILITIES = {  # their bound: LIBSVM couples pairs by an iteration that ends early
+    "two classes": ("train.txt", 1e-5),
+    "two classes by weights": ("-w1 3 -w-1 0.5 train.txt", 1e-5),
+    "three classes": ("iris.txt", 5e-3),
+    "reduced hulls": ("-s 1 -n 0.4 iris.txt", 5e-3),
+    "precomputed": ("-t 4 kernel.txt", 1e-5),
+}
+
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+@pytest.mark.parametrize("trained_by", ["qpsvm", "svm-train"])
+def test_both_programs_predict_the_same_probabilities(name, trained_by, call, within):
+    (flags, limit), data = PROBABILITIES[name], PROBABILITIES[name][0].split()[-1]
+    test = {"train.txt": "test.txt", "kernel.txt": "kernel-test.txt"}.get(data, data)
+    if trained_by == "qpsvm":
+        assert call(f"train -q -b 1 {flags} model")[0] == 0
+    else:
+        run("svm-train", "-q", "-b", "1", *flags.split(), "model")
+    assert call(f"predict -b 1 {test} model own")[0] == 0
+    run("svm-predict", "-b", "1", test, "model", "theirs")
+    own, theirs = ((within / file).read_text().splitlines() for file in ("own", "theirs"))
+    assert own[0].split() == theirs[0].split()
+    own, theirs = (np.loadtxt(lines[1:]) for lines in (own, theirs))
+    np.testing.assert_allclose(own[:, 1:], theirs[:, 1:], atol=limit)
+    np.testing.assert_allclose(own[:, 1:].sum(axis=1), 1.0)
+    assert np.mean(own[:, 0] == theirs[:, 0]) > 0.97
+
+
+def test_probabilities_are_near_those_that_libsvm_fits(call, within):
+    """Both draw parts of a cross-validation, so that they agree roughly."""
+    assert call("train -q -b 1 iris.txt own.model")[0] == 0
+    run("svm-train", "-q", "-b", "1", "iris.txt", "their.model")
+    tables = []
+    for model in ("own.model", "their.model"):
+        assert call(f"predict -q -b 1 iris.txt {model} labels")[0] == 0
+        tables.append(np.loadtxt((within / "labels").read_text().splitlines()[1:]))
+    assert np.mean(np.abs(tables[0] - tables[1])[:, 1:]) < 0.05
+
+
+def test_the_errors_of_a_regression_have_a_scale(call, within):
+    assert call("train -q -s 3 -b 1 values.txt own.model")[0] == 0
+    _, said, _ = call("predict -b 1 values.txt own.model")
+    line = next(line for line in said.splitlines() if "sigma=" in line)
+    assert line in run("svm-predict", "-b", "1", "values.txt", "own.model", "labels")
+    run("svm-train", "-q", "-s", "3", "-b", "1", "values.txt", "their.model")
+    own, theirs = (read_libsvm_text(f"{who}.model").prob_a[0] for who in ("own", "their"))
+    assert 0.7 < own / theirs < 1.4
+
+
+def test_probabilities_that_are_not_in_the_model_are_one_error(call):
+    assert call("train -q train.txt m")[0] == 0
+    code, _, err = call("predict -b 1 test.txt m")
+    assert code == 2 and "-b 1 needs a model of qpsvm train -b 1; m has no probabilities" in err
+    code, _, err = call("train -s 2 -b 1 train.txt m")
+    assert code == 2 and "one-class" in err
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 
 import qpsvm
 from qpsvm import NuSVC, NuSVR, OneClassSVM, data
-from qpsvm.files.libsvm_model import estimator_of, libsvm_model_of
-from qpsvm.files.libsvm_text import read_libsvm_text
-from tests.files.libsvm_tools import run, values_by_libsvm, write_data, write_kernel
+from qpsvm.files.libsvm.model import estimator_of, libsvm_model_of
+from qpsvm.files.libsvm.text import read_libsvm_text
+from tests.files.libsvm.tools import run, values_by_libsvm, write_data, write_kernel
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The certified relative gap is inf"

@@ -18,7 +18,7 @@ from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.outliers import OneClassSVM
 from qpsvm.estimators.regression.kernel import SVR, NuSVR
 from qpsvm.estimators.votes import pairs_of
-from qpsvm.files.libsvm_text import (
+from qpsvm.files.libsvm.text import (
     KERNEL_NAMES,
     LibsvmModel,
     read_libsvm_text,
@@ -66,7 +66,7 @@ def load_libsvm_model(path: str | Path, *, n_features: int | None = None) -> Any
 
     More than two `classes_` have the order of the file, which settles equal votes. What a model file does
     not hold is missing: `C`, `nu` and `epsilon` are defaults, and there are no `dual_gap_` and
-    `result_`. Parameters of probabilities are not used.
+    `result_`. Parameters of probabilities serve `qpsvm predict -b 1` alone.
 
     Parameters
     ----------

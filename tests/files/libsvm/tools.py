@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from qpsvm.files.libsvm_text import LibsvmModel, write_libsvm_text
+from qpsvm.files.libsvm.text import LibsvmModel, write_libsvm_text
 
 
 def tool(name):
