@@ -1,4 +1,4 @@
-"""`qpsvm compile`: small problems that together use most compiled functions.
+"""`qpsvm compile`: small problems and fits that together use most compiled functions.
 
 A function is compiled at its first call, for the types of its arguments. So the problems here cover every
 method, kernel and kind of points. They are split into groups for separate processes: most of a
@@ -14,8 +14,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from qpsvm.resources import processors
 
 log = logging.getLogger("qpsvm")
 
-Task = tuple[Formulation, str, dict[str, Any]]
+Task = Callable[[], Any]
 
 N_POINTS = 60
 """Number of points of a problem whose size does not matter."""
@@ -58,12 +60,24 @@ def points(m: int = N_POINTS, kind: str = "dense", dtype: Any = np.float64) -> t
     return X.astype(dtype), y
 
 
+def solving(problem: Formulation, method: str = "auto", **options: Any) -> Task:
+    """Return a task that solves a problem and predicts with a model that can."""
+
+    def task() -> None:
+        model: Any = qpsvm.solve(problem, method, **options).model
+        X = getattr(getattr(problem, "K", None), "X", None)
+        if X is not None and hasattr(model, "decision_function"):
+            model.decision_function(X)
+
+    return task
+
+
 def automatic(*kinds: Callable[[Any, Any], Formulation], method: str = "auto") -> Iterator[Task]:
     """Yield problems for a method, by default the automatic choice, with few and with many points."""
     for m in (N_POINTS, N_POINTS_FOR_BLOCKS):
         X, y = points(m)
         for gram in (qpsvm.RBF(X, 0.1), qpsvm.Linear(X)):
-            yield from ((kind(gram, y), method, {}) for kind in kinds)
+            yield from (solving(kind(gram, y), method) for kind in kinds)
 
 
 def every_method(*names: str) -> Iterator[Task]:
@@ -73,7 +87,7 @@ def every_method(*names: str) -> Iterator[Task]:
     for problem in _one_of_each():
         for name in qpsvm.methods(problem):
             if name in names:
-                yield problem, name, {"max_iter": min(50, int(METHODS[name].budget))}
+                yield solving(problem, name, max_iter=min(50, int(METHODS[name].budget)))
 
 
 def _one_of_each() -> Iterator[Formulation]:
@@ -117,13 +131,13 @@ def large_factors() -> Iterator[Task]:
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(len(X)) > 0.0, 1.0, -1.0)
     sparse = sp.csr_array(np.where(np.abs(X) > 0.5, X, 0.0))
     for data in (X, X.astype(np.float32), sparse, sparse.astype(np.float32)):
-        gram, few = qpsvm.Linear(data), {"max_iter": 3}
+        gram = qpsvm.Linear(data)
         for problem in (qpsvm.HingeDual(gram, y), qpsvm.HingeDual(gram, y, bias=False)):
             for name in ("crsvm", "dcd"):
                 if name in qpsvm.methods(problem):
-                    yield problem, name, few
-        yield qpsvm.L2SVMDual(gram, y), "mfn", few
-        yield qpsvm.MEBDual(gram), "mfw", few
+                    yield solving(problem, name, max_iter=3)
+        yield solving(qpsvm.L2SVMDual(gram, y), "mfn", max_iter=3)
+        yield solving(qpsvm.MEBDual(gram), "mfw", max_iter=3)
 
 
 def every_kind_of_points() -> Iterator[Task]:
@@ -137,8 +151,28 @@ def every_kind_of_points() -> Iterator[Task]:
             if kind == "dense":
                 kernels += [lambda X: qpsvm.Sigmoid(X, psd="assume")]
             for kernel in kernels:
-                yield qpsvm.HingeDual(kernel(X), y, 1.0), "decomposition", {"merge": False}
-                yield qpsvm.L2SVMDual(kernel(X), y, 1.0), "mfw", {"max_iter": 200}
+                yield solving(qpsvm.HingeDual(kernel(X), y, 1.0), "decomposition", merge=False)
+                yield solving(qpsvm.L2SVMDual(kernel(X), y, 1.0), "mfw", max_iter=200)
+
+
+def several_classes() -> Iterator[Task]:
+    """Yield fits of `SVC` to more than two classes, and their predictions."""
+    for m in (N_POINTS, N_POINTS_FOR_BLOCKS // 2):
+        X, _ = points(m)
+        yield partial(_fit, qpsvm.SVC(), X, np.arange(m) % 3)
+
+
+def searches() -> Iterator[Task]:
+    """Yield searches, and the other kernels on several classes."""
+    X, y = points()
+    yield partial(_fit, qpsvm.SVCCV(Cs=[1.0, 10.0], gammas=[0.1]), X, np.arange(len(y)) % 3)
+    for kernel in ("linear", "poly", "sigmoid"):
+        yield partial(_fit, qpsvm.SVC(kernel=kernel), X, np.arange(len(y)) % 3)
+
+
+def _fit(estimator: Any, X: Any, y: Any) -> None:
+    with warnings.catch_warnings(action="ignore"):  # a sigmoid kernel has no gap
+        estimator.fit(X, y).predict(X)
 
 
 AUTOMATIC_GROUPS: dict[str, Callable[[], Iterator[Task]]] = {
@@ -149,9 +183,10 @@ AUTOMATIC_GROUPS: dict[str, Callable[[], Iterator[Task]]] = {
         qpsvm.PolytopeDistanceDual,
     ),
     "balls": lambda: automatic(lambda gram, y: qpsvm.MEBDual(gram), method="mfw"),
+    "several classes": several_classes,
 }
-"""Problems for the functions of the automatic choice, and of balls by `mfw`, the first example of the
-README: an installation compiles them."""
+"""Tasks for the functions of the automatic choice, and of the examples of the README: an installation
+compiles them."""
 
 ALL_GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC_GROUPS | {
     "Frank-Wolfe": lambda: every_method(
@@ -164,17 +199,15 @@ ALL_GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC_GROUPS | {
     "smoothing": lambda: every_method("nesvm", "homotopy-nesvm", "apg", "nep-fw", "dicg"),
     "factors": large_factors,
     "kinds of points": every_kind_of_points,
+    "searches": searches,
 }
-"""Problems of each process, solved one after the other."""
+"""Tasks of each process, done one after the other."""
 
 
 def compile_group(name: str) -> None:
-    """Solve the problems of a group, and predict with each model that can."""
-    for problem, method, options in ALL_GROUPS[name]():
-        model = qpsvm.solve(problem, method, **options).model
-        points = getattr(getattr(problem, "K", None), "X", None)
-        if points is not None and hasattr(model, "decision_function"):
-            model.decision_function(points)
+    """Do the tasks of a group."""
+    for task in ALL_GROUPS[name]():
+        task()
 
 
 def compile_groups(

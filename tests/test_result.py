@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from qpsvm import formulations, solve
-from qpsvm.cli import _examples
+from qpsvm.cli.upkeep import examples
 from qpsvm.formulations import Formulation
 from qpsvm.result import Certificate, History, Result
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 40))
 Y = np.sign(X[:, 0])
-PROBLEMS = {name: problems[-1] for name, problems in _examples().items()}
+PROBLEMS = {name: problems[-1] for name, problems in examples().items()}
 EXPORTED = [name for name in formulations.__all__ if name != "Formulation"]
 
 

@@ -25,7 +25,7 @@ def methods() -> int:
 
     fitting = {
         name: {method for problem in problems for method in methods_for(problem)}
-        for name, problems in _examples().items()
+        for name, problems in examples().items()
     }
     width = max(map(len, METHODS)) + 2
     for name, method in METHODS.items():
@@ -73,7 +73,7 @@ def compile_all(into_package: bool, jobs: int | None) -> int:
     return 1 if failures else 0
 
 
-def _examples() -> dict[str, list[Any]]:
+def examples() -> dict[str, list[Any]]:
     """Return tiny problems of every exported formulation, by its name.
 
     With and without a factor and a bias, and over several domains, where these are arguments: some
