@@ -24,7 +24,7 @@ rounding errors are in proportion to the larger value."""
 REFUTED_GAP_RATIO = 2.0
 """Ratio of certified to running gap of the best point above which the current point is certified too."""
 
-INTERRUPT_GRACE_SECONDS = 0.06
+INTERRUPT_GRACE_SECONDS = 0.04
 """Seconds after Ctrl-C in which the certificate of the answer may be recomputed."""
 
 SAME_GAP_FACTOR = 1.0 + 1e-9
