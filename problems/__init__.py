@@ -13,41 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from problems import (
-    hinge,
-    l2_svm,
-    lp_svm,
-    ls_svm,
-    meb,
-    one_class,
-    polytope_distance,
-    reduced_hulls,
-    stress,
-    svdd,
-)
-from problems.instance import FAMILIES, PRIMAL, Instance
-from problems.regression import nu_svr, svr
+from problems import stress
+from problems.discovery import modules_of
+from problems.instance import DECLARATIONS, PRIMAL, Instance
 
 __all__ = ["FAMILIES", "INSTANCES", "PRIMAL", "Instance", "select"]
 
-FAMILY_MODULES = (
-    meb,
-    l2_svm,
-    polytope_distance,
-    hinge,
-    lp_svm,
-    ls_svm,
-    one_class,
-    svdd,
-    reduced_hulls,
-    svr,
-    nu_svr,
-)
-"""One for each family, in the order of the catalogue."""
+MODULES_APART = ("problems.stress", "problems.general")
+"""Modules whose instances are not in the catalogue: they are asked for by themselves."""
 
 INSTANCES: dict[str, Instance] = {
-    instance.name: instance for module in FAMILY_MODULES for instance in module.INSTANCES
+    instance.name: instance
+    for module in modules_of("problems")
+    if module.__name__ not in MODULES_APART
+    for instance in getattr(module, "INSTANCES", ())
 }
+
+FAMILIES = tuple(DECLARATIONS)
+"""Names of the families, by `problems.instance.family`."""
 
 
 def select(

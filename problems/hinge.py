@@ -14,6 +14,7 @@ The value of the primal is minus that of the dual. Without bias b = 0 and there 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,23 @@ from problems.clouds import (
 )
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.data.real import breast_cancer, digits
-from problems.instance import Instance, instance
+from problems.instance import Instance, family, gram_of, instance
+
+
+@family("hinge")
+def declare(data: Data, gram: str) -> Any:
+    """Return `HingeDual` of the data of an instance."""
+    import qpsvm
+
+    return qpsvm.HingeDual(gram_of(data, gram), data["y"], C=data["C"], bias=data["bias"])
+
+
+@family("hinge_primal", primal=True)
+def declare_primal(data: Data, gram: str) -> Any:
+    """Return `HingePrimal` of the data of an instance."""
+    import qpsvm
+
+    return qpsvm.HingePrimal(data["X"], data["y"], C=data["C"], bias=data["bias"])
 
 
 def svm(points: tuple, C: object, kernel: Kernel = LINEAR, bias: bool = True) -> Data:

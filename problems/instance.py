@@ -10,15 +10,35 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from problems.data.kernels import LINEAR, Data, dense_gram
+from problems.data.kernels import Data, dense_gram
 
-FAMILIES = (
-    "l2_svm", "meb", "polytope_distance", "hinge", "hinge_primal", "lp_svm", "ls_svm", "one_class",
-    "svdd", "reduced_hulls", "svr", "nu_svr",
-)  # fmt: skip
+Declare = Callable[[Data, str], Any]
 
-PRIMAL = ("hinge_primal", "lp_svm", "ls_svm")
+DECLARATIONS: dict[str, Declare] = {}
+"""The function of each family that builds its formulation, entered by `family`."""
+
+PRIMAL: set[str] = set()
 """Families whose variable is w and b; the weights of the points are the dual's."""
+
+
+def family(name: str, primal: bool = False) -> Callable[[Declare], Declare]:
+    """Enter the decorated function ``declare(data, gram)`` as that of a family.
+
+    Parameters
+    ----------
+    name : str
+        First part of the names of its instances.
+    primal : bool
+        Whether the variable is w and b.
+    """
+
+    def enter(declare: Declare) -> Declare:
+        DECLARATIONS[name] = declare
+        if primal:
+            PRIMAL.add(name)
+        return declare
+
+    return enter
 
 
 @dataclass(frozen=True)
@@ -30,7 +50,7 @@ class Instance:
     name : str
         ``"family/what-it-is"``; unique in the catalogue.
     family : str
-        One of `FAMILIES`.
+        A key of `DECLARATIONS`.
     data : callable
         Returns the raw arrays, read-only and the same at every call: ``X`` (m, d) or ``K`` (m, m),
         ``y`` (m,), ``C``, ``chi``, ``nu`` or ``epsilon``, ``sample_weight``, and ``kernel``, a pair
@@ -55,8 +75,22 @@ class Instance:
     note: str = ""
 
     def declare(self, gram: str = "demand") -> Any:
-        """Build the qpsvm formulation; see `problems.instance.declare`."""
-        return declare(self.family, self.data(), gram)
+        """Build the qpsvm formulation.
+
+        Parameters
+        ----------
+        gram : {"demand", "dense"}
+            Whether the kernel matrix is handed over as a qpsvm Gram on the points, with columns
+            computed on demand, or as a dense array. Data that come as K are always dense.
+
+        Returns
+        -------
+        formulation
+            An object of the qpsvm class of the family.
+        """
+        if gram not in ("demand", "dense"):
+            raise ValueError(f'gram={gram!r}; allowed are "demand" and "dense"')
+        return DECLARATIONS[self.family](self.data(), gram)
 
     def __str__(self) -> str:
         return self.name
@@ -66,11 +100,8 @@ def instance(
     name: str, build: Callable[[], Data], tags: str, note: str, exact: float | None = None
 ) -> Instance:
     """Declare an instance: its family is the first part of `name`, `tags` a spaced string."""
-    family = name.split("/")[0]
-    if family not in FAMILIES:
-        raise ValueError(f"{name!r} names no family; the families are {', '.join(FAMILIES)}")
     data = cache(lambda: {key: _read_only(value) for key, value in build().items()})
-    return Instance(name, family, data, exact, frozenset(tags.split()), note)
+    return Instance(name, name.split("/")[0], data, exact, frozenset(tags.split()), note)
 
 
 def _read_only(value: Any) -> Any:
@@ -87,57 +118,12 @@ def _read_only(value: Any) -> Any:
     return value
 
 
-def declare(family: str, data: Data, gram: str = "demand") -> Any:
-    """Build the formulation of an instance.
-
-    Parameters
-    ----------
-    family : str
-        One of `problems.instance.FAMILIES`.
-    data : dict
-        As `Instance.data` returns it.
-    gram : {"demand", "dense"}
-        Whether the kernel matrix is handed over as a qpsvm Gram on the points, with columns
-        computed on demand, or as a dense array. Data that come as K are always dense.
-
-    Returns
-    -------
-    formulation
-        An object of the qpsvm class of the instance's family.
-    """
-    import qpsvm
-
-    if gram not in ("demand", "dense"):
-        raise ValueError(f'gram={gram!r}; allowed are "demand" and "dense"')
-    if family == "hinge_primal":
-        return qpsvm.HingePrimal(data["X"], data["y"], C=data["C"], bias=data["bias"])
-    if family in ("lp_svm", "ls_svm"):
-        linear = data["kernel"] == LINEAR
-        X = data["X"] if linear else _gram_on_demand(data)
-        machine = qpsvm.LPSVMPrimal if family == "lp_svm" else qpsvm.LSSVMPrimal
-        return machine(X, data["y"], C=data["C"], bias=data["bias"])
-    K = dense_gram(data) if gram == "dense" or "K" in data else _gram_on_demand(data)
-    if family == "meb":
-        return qpsvm.MEBDual(K)
-    if family == "l2_svm":
-        return qpsvm.L2SVMDual(K, data["y"], C=data["C"])
-    if family == "polytope_distance":
-        return qpsvm.PolytopeDistanceDual(K, data["y"], chi=data["chi"])
-    if family == "one_class":
-        return qpsvm.OneClassDual(K, data["nu"], sample_weight=data.get("sample_weight"))
-    if family == "reduced_hulls":
-        weight = data.get("sample_weight")
-        return qpsvm.NuSVCDual(K, data["y"], data["nu"], sample_weight=weight)
-    if family == "svdd":
-        return qpsvm.SVDDDual(K, C=data["C"])
-    if family == "svr":
-        return qpsvm.SVRDual(K, data["y"], data["C"], data["epsilon"], bias=data["bias"])
-    if family == "nu_svr":
-        return qpsvm.NuSVRDual(K, data["y"], data["C"], data["nu"])
-    return qpsvm.HingeDual(K, data["y"], C=data["C"], bias=data["bias"])
+def gram_of(data: Data, gram: str) -> Any:
+    """Return the kernel matrix of the points of `data`, or, with "demand", the qpsvm Gram on them."""
+    return dense_gram(data) if gram == "dense" or "K" in data else gram_on_demand(data)
 
 
-def _gram_on_demand(data: Data) -> Any:
+def gram_on_demand(data: Data) -> Any:
     """Return the qpsvm Gram on the points of `data`."""
     import qpsvm
 

@@ -9,6 +9,8 @@ C = inf asks for a hard margin; a point with C_i = 0 is left out.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from problems.clouds import (
@@ -22,7 +24,15 @@ from problems.clouds import (
 )
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.data.real import breast_cancer, digits
-from problems.instance import instance
+from problems.instance import family, gram_of, instance
+
+
+@family("l2_svm")
+def declare(data: Data, gram: str) -> Any:
+    """Return `L2SVMDual` of the data of an instance."""
+    import qpsvm
+
+    return qpsvm.L2SVMDual(gram_of(data, gram), data["y"], C=data["C"])
 
 
 def svm(points: tuple, C: object, kernel: Kernel = LINEAR) -> Data:

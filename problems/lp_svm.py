@@ -7,6 +7,8 @@ Without bias b = 0. With a kernel the rows of K are the points, and w holds coef
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from problems.clouds import (
@@ -20,7 +22,20 @@ from problems.clouds import (
 )
 from problems.data.kernels import LINEAR, Data, Kernel, rbf, sigmoid
 from problems.data.real import breast_cancer
-from problems.instance import instance
+from problems.instance import family, gram_on_demand, instance
+
+
+def points_or_gram(data: Data) -> Any:
+    """Return the points for a linear kernel, or the Gram on them."""
+    return data["X"] if data["kernel"] == LINEAR else gram_on_demand(data)
+
+
+@family("lp_svm", primal=True)
+def declare(data: Data, gram: str) -> Any:
+    """Return `LPSVMPrimal` of the data of an instance."""
+    import qpsvm
+
+    return qpsvm.LPSVMPrimal(points_or_gram(data), data["y"], C=data["C"], bias=data["bias"])
 
 
 def machine(points: tuple, C: object, bias: bool = True, kernel: Kernel = LINEAR) -> Data:

@@ -7,13 +7,24 @@ Without bias b = 0. With a kernel w = sum c_j phi(x_j), and c is the variable.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from problems.clouds import cloud, labels, moved, sparse_clouds, two_clouds, weights
-from problems.data.kernels import rbf
+from problems.data.kernels import Data, rbf
 from problems.data.real import breast_cancer
-from problems.instance import instance
-from problems.lp_svm import doubled, machine, with_zero_column
+from problems.instance import family, instance
+from problems.lp_svm import doubled, machine, points_or_gram, with_zero_column
+
+
+@family("ls_svm", primal=True)
+def declare(data: Data, gram: str) -> Any:
+    """Return `LSSVMPrimal` of the data of an instance."""
+    import qpsvm
+
+    return qpsvm.LSSVMPrimal(points_or_gram(data), data["y"], C=data["C"], bias=data["bias"])
+
 
 INSTANCES = (
     instance(

@@ -10,6 +10,7 @@ Its value is -radius^2 of the smallest ball around the points in feature space.
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -17,7 +18,15 @@ import scipy.sparse
 from problems.clouds import cloud
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.data.real import breast_cancer, digits
-from problems.instance import instance
+from problems.instance import family, gram_of, instance
+
+
+@family("meb")
+def declare(data: Data, gram: str) -> Any:
+    """Return `MEBDual` of the data of an instance."""
+    import qpsvm
+
+    return qpsvm.MEBDual(gram_of(data, gram))
 
 
 def points(X: object, kernel: Kernel = LINEAR) -> Data:

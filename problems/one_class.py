@@ -7,12 +7,23 @@ The declared problem, with the bounds u_i = w_i / (nu sum w), for equal weights 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from problems.clouds import cloud, sparse_clouds, weights
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.data.real import breast_cancer, digits
-from problems.instance import instance
+from problems.instance import family, gram_of, instance
+
+
+@family("one_class")
+def declare(data: Data, gram: str) -> Any:
+    """Return `OneClassDual` of the data of an instance."""
+    import qpsvm
+
+    weight = data.get("sample_weight")
+    return qpsvm.OneClassDual(gram_of(data, gram), data["nu"], sample_weight=weight)
 
 
 def machine(X: object, nu: float, kernel: Kernel = LINEAR, weight: object = None) -> Data:

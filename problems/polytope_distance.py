@@ -10,13 +10,22 @@ Without chi (None) the value is half the squared distance of the two hulls; it i
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from problems.clouds import cloud, labels, moved, separable_clouds, two_clouds
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.data.real import breast_cancer, digits
-from problems.instance import instance
+from problems.instance import family, gram_of, instance
+
+
+@family("polytope_distance")
+def declare(data: Data, gram: str) -> Any:
+    """Return `PolytopeDistanceDual` of the data of an instance."""
+    import qpsvm
+
+    return qpsvm.PolytopeDistanceDual(gram_of(data, gram), data["y"], chi=data["chi"])
 
 
 def hulls(points: tuple, chi: float | None = None, kernel: Kernel = LINEAR) -> Data:

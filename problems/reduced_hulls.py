@@ -9,12 +9,23 @@ The value is half the squared distance of the two reduced hulls; it is 0 where t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from problems.clouds import cloud, moved, separable_clouds, sparse_clouds, two_clouds, weights
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.data.real import breast_cancer, digits
-from problems.instance import instance
+from problems.instance import family, gram_of, instance
+
+
+@family("reduced_hulls")
+def declare(data: Data, gram: str) -> Any:
+    """Return `NuSVCDual` of the data of an instance."""
+    import qpsvm
+
+    K, weight = gram_of(data, gram), data.get("sample_weight")
+    return qpsvm.NuSVCDual(K, data["y"], data["nu"], sample_weight=weight)
 
 
 def machine(points: tuple, nu: float, kernel: Kernel = LINEAR, weight: object = None) -> Data:

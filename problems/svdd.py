@@ -9,12 +9,22 @@ Its value is minus that of: radius^2 plus C_i times the excess of each squared d
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from problems.clouds import cloud, sparse_clouds, weights
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.data.real import breast_cancer, digits
-from problems.instance import instance
+from problems.instance import family, gram_of, instance
+
+
+@family("svdd")
+def declare(data: Data, gram: str) -> Any:
+    """Return `SVDDDual` of the data of an instance."""
+    import qpsvm
+
+    return qpsvm.SVDDDual(gram_of(data, gram), C=data["C"])
 
 
 def ball(X: object, C: object, kernel: Kernel = LINEAR) -> Data:

@@ -263,18 +263,24 @@ def compile_into_package(
     Returns
     -------
     list of str
-        Error output of the groups that failed. Earlier code is removed.
+        Error output of the groups that failed. Code of other states of the sources is removed, that of
+        this state is kept: to install the package once more takes seconds.
     """
-    from qpsvm.numerics.code_cache import FEATURES_OF_LEVEL, PACKAGE_FOLDER
+    from qpsvm.numerics.code_cache import FEATURES_OF_LEVEL, PACKAGE_FOLDER, source_key
 
     failures, package = [], PACKAGE_FOLDER / "machine_code"
+    current = package / source_key()
     try:
-        shutil.rmtree(package, ignore_errors=True)
         package.mkdir(exist_ok=True)
+        for other in package.iterdir():
+            if other != current:
+                shutil.rmtree(other, ignore_errors=True)
     except OSError as problem:
         return [f"no code can be kept in the package: {problem}"]
     for level in levels:
         with tempfile.TemporaryDirectory() as folder:
+            if current.is_dir():
+                shutil.copytree(current, Path(folder, f"qpsvm-{current.name}"))
             environment = {"NUMBA_CACHE_DIR": folder, "QPSVM_MACHINE_CODE": folder}
             if level != "native":
                 features = ",".join(f"+{name}" for name in sorted(FEATURES_OF_LEVEL[level]))

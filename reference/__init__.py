@@ -9,6 +9,10 @@ imports qpsvm or shares a formula with it.
     reference.answer_osqp(instance)    OSQP on the standard form, with its own verified residual
 """
 
-from reference.answer import FORMULATIONS, Reference, UnverifiedError, answer, answer_osqp
+from problems.discovery import modules_of
+from reference.answer import Reference, UnverifiedError, answer, answer_osqp
+from reference.textbook import FORMULATIONS
 
 __all__ = ["FORMULATIONS", "Reference", "UnverifiedError", "answer", "answer_osqp"]
+
+modules_of("reference")  # each enters what it answers

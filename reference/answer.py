@@ -12,35 +12,15 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from problems.instance import Instance
-from reference.hinge import Hinge, HingePrimal
-from reference.l2_svm import L2SVM
-from reference.lp_svm import LPSVM
-from reference.ls_svm import LSSVM
-from reference.meb import MEB
-from reference.one_class import OneClass
-from reference.polytope_distance import PolytopeDistance
-from reference.reduced_hulls import ReducedHulls
-from reference.regression.nu_svr import NuSVR
-from reference.regression.svr import SVR
 from reference.solving.pairs import PairTextbook
 from reference.solving.polish import polish
-from reference.svdd import SVDD
-from reference.textbook import Array, SolverError, Textbook, solve_standard_form
-
-FORMULATIONS: dict[str, type[Textbook] | type[PairTextbook]] = {
-    "l2_svm": L2SVM,
-    "meb": MEB,
-    "polytope_distance": PolytopeDistance,
-    "hinge": Hinge,
-    "hinge_primal": HingePrimal,
-    "lp_svm": LPSVM,
-    "ls_svm": LSSVM,
-    "one_class": OneClass,
-    "svdd": SVDD,
-    "reduced_hulls": ReducedHulls,
-    "svr": SVR,
-    "nu_svr": NuSVR,
-}
+from reference.textbook import (
+    FORMULATIONS,
+    Array,
+    SolverError,
+    Textbook,
+    solve_standard_form,
+)
 
 EXACT = 1e-13
 """Verified relative error at which the primal is not asked after the dual."""

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import centred, factor, gram, points
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, clarabel
+from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
 
 
+@answers("hinge")
 class Hinge(Textbook):
     """Machine with the hinge loss; the dual is the declared problem."""
 
@@ -116,6 +117,7 @@ class Hinge(Textbook):
         return x
 
 
+@answers("hinge_primal")
 class HingePrimal(Hinge):
     """The same machine; the primal is the declared problem, its variable is w and b."""
 

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import factor, gram
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, clarabel
+from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
 
 
+@answers("l2_svm")
 class L2SVM(Textbook):
     """Machine with squared slacks."""
 

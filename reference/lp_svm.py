@@ -15,9 +15,10 @@ import numpy as np
 
 from reference.kernels import gram
 from reference.solving.pairs import SOLVERS, Pair, PairTextbook
-from reference.textbook import REAL, Array
+from reference.textbook import REAL, Array, answers
 
 
+@answers("lp_svm")
 class LPSVM(PairTextbook):
     """Machine with the l1 norm; its primal is the declared problem."""
 

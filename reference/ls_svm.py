@@ -13,12 +13,13 @@ import numpy as np
 import scipy.linalg
 
 from reference.solving.pairs import SOLVERS, Pair, PairTextbook
-from reference.textbook import REAL, Array
+from reference.textbook import REAL, Array, answers
 
 REFINEMENTS = 8
 """Corrections of the linear system's solution by residuals in extended precision."""
 
 
+@answers("ls_svm")
 class LSSVM(PairTextbook):
     """Machine with squared losses; its primal is the declared problem."""
 

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import factor, gram
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, clarabel
+from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
 
 
+@answers("svdd")
 class SVDD(Textbook):
     """Smallest ball around most of the points."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +16,10 @@ REAL = np.longdouble
 """Extended precision (on most machines 64 bits of mantissa), in which everything is verified."""
 
 
+FORMULATIONS: dict[str, Any] = {}
+"""The class that answers each family of instances, entered by `answers`: `Textbook` or `PairTextbook`."""
+
+
 class SolverError(RuntimeError):
     """The solver returned no point."""
 
@@ -24,6 +29,16 @@ class Candidate(NamedTuple):
 
     value: float
     x: Array
+
+
+def answers(family: str) -> Callable[[type], type]:
+    """Enter the decorated class as the one that answers a family of instances."""
+
+    def enter(textbook: type) -> type:
+        FORMULATIONS[family] = textbook
+        return textbook
+
+    return enter
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,23 @@ The declared problem (family "nu_svr"), in the weights a and a* of the two sides
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from problems.clouds import cloud, weights
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.data.real import diabetes
-from problems.instance import instance
+from problems.instance import family, gram_of, instance
 from problems.regression.svr import copies, sparse_values, waves
+
+
+@family("nu_svr")
+def declare(data: Data, gram: str) -> Any:
+    """Return `NuSVRDual` of the data of an instance."""
+    import qpsvm
+
+    return qpsvm.NuSVRDual(gram_of(data, gram), data["y"], data["C"], data["nu"])
 
 
 def regression(points: tuple, C: object, nu: float, kernel: Kernel = LINEAR) -> Data:

@@ -10,14 +10,25 @@ Without bias the sum is free.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from problems.clouds import cloud, sparse_clouds, weights
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.data.real import diabetes
-from problems.instance import instance
+from problems.instance import family, gram_of, instance
 
 ONE = np.ones((1, 1))
+
+
+@family("svr")
+def declare(data: Data, gram: str) -> Any:
+    """Return `SVRDual` of the data of an instance."""
+    import qpsvm
+
+    K = gram_of(data, gram)
+    return qpsvm.SVRDual(K, data["y"], data["C"], data["epsilon"], bias=data["bias"])
 
 
 def regression(

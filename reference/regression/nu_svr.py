@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from reference.regression.svr import SVR
-from reference.textbook import REAL, Array, Candidate, StandardForm, clarabel
+from reference.textbook import REAL, Array, Candidate, StandardForm, answers, clarabel
 
 
+@answers("nu_svr")
 class NuSVR(SVR):
     """Regression with a tube of free width."""
 

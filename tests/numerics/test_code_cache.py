@@ -226,3 +226,19 @@ assert precompile.compile_into_package(["native"], ["smoothing"], lambda name: N
         "from qpsvm.precompile import compile_group\ncompile_group('smoothing')\nprint(compiled)\n"
     )
     assert installation.run(again)[0] == "[]"
+
+
+def test_a_second_installation_keeps_what_the_first_one_compiled(installation):
+    """Every extra is an installation of its own: it must not compile for a minute again."""
+    carried = installation.package / "machine_code"
+    stale = carried / "an-earlier-state"
+    compile_ = """
+from qpsvm import precompile
+assert precompile.compile_into_package(["native"], ["smoothing"], lambda name: None, 1) == []
+"""
+    installation.run(compile_)
+    stale.mkdir()
+    first = {path: path.stat().st_mtime_ns for path in carried.rglob("*.nbc")}
+    installation.run(compile_)
+    assert first and first == {path: path.stat().st_mtime_ns for path in carried.rglob("*.nbc")}
+    assert not stale.exists()

@@ -3,20 +3,8 @@
 Problem: minimize h(x) = 1/2 x'(G + D)x + c'x, x in a product of simplices. A vertex of the domain
 is one coordinate of each simplex; f = (G + D)x + c is the gradient. In each step the candidates are
 the vertex with the least gradient (toward), the one with the greatest gradient on the support
-(away), and moving weight from the second to the first within one simplex (pair).
-
-========  ==========================================================================================
-toward    Frandi et al., Algorithm 2; on two simplices it is Gilbert's algorithm
-away      Frandi et al., Algorithm 3; on two simplices Kumar and Yildirim, Algorithm 1
-pairwise  Lacoste-Julien and Jaggi (2015); on two simplices the method of Mitchell, Demyanov and
-          Malozemov, in the simplex where the pair is steeper
-blended   Tsuji, Tanaka and Pokutta (2022): pairs inside the support while they are steep enough,
-          which needs no new column, and toward steps otherwise
-swap      Allende, Frandi, Nanculef and Sartori (2013): toward step or pair, whichever decreases
-          the value more
-triangle  Keerthi et al. (2000), the nearest point algorithm: the best point of the triangle spanned
-          by the point, the toward vertex and the far end of the away step
-========  ==========================================================================================
+(away), and moving weight from the second to the first within one simplex (pair). `step_rules`
+chooses among them.
 
 One implementation serves all three simplex duals, with the exact line search for any kernel. It
 differs from the papers as follows:

@@ -1,4 +1,18 @@
-"""The step rules of Frank-Wolfe: they choose a step by the slopes of the candidates."""
+"""The step rules of Frank-Wolfe: they choose a step by the slopes of the candidates.
+
+========  ==========================================================================================
+toward    Frandi et al., Algorithm 2; on two simplices it is Gilbert's algorithm
+away      Frandi et al., Algorithm 3; on two simplices Kumar and Yildirim, Algorithm 1
+pairwise  Lacoste-Julien and Jaggi (2015); on two simplices the method of Mitchell, Demyanov and
+          Malozemov, in the simplex where the pair is steeper
+blended   Tsuji, Tanaka and Pokutta (2022): pairs inside the support while they are steep enough,
+          which needs no new column, and toward steps otherwise
+swap      Allende, Frandi, Nanculef and Sartori (2013): toward step or pair, whichever decreases
+          the value more
+triangle  Keerthi et al. (2000), the nearest point algorithm: the best point of the triangle spanned
+          by the point, the toward vertex and the far end of the away step
+========  ==========================================================================================
+"""
 
 from __future__ import annotations
 
