@@ -127,8 +127,8 @@ def _shipped(name: str) -> tuple[Any, Any]:
 
 
 def _standardized(X: Any) -> Any:
-    spread = X.std(axis=0)
-    return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    deviation = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
 
 
 def load(name: str) -> tuple[Any, Any]:
@@ -139,8 +139,8 @@ def load(name: str) -> tuple[Any, Any]:
         CACHE.mkdir(exist_ok=True)
         X, y = make(name)
         np.savez(path, X=X, y=y)
-    with np.load(path) as held:
-        return held["X"], held["y"]
+    with np.load(path) as stored:
+        return stored["X"], stored["y"]
 
 
 def run(name: str, who: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """General quadratics over domains: least squares and quadratic programs given by Q.
 
-Family ``least_squares``: minimise 1/2 |Ax - b|^2; ``quadratic_program``: 1/2 x'Qx + c'x. The
+Family ``least_squares``: minimize 1/2 |Ax - b|^2; ``quadratic_program``: 1/2 x'Qx + c'x. The
 domain is a pair of a name and its parameters, from which qpsvm's domain (`declare`) and cvxpy's
 constraints (`reference.general`) are made apart from each other. Tags beside those of
 `problems.instance`: "round" for sets that are no polytopes, "wide" for A with fewer rows than
@@ -92,7 +92,7 @@ DOMAINS: dict[str, tuple[int, dict[str, Any]]] = {
 """Each domain once, small: the dimension and the parameters."""
 
 ROUND = ("l2_ball", "spectrahedron", "nuclear_ball", "spectral_ball")
-"""Sets that are no polytopes: no method with a linear minimiser alone is linear there."""
+"""Sets that are no polytopes: no method with a linear minimizer alone is linear there."""
 
 
 def _of(name: str) -> Instance:

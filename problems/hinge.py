@@ -2,11 +2,11 @@
 
 The declared dual problem (family "hinge"):
 
-    minimise  1/2 a'(yy'K)a - sum a    subject to  0 <= a_i <= C_i,  y'a = 0
+    minimize  1/2 a'(yy'K)a - sum a    subject to  0 <= a_i <= C_i,  y'a = 0
 
 The declared primal problem (family "hinge_primal", linear kernel), in w and b:
 
-    minimise  1/2 |w|^2 + sum C_i max(0, 1 - y_i (x_i'w + b))
+    minimize  1/2 |w|^2 + sum C_i max(0, 1 - y_i (x_i'w + b))
 
 The value of the primal is minus that of the dual. Without bias b = 0 and there is no y'a = 0.
 """

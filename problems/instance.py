@@ -56,7 +56,7 @@ class Instance:
         ``y`` (m,), ``C``, ``chi``, ``nu`` or ``epsilon``, ``sample_weight``, and ``kernel``, a pair
         of a name and its parameters.
     exact : float or None
-        Optimal value of the declared minimisation problem where a closed form is known.
+        Optimal value of the declared minimization problem where a closed form is known.
     tags : frozenset of str
         "closed-form", "random", "degenerate", "real", "stress" say where the data come from;
         "zero-optimum" that the optimal value is 0; "hard-margin" that a penalty is infinite;

@@ -2,7 +2,7 @@
 
 The declared problem, a over the simplex:
 
-    minimise  1/2 a'Qa,    Q_ij = y_i y_j (k_ij + 1) + delta_ij / C_i
+    minimize  1/2 a'Qa,    Q_ij = y_i y_j (k_ij + 1) + delta_ij / C_i
 
 C = inf asks for a hard margin; a point with C_i = 0 is left out.
 """
@@ -50,7 +50,7 @@ def identity(positive: int, negative: int, C: object) -> Data:
 def identity_value(positive: int, negative: int, C: float) -> float:
     """Return the value for K = I: equal weights in a class, of total s and 1 - s.
 
-    minimise over s   1/2 k (s^2/p + (1-s)^2/q) + 1/2 (2s-1)^2,    k = 1 + 1/C
+    minimize over s   1/2 k (s^2/p + (1-s)^2/q) + 1/2 (2s-1)^2,    k = 1 + 1/C
     """
     k = 1.0 + 1.0 / C
     s = (k / negative + 2.0) / (k / positive + k / negative + 4.0)

@@ -1,6 +1,6 @@
 """Linear-programming machines: the L1 norm of w and the hinge loss.
 
-    minimise  |w|_1 + sum C_i max(0, 1 - y_i (x_i'w + b))
+    minimize  |w|_1 + sum C_i max(0, 1 - y_i (x_i'w + b))
 
 Without bias b = 0. With a kernel the rows of K are the points, and w holds coefficients of an expansion.
 """

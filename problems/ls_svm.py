@@ -1,6 +1,6 @@
 """Least-squares machines.
 
-    minimise  1/2 |w|^2 + sum C_i (1 - y_i (x_i'w + b))^2
+    minimize  1/2 |w|^2 + sum C_i (1 - y_i (x_i'w + b))^2
 
 Without bias b = 0. With a kernel w = sum c_j phi(x_j), and c is the variable.
 """

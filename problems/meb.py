@@ -2,7 +2,7 @@
 
 The declared problem, a over the simplex:
 
-    minimise  a'Ka - diag(K)'a
+    minimize  a'Ka - diag(K)'a
 
 Its value is -radius^2 of the smallest ball around the points in feature space.
 """

@@ -2,7 +2,7 @@
 
 The declared problem, with the bounds u_i = w_i / (nu sum w), for equal weights 1 / (nu m):
 
-    minimise  1/2 a'Ka    subject to  0 <= a_i <= u_i,  sum a = 1
+    minimize  1/2 a'Ka    subject to  0 <= a_i <= u_i,  sum a = 1
 """
 
 from __future__ import annotations

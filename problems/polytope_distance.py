@@ -2,7 +2,7 @@
 
 The declared problem, u over the simplex of P (y = +1) and v over that of Q (y = -1):
 
-    minimise  1/2 |Pu - Qv|^2 + (|u|^2 + |v|^2) / (2 chi)
+    minimize  1/2 |Pu - Qv|^2 + (|u|^2 + |v|^2) / (2 chi)
 
 Without chi (None) the value is half the squared distance of the two hulls; it is 0 where they meet.
 """

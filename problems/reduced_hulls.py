@@ -2,7 +2,7 @@
 
 The declared problem, with the bounds u_i = 2 w_i / (nu sum w), for equal weights 2 / (nu m):
 
-    minimise  1/2 |sum a_i y_i z_i|^2    subject to  0 <= a_i <= u_i,  each class of sum 1
+    minimize  1/2 |sum a_i y_i z_i|^2    subject to  0 <= a_i <= u_i,  each class of sum 1
 
 The value is half the squared distance of the two reduced hulls; it is 0 where they meet.
 """

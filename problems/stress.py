@@ -41,7 +41,7 @@ def on_sphere(seed: int) -> np.ndarray:
 
 
 def least_norm(offset: float) -> Callable[[int], Data]:
-    """Return a maker of hulls against the origin, centred at distance about `offset`."""
+    """Return a maker of hulls against the origin, centered at distance about `offset`."""
 
     def build(seed: int) -> Data:
         X = np.vstack([cloud(M, 5, seed=540 + seed), np.zeros((1, 5))])

@@ -2,7 +2,7 @@
 
 The declared problem:
 
-    minimise  a'Ka - diag(K)'a    subject to  0 <= a_i <= C_i,  sum a = 1
+    minimize  a'Ka - diag(K)'a    subject to  0 <= a_i <= C_i,  sum a = 1
 
 Its value is minus that of: radius^2 plus C_i times the excess of each squared distance over it.
 """

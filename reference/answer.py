@@ -43,7 +43,7 @@ class Reference:
     Attributes
     ----------
     value : float
-        Value of the declared minimisation problem at `x`.
+        Value of the declared minimization problem at `x`.
     x : ndarray
         The declared variable.
     residual : float

@@ -1,11 +1,11 @@
 """General quadratics over domains, each with its explicit constraints.
 
-    minimise  1/2 |Ax - b|^2  or  1/2 x'Qx + c'x   subject to   x in the domain
+    minimize  1/2 |Ax - b|^2  or  1/2 x'Qx + c'x   subject to   x in the domain
 
 The constraints are written from the definition of each set, by name; nothing is taken from qpsvm's
 domains. An answer is believed after its value and a lower bound meet:
 
-    f(y) >= f(x) + grad f(x)'(y - x),   minimised over the domain by a second, linear problem.
+    f(y) >= f(x) + grad f(x)'(y - x),   minimized over the domain by a second, linear problem.
 """
 
 from __future__ import annotations

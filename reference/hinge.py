@@ -1,8 +1,8 @@
 """Support vector machine with the hinge loss, with a free bias or without.
 
-    primal    minimise  1/2 |w|^2 + sum C_i xi_i
+    primal    minimize  1/2 |w|^2 + sum C_i xi_i
               subject to  y_i (w'z_i + b) >= 1 - xi_i,  xi >= 0
-    dual      maximise  sum a - 1/2 |sum a_i y_i z_i|^2
+    dual      maximize  sum a - 1/2 |sum a_i y_i z_i|^2
               subject to  0 <= a <= C,  y'a = 0;   w = sum a_i y_i z_i
 
 Two problems are declared: the dual with its sign changed (`Hinge`), and the primal in w and b for
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.kernels import centred, factor, gram, points
+from reference.kernels import centered, factor, gram, points
 from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
 
 
@@ -141,12 +141,12 @@ class HingePrimal(Hinge):
         return -lower, -upper
 
     def report(self, x: Array) -> Array:
-        """Return w and b, or w alone; the bias to the centred points is moved back."""
+        """Return w and b, or w alone; the bias to the centered points is moved back."""
         if not self.bias:
             w = self.X.T @ (self.y * x)
             hard = np.isinf(self.C[self.present]).all()
             return ((self.hard_margin(self.K @ (self.y * x))[0] if hard else 1) * w).astype(float)
-        w = centred(self.X).T @ (self.y * x)
+        w = centered(self.X).T @ (self.y * x)
         f = self.K @ (self.y * x)
         if np.isinf(self.C[self.present]).all():
             stretch, b = self.hard_margin(f)

@@ -16,7 +16,7 @@ def points(X: Any) -> Array:
     return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, dtype=REAL)
 
 
-def centred(X: Array) -> Array:
+def centered(X: Array) -> Array:
     """Return the points less their mean."""
     return X - X.mean(axis=0)
 
@@ -44,14 +44,14 @@ def gram(data: dict[str, Any], translate: bool = False) -> Array:
         The raw data of an instance.
     translate : bool
         Whether the problem does not change when all points move: the points of a linear kernel
-        are then centred, so that distant data lose no digits.
+        are then centered, so that distant data lose no digits.
     """
     name, parameters = data["kernel"]
     if name == "precomputed":
         return np.asarray(data["K"], dtype=REAL)
     X = points(data["X"])
     if name == "linear":
-        X = centred(X) if translate else X
+        X = centered(X) if translate else X
         return X @ X.T
     gamma = bandwidth(parameters["gamma"], X)
     if name == "rbf":

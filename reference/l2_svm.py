@@ -1,8 +1,8 @@
 """Support vector machine with squared slacks and penalised bias, scaled to weights of sum one.
 
-    primal    minimise  1/2 (|w|^2 + b^2 + sum C_i xi_i^2) - rho
+    primal    minimize  1/2 (|w|^2 + b^2 + sum C_i xi_i^2) - rho
               subject to  y_i (w'z_i + b) >= rho - xi_i
-    dual      minimise  1/2 |sum a_i y_i z_i|^2 + 1/2 (sum a_i y_i)^2 + 1/2 sum a_i^2 / C_i
+    dual      minimize  1/2 |sum a_i y_i z_i|^2 + 1/2 (sum a_i y_i)^2 + 1/2 sum a_i^2 / C_i
               over the simplex;   w = sum a_i y_i z_i,  b = sum a_i y_i,  xi_i = a_i / C_i
 
 The declared problem is the dual; the primal's value is minus that. No slack where C_i = inf; a
@@ -73,7 +73,7 @@ class L2SVM(Textbook):
         squares = a @ f
         upper = max((squares + (a**2 / self.C).sum()) / 2, REAL(0))
         hard = np.isinf(self.C)
-        if hard.all():  # the best multiple of (w, b, rho): minimise s^2/2 squares - s min f
+        if hard.all():  # the best multiple of (w, b, rho): minimize s^2/2 squares - s min f
             return upper, max(f.min(), REAL(0)) ** 2 / (2 * squares) if squares > 0 else REAL(0)
         rho = min(2 * upper, f[hard].min(initial=np.inf))
         xi = np.where(hard, 0, np.maximum(rho - f, 0))

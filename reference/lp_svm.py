@@ -1,7 +1,7 @@
 """Linear-programming machine: the L1 norm of w and the hinge loss.
 
-    primal    minimise  |w|_1 + sum C_i xi_i   subject to  y_i (w'z_i + b) >= 1 - xi_i,  xi >= 0
-    dual      maximise  sum a   subject to  |sum a_i y_i z_i|_inf <= 1,  0 <= a <= C,  y'a = 0
+    primal    minimize  |w|_1 + sum C_i xi_i   subject to  y_i (w'z_i + b) >= 1 - xi_i,  xi >= 0
+    dual      maximize  sum a   subject to  |sum a_i y_i z_i|_inf <= 1,  0 <= a <= C,  y'a = 0
 
 Without bias b = 0 and y'a is free. A point with C_i = 0 is left out. With a kernel z_i is row
 i of K, over the points that are not left out, and w holds the coefficients of an expansion.

@@ -1,7 +1,7 @@
 """Least-squares machine.
 
-    primal    minimise  1/2 |w|^2 + sum C_i (1 - y_i (w'z_i + b))^2
-    dual      maximise  sum a - 1/2 |sum a_i y_i z_i|^2 - sum a_i^2 / (4 C_i)   subject to  y'a = 0
+    primal    minimize  1/2 |w|^2 + sum C_i (1 - y_i (w'z_i + b))^2
+    dual      maximize  sum a - 1/2 |sum a_i y_i z_i|^2 - sum a_i^2 / (4 C_i)   subject to  y'a = 0
 
 Without bias b = 0 and y'a is free. A point with C_i = 0 is left out. w = sum a_i y_i z_i, and the
 optimum solves the linear system  (yy'K + diag(1 / (2C))) a + y b = 1,  y'a = 0.

@@ -1,12 +1,12 @@
 """Minimum enclosing ball.
 
-    primal    minimise  r^2                   subject to  |z_i - c|^2 <= r^2
-    dual      maximise  sum a_i k_ii - a'Ka   over the simplex;   c = sum a_i z_i
+    primal    minimize  r^2                   subject to  |z_i - c|^2 <= r^2
+    dual      maximize  sum a_i k_ii - a'Ka   over the simplex;   c = sum a_i z_i
 
 The declared problem is the dual with its sign changed: its value is -radius^2.
 With t = r^2 - |c|^2 the primal is a quadratic program (Elzinga and Hearn 1972):
 
-    minimise  |c|^2 + t    subject to  |z_i|^2 - 2 z_i'c <= t
+    minimize  |c|^2 + t    subject to  |z_i|^2 - 2 z_i'c <= t
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MEB(Textbook):
         self.Z = factor(self.K / self.scale)
 
     def primal(self) -> Candidate:
-        """Solve for centre and radius; the weights are the multipliers."""
+        """Solve for center and radius; the weights are the multipliers."""
         import cvxpy as cp
 
         Z = self.Z

@@ -2,9 +2,9 @@
 
 With the bounds u_i = w_i / (nu sum w):
 
-    primal    minimise  1/2 |w|^2 - rho + sum u_i xi_i
+    primal    minimize  1/2 |w|^2 - rho + sum u_i xi_i
               subject to  w'z_i >= rho - xi_i,  xi >= 0
-    dual      maximise  -1/2 |sum a_i z_i|^2    subject to  0 <= a <= u,  sum a = 1
+    dual      maximize  -1/2 |sum a_i z_i|^2    subject to  0 <= a <= u,  sum a = 1
 
 The declared problem is the dual with its sign changed.
 """

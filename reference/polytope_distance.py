@@ -1,8 +1,8 @@
 """Distance of two polytopes, P the hull of the points with y = +1 and Q of those with y = -1.
 
-    primal    minimise  1/2 |w|^2 + chi/2 (sum xi_i^2 + sum psi_j^2) - alpha + beta
+    primal    minimize  1/2 |w|^2 + chi/2 (sum xi_i^2 + sum psi_j^2) - alpha + beta
               subject to  w'p_i >= alpha - xi_i,  w'q_j <= beta + psi_j
-    dual      minimise  1/2 |Pu - Qv|^2 + (|u|^2 + |v|^2) / (2 chi)   over two simplices;
+    dual      minimize  1/2 |Pu - Qv|^2 + (|u|^2 + |v|^2) / (2 chi)   over two simplices;
               w = Pu - Qv,  xi = u / chi,  psi = v / chi
 
 The declared problem is the dual; the primal's value is minus that. No slacks without chi.
@@ -63,14 +63,14 @@ class PolytopeDistance(Textbook):
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return the dual's value, and the primal's at w = Pu - Qv; without chi at its best length.
 
-        Along w the hulls lie `strip` apart, so their distance is at least strip / |w|.
+        Along w the hulls lie `width` apart, so their distance is at least width / |w|.
         """
         P, Q = self.y > 0, self.y < 0
         h = self.K @ (self.y * x)  # w'p_i and w'q_j
         squared_length = max((self.y * x) @ h, REAL(0))
         if self.ridge == 0:
-            strip = max(h[P].min() - h[Q].max(), REAL(0))
-            lower = strip**2 / (2 * squared_length) if strip > 0 else REAL(0)
+            width = max(h[P].min() - h[Q].max(), REAL(0))
+            lower = width**2 / (2 * squared_length) if width > 0 else REAL(0)
             return squared_length / 2, lower
         alpha = x[P] @ (h[P] + self.ridge * x[P])
         beta = x[Q] @ (h[Q] - self.ridge * x[Q])

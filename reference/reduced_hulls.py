@@ -2,9 +2,9 @@
 
 With the bounds u_i = 2 w_i / (nu sum w):
 
-    primal    minimise  1/2 |w|^2 - alpha + beta + sum u_i xi_i
+    primal    minimize  1/2 |w|^2 - alpha + beta + sum u_i xi_i
               subject to  w'p_i >= alpha - xi_i,  w'q_j <= beta + xi_j,  xi >= 0
-    dual      minimise  1/2 |sum y_i a_i z_i|^2    subject to  0 <= a <= u,  each class of sum 1
+    dual      minimize  1/2 |sum y_i a_i z_i|^2    subject to  0 <= a <= u,  each class of sum 1
 
 The declared problem is the dual; the primal's value is minus that.
 """
@@ -67,17 +67,17 @@ class ReducedHulls(Textbook):
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return the dual's value, and the primal's along the w of x, at its best length.
 
-        With the best thresholds alpha - beta less the losses is `strip`, the least of w'(p - q) over
-        points of the reduced hulls, whose distance is at least strip / |w|.
+        With the best thresholds alpha - beta less the losses is `width`, the least of w'(p - q) over
+        points of the reduced hulls, whose distance is at least width / |w|.
         """
         h = self.y * (self.K @ (self.y * x))
         square = max(x @ h, REAL(0))
-        strip = REAL(0)
+        width = REAL(0)
         for own in (self.y > 0, self.y < 0):
             g, u = h[own], self.u[own]
             missed = np.maximum(g[:, None] - g, 0)  # by point i as the level, by point j
-            strip += (g - (missed * u).sum(axis=1)).max()
-        return square / 2, strip**2 / (2 * square) if strip > 0 else REAL(0)
+            width += (g - (missed * u).sum(axis=1)).max()
+        return square / 2, width**2 / (2 * square) if width > 0 else REAL(0)
 
 
 def primal(data: dict[str, Any]) -> Candidate:

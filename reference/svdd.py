@@ -1,7 +1,7 @@
 """Support vector data description: a ball with slack.
 
-    primal    minimise  r^2 + sum C_i xi_i    subject to  |z_i - c|^2 <= r^2 + xi_i,  xi >= 0
-    dual      maximise  sum a_i k_ii - a'Ka   subject to  0 <= a <= C,  sum a = 1;  c = sum a_i z_i
+    primal    minimize  r^2 + sum C_i xi_i    subject to  |z_i - c|^2 <= r^2 + xi_i,  xi >= 0
+    dual      maximize  sum a_i k_ii - a'Ka   subject to  0 <= a <= C,  sum a = 1;  c = sum a_i z_i
 
 The declared problem is the dual with its sign changed. With t = r^2 - |c|^2 the primal is a
 quadratic program, as that of the ball without slack. No slack where C = inf; a point with C_i = 0
@@ -29,7 +29,7 @@ class SVDD(Textbook):
         self.Z = factor(self.K / self.scale)
 
     def primal(self) -> Candidate:
-        """Solve for centre, radius and slacks; the weights are the multipliers."""
+        """Solve for center, radius and slacks; the weights are the multipliers."""
         import cvxpy as cp
 
         Z, hard = self.Z, np.isinf(self.C)

@@ -43,7 +43,7 @@ def answers(family: str) -> Callable[[type], type]:
 
 @dataclass(frozen=True)
 class StandardForm:
-    """The problem: minimise 1/2 x'Qx + c'x subject to Ax = b, 0 <= x <= upper.
+    """The problem: minimize 1/2 x'Qx + c'x subject to Ax = b, 0 <= x <= upper.
 
     Each column of A has one entry that is not 0.
     """
@@ -65,9 +65,9 @@ class StandardForm:
         for row, target in zip(self.A, self.b, strict=True):
             plus, minus = row > 0, row < 0
             if target > 0:
-                total, room = x[plus].sum(), (self.upper - x)[plus]
-                if total < target and np.isfinite(room).all():
-                    x[plus] += room * ((target - total) / room.sum()) if room.any() else 0
+                total, slack = x[plus].sum(), (self.upper - x)[plus]
+                if total < target and np.isfinite(slack).all():
+                    x[plus] += slack * ((target - total) / slack.sum()) if slack.any() else 0
                     continue
                 x[plus] = x[plus] * (target / total) if total > 0 else target / plus.sum()
             else:

@@ -29,7 +29,7 @@ def check(instance: Instance, result: Any) -> Bounds:
 
 
 def gram(data: dict[str, Any], translate: bool) -> np.ndarray:
-    """Return K; linear points are centred where the problem does not change when all move."""
+    """Return K; linear points are centered where the problem does not change when all move."""
     if data["kernel"][0] != "linear":
         return dense_gram(data)
     X = points(data["X"])
@@ -71,20 +71,20 @@ def one_class(data: dict[str, Any], result: Any) -> Bounds:
 
 
 def reduced_hulls(data: dict[str, Any], result: Any) -> Bounds:
-    """Bound half the squared distance: along w the reduced hulls are `strip` / |w| apart."""
+    """Bound half the squared distance: along w the reduced hulls are `width` / |w| apart."""
     y, x = data["y"], result.x
     K = gram(data, translate=True)
     w = np.asarray(data.get("sample_weight", np.ones(len(y))))
     bounds = 2.0 * w / w.sum() / data["nu"]
     h = y * (K @ (y * x))
-    square, strip, violation = x @ h, 0.0, max(-x.min(), (x - bounds).max())
+    square, width, violation = x @ h, 0.0, max(-x.min(), (x - bounds).max())
     for own in (y > 0, y < 0):
         g, upper = h[own & (bounds > 0)], bounds[own & (bounds > 0)]
         below = np.maximum(g[:, None] - g, 0.0)
-        strip += (g - (np.where(below > 0, upper, 0.0) * below).sum(axis=1)).max()
+        width += (g - (np.where(below > 0, upper, 0.0) * below).sum(axis=1)).max()
         violation = max(violation, abs(x[own].sum() - 1.0))
     scale = float(np.max(np.diag(K)))
-    lower = max(strip - 0.5 * square, 0.0)  # of the linearization, as solve has it
+    lower = max(width - 0.5 * square, 0.0)  # of the linearization, as solve has it
     return Bounds(0.5 * square, lower, 64 * EPS * scale, scale, violation)
 
 

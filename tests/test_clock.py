@@ -104,7 +104,7 @@ def test_wherever_the_time_ends_the_answer_is_whole(method, n, late, monkeypatch
     assert c.lower - slack <= optimum.value <= c.upper + slack and c.violation <= 1e-9
     assert result.status in (Status.TIME_LIMIT, Status.OPTIMAL)
     assert len(result.history) > 0 and form.m == 300
-    if result.status is Status.TIME_LIMIT:  # running gaps hardly drift on so few points
+    if result.status is Status.TIME_LIMIT:  # running gaps have hardly any error on so few points
         assert c.gap <= result.history.gap.min() * 1.01 + 2.0 * c.roundoff
 
 

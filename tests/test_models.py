@@ -101,7 +101,7 @@ def test_hyperplane_is_its_formula(kernel, declare):
 
 @pytest.mark.parametrize("C", [0.1, 3.0, 100.0])
 def test_l2_svm_is_optimal_in_its_standard_form(C):
-    """Minimise 1/2 (|w|^2 + b^2) + C/2 sum max(0, 1 - y f)^2: zero gradient, LIBLINEAR's answer."""
+    """Minimize 1/2 (|w|^2 + b^2) + C/2 sum max(0, 1 - y f)^2: zero gradient, LIBLINEAR's answer."""
     plane = solve(L2SVMDual(Linear(X), Y, C=C), tol=1e-10).model
     slack = np.maximum(0.0, 1.0 - Y * plane.decision_function(X))
     np.testing.assert_allclose(plane.w, C * (Y * slack) @ X, atol=1e-5 * C)

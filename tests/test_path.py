@@ -109,7 +109,7 @@ def test_a_limit_stops_one_solve_alone():
     assert [result.status for result in path] == [Status.MAX_ITER] * 2
 
 
-def test_infinite_penalties_start_anew():
+def test_infinite_penalties_start_cold():
     path = solve_path(HingeDual(RBF(X, 10.0), Y), "C", [1.0, np.inf], "smo", tol=1e-6)
     assert all(result.converged for result in path)
 

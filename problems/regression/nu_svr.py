@@ -2,7 +2,7 @@
 
 The declared problem (family "nu_svr"), in the weights a and a* of the two sides of the tube:
 
-    minimise  1/2 (a - a*)'K(a - a*) - y'(a - a*)
+    minimize  1/2 (a - a*)'K(a - a*) - y'(a - a*)
     subject to  0 <= a, a* <= C,  sum a = sum a* = nu / 2 sum C
 """
 

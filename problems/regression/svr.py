@@ -2,7 +2,7 @@
 
 The declared problem (family "svr"), in the weights a and a* of the two sides of the tube:
 
-    minimise  1/2 (a - a*)'K(a - a*) + eps sum(a + a*) - y'(a - a*)
+    minimize  1/2 (a - a*)'K(a - a*) + eps sum(a + a*) - y'(a - a*)
     subject to  0 <= a, a* <= C,  sum(a - a*) = 0
 
 Without bias the sum is free.

@@ -54,9 +54,9 @@ def seconds_left(times: Sequence[float], gaps: Sequence[float], tol: float) -> f
         return None
     n = max(MIN_CHECKS, round(SHARE_OF_CHECKS * len(times)))
     t, logs = np.array(times[-n:]), np.log(gaps[-n:])
-    spread = t - t.mean()
-    square = float(spread @ spread)
-    slope = float(spread @ logs) / square if square > 0 else 0.0
+    centered = t - t.mean()
+    square = float(centered @ centered)
+    slope = float(centered @ logs) / square if square > 0 else 0.0
     if not slope < 0.0:
         return None
     return max(0.0, (math.log(tol) - float(logs[-1])) / slope)

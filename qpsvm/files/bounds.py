@@ -116,12 +116,12 @@ def quadratic_program(K: KernelMatrix, x: Vector, data: dict[str, Any]) -> Evalu
     lower = exact_sum(slope * corner) - 0.5 * q.value
     top = 0.5 * q.error + rounding(c * x, q.value)
     e = q.e + 4.0 * FLOAT64_EPS * (np.abs(q.g) + np.abs(c))
-    error = 0.5 * q.error + spread(e, domain) + rounding(slope * corner, q.value)
+    error = 0.5 * q.error + error_over_domain(e, domain) + rounding(slope * corner, q.value)
     scale = max(1.0, float(np.sum(np.abs(x))))
     return Evaluated(upper, lower, top, error, violation(x, domain), scale)
 
 
-def spread(e: Vector, domain: dict[str, Any]) -> float:
+def error_over_domain(e: Vector, domain: dict[str, Any]) -> float:
     """Return the most that errors e of a slope change its least value over a domain."""
     signs = (1.0, -1.0)
     return max(float(e @ np.abs(vertex(sign * e, domain))) for sign in signs)
@@ -140,7 +140,7 @@ def least_squares(A: Any, x: Vector, data: dict[str, Any]) -> Evaluated:
     corner = vertex(slope, domain)
     gap = exact_sum(slope * (x - corner))
     top = float(np.abs(residual) @ e) + 0.5 * float(e @ e) + rounding(upper)
-    error = top + spread(slope_error, domain) + float(slope_error @ np.abs(x))
+    error = top + error_over_domain(slope_error, domain) + float(slope_error @ np.abs(x))
     error += rounding(slope * x, slope * corner)
     scale = max(1.0, float(np.sum(np.abs(x))))
     return Evaluated(upper, max(0.0, upper - gap), top, error, violation(x, domain), scale)

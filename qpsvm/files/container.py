@@ -2,8 +2,8 @@
 
 A file is a zip archive of .npy members that are stored uncompressed, so that no member is larger than
 the file itself. One of them, `header`, is JSON in UTF-8. It lists name, dtype, shape and SHA-256 of every
-other member, and the SHA-256 of itself without that entry. The digests find damage; whoever edits a file
-on purpose can compute them anew, which is why `verify` recomputes the bounds.
+other member, and the SHA-256 of itself without that entry. The digests find damage; an editor of a file
+can recompute them on purpose, which is why `verify` recomputes the bounds.
 """
 
 from __future__ import annotations

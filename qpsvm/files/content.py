@@ -131,14 +131,14 @@ def landmarks_entry(
 
 def points_of(problem: Formulation) -> Any:
     """Return the data that a problem is about: points, a given matrix K or Q, or A."""
-    held = getattr(problem, fields(problem)[0].name)  # type: ignore[arg-type]
-    held = held.gram if isinstance(held, Cached) else held
-    held = held.exact if isinstance(held, LowRank) else held
-    if isinstance(held, Precomputed):
-        return held.K
-    if isinstance(held, SparseGram):
-        return held.K
-    return getattr(held, "X", held)
+    declared = getattr(problem, fields(problem)[0].name)  # type: ignore[arg-type]
+    declared = declared.gram if isinstance(declared, Cached) else declared
+    declared = declared.exact if isinstance(declared, LowRank) else declared
+    if isinstance(declared, Precomputed):
+        return declared.K
+    if isinstance(declared, SparseGram):
+        return declared.K
+    return getattr(declared, "X", declared)
 
 
 def problem_entry(problem: Formulation, encoder: Encoder) -> dict[str, Any]:
@@ -154,15 +154,15 @@ def problem_entry(problem: Formulation, encoder: Encoder) -> dict[str, Any]:
             f"problem must be the formulation that was solved; got {type(problem).__name__}"
         )
     terms = Terms.of(problem)
-    held = getattr(problem, fields(problem)[0].name)  # type: ignore[arg-type]
+    declared = getattr(problem, fields(problem)[0].name)  # type: ignore[arg-type]
     if isinstance(problem, LeastSquares):
-        if not hasattr(held, "toarray") and not isinstance(held, np.ndarray):
+        if not hasattr(declared, "toarray") and not isinstance(declared, np.ndarray):
             raise InputError("problem must have A as an array or a sparse matrix; got an operator")
         kernel: dict[str, Any] = {"name": "matrix"}
-    elif isinstance(held, np.ndarray) or hasattr(held, "tocsr"):
+    elif isinstance(declared, np.ndarray) or hasattr(declared, "tocsr"):
         kernel = {"name": "linear"}
     else:
-        kernel = kernel_entry(held, encoder)
+        kernel = kernel_entry(declared, encoder)
     return {"kernel": kernel, **terms_entry(terms, None, encoder)}
 
 
@@ -318,9 +318,9 @@ def built_estimator(entry: dict[str, Any], state: Any, parameters: Any, results:
     return model
 
 
-def build(name: str, held: Any) -> Any:
+def build(name: str, values: Any) -> Any:
     """Return the instance of a stored class."""
     if name not in CLASSES_BY_NAME:
         raise InputError(f"has an object {name!r}, which this release does not know")
     cls = CLASSES_BY_NAME[name]
-    return Status[held] if cls is Status else cls(**held)
+    return Status[values] if cls is Status else cls(**values)

@@ -143,7 +143,7 @@ def decode(value: Any, arrays: Mapping[str, NDArray[Any]], build: Callable[[str,
         matrix = kind(tuple(parts), shape=tuple(value["shape"]))
         matrix.check_format(full_check=True)
         return matrix
-    held = value["fields"]
-    if isinstance(held, dict):
-        held = {name: decode(one, arrays, build) for name, one in held.items()}
-    return build(value["$class"], held)
+    decoded = value["fields"]
+    if isinstance(decoded, dict):
+        decoded = {name: decode(one, arrays, build) for name, one in decoded.items()}
+    return build(value["$class"], decoded)

@@ -147,9 +147,9 @@ def _check_file(
         _check_problem(f"Problem{at}", problem, matrix, read, stored, y, report)
 
 
-def _fields(name: str, held: Any) -> Any:
+def _fields(name: str, values: Any) -> Any:
     """Return what stands for an object of a file: its fields, or the name of a status."""
-    return held
+    return values
 
 
 def _check_data(header: dict[str, Any], X: Any, y: Any, report: Report) -> None:

@@ -150,14 +150,14 @@ class ColumnStore:
     def ensure(self, indices: NDArray[np.int64]) -> None:
         """Cache the columns `indices`, evaluating the missing ones in one block."""
         self.clock[0] += 1
-        held = self.slot[indices]
-        self.stamp[held[held >= 0]] = self.clock[0]
-        missing = indices[held < 0]
+        slots = self.slot[indices]
+        self.stamp[slots[slots >= 0]] = self.clock[0]
+        missing = indices[slots < 0]
         if len(missing) == 0:
             return
         if np.any(missing[1:] <= missing[:-1]):
             missing = np.unique(missing)
-        slots = self._room(len(missing))
+        slots = self._free_slots(len(missing))
         evicted = self._owner[slots]
         self.slot[evicted[evicted >= 0]] = -1
         self._evaluate(missing, self._base, slots)
@@ -217,11 +217,11 @@ class ColumnStore:
         Reused memory is cheaper than new memory: on a virtual machine the first touch of a page may
         cost more than the evaluation of its kernel entries.
         """
-        held = self.slot[indices]
+        slots = self.slot[indices]
         if not self.lasting:
-            self.stamp[held[held >= 0]] = -1
+            self.stamp[slots[slots >= 0]] = -1
 
-    def _room(self, n: int) -> NDArray[np.int64]:
+    def _free_slots(self, n: int) -> NDArray[np.int64]:
         """Return n slots: released ones, else slots never used, else the least recently used."""
         released = np.flatnonzero(self.stamp[: self._n_filled] < 0)[:n]
         more = n - len(released)

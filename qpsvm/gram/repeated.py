@@ -233,7 +233,7 @@ class ExpandedStore(ColumnStore):
             self._evaluate = self._copy
 
     def ensure(self, indices: Indices) -> None:
-        """Make the columns `indices` held, evaluating those of missing points in one block."""
+        """Cache the columns `indices`, evaluating those of missing points in one block."""
         first, computed = self._gram.first, self.n_computed
         super().ensure(np.unique(first[indices]))
         if self.n_computed > computed:
@@ -245,15 +245,15 @@ class ExpandedStore(ColumnStore):
         for start in range(0, len(rows), self._points.n_slots):
             at = slice(start, start + self._points.n_slots)
             self._points.ensure(rows[at])
-            held = self._points.slot[rows[at]]
-            base[slots[at], : self._gram.gram.m] = self._points.store[held]
+            cached = self._points.slot[rows[at]]
+            base[slots[at], : self._gram.gram.m] = self._points.store[cached]
         self._gram.expand(base, slots)
 
 
 class PointStore(ColumnStore):
     """Columns over the points, read and summed by coordinate.
 
-    `store` has a row for each column held, over the points; `slot` is by coordinate.
+    `store` has a row for each cached column, over the points; `slot` is by coordinate.
 
     Attributes
     ----------
@@ -271,7 +271,7 @@ class PointStore(ColumnStore):
 
     @property
     def slot(self) -> Indices:  # type: ignore[override]
-        """The row of the column of each coordinate; -1 while it is not held."""
+        """The row of the column of each coordinate; -1 while it is not cached."""
         return self.points.slot[self._gram.index]
 
     @property
@@ -281,17 +281,17 @@ class PointStore(ColumnStore):
 
     @property
     def store(self) -> NDArray[np.floating]:
-        """The columns held, over the points."""
+        """The cached columns, over the points."""
         return self.points.store
 
     @property
     def n_entries(self) -> int:
-        """Kernel values that the memory limit has room for."""
+        """Kernel values that fit in the memory limit."""
         return self.points.n_entries
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the columns held, in bytes."""
+        """Memory of the cached columns, in bytes."""
         return self.points.n_bytes
 
     def entries_of(self, indices: Indices) -> Indices:
@@ -303,7 +303,7 @@ class PointStore(ColumnStore):
         return self._gram.merged(indices, weights)
 
     def ensure(self, indices: Indices) -> None:
-        """Make the columns of coordinates held."""
+        """Cache the columns of coordinates."""
         self.points.ensure(self._gram.points_of(indices))
 
     @property
@@ -312,7 +312,7 @@ class PointStore(ColumnStore):
         return self.points.break_even_reuse_count
 
     def passing(self, indices: Indices, again: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which columns are better evaluated to be read than held."""
+        """Return which columns are better evaluated to be read than cached."""
         return self.points.passing(self._gram.index[indices], again)
 
     def add(

@@ -91,8 +91,8 @@ class SignedGram:
         plain = (4.0 * eps * scale + self.error) * total * total
         if not (self.kernel.by_factor and quadratic < np.inf):
             return plain
-        drift = 4.0 * eps * np.sqrt(scale) * weight  # >= |e|, and sqrt(scale) is the largest |x_i|
-        return min(plain, float(3.0 * drift * np.sqrt(max(quadratic, 0.0)) + 4.0 * drift * drift))
+        error = 4.0 * eps * np.sqrt(scale) * weight  # >= |e|, and sqrt(scale) is the largest |x_i|
+        return min(plain, float(3.0 * error * np.sqrt(max(quadratic, 0.0)) + 4.0 * error * error))
 
     def take(self, rows: NDArray[np.int64]) -> SignedGram:
         """Return the signed Gram of the points `rows`."""

@@ -98,10 +98,10 @@ def support_among(fitted: Fitted, X: Any) -> NDArray[np.bool_]:
     Without support vectors, as for linear machines without dual weights, none is.
     """
     points = np.asarray(_dense(fitted.to_machine(X)), dtype=np.float64)
-    held = getattr(fitted.machine, "support_vectors_", None)
-    if held is None:
+    vectors = getattr(fitted.machine, "support_vectors_", None)
+    if vectors is None:
         return np.zeros(len(points), bool)
-    known = {tuple(row) for row in np.asarray(_dense(held), dtype=np.float64)}
+    known = {tuple(row) for row in np.asarray(_dense(vectors), dtype=np.float64)}
     return np.array([tuple(row) in known for row in points], dtype=bool)
 
 

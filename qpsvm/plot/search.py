@@ -137,16 +137,16 @@ class SearchDisplay(Display):
             known = sorted(key for key in table if "score" in key or "gap" in key)
             raise InputError(f"score must be a column of cv_results_ ({known}); got {score!r}")
         best = getattr(search, "best_index_", None)
-        held = _held(cells, names, (x, y), fixed, best)
+        fixed_values = _fixed_values(cells, names, (x, y), fixed, best)
         rows, columns = (_values(cells, name) for name in (y, x))
         shown = np.full((len(rows), len(columns)), np.nan)
         place = None
         for number, cell in enumerate(cells):
-            if all(cell.get(name) == value for name, value in held.items()):
+            if all(cell.get(name) == value for name, value in fixed_values.items()):
                 at = rows.index(cell.get(y)), columns.index(cell.get(x))
                 shown[at] = table[score][number]
                 place = at if number == best else place
-        title = ", ".join(f"{name} = {_text(value)}" for name, value in held.items())
+        title = ", ".join(f"{name} = {_text(value)}" for name, value in fixed_values.items())
         display = cls(
             shown, rows, columns, row_name=y, column_name=x, best=place, title=title,
             score_name=score.replace("_", " "),
@@ -235,7 +235,7 @@ def _values(cells: Any, name: str) -> list[Any]:
     return sorted(found) if is_number else found
 
 
-def _held(
+def _fixed_values(
     cells: Any, names: list[str], shown: tuple[str, str], fixed: Any, best: Any
 ) -> dict[str, Any]:
     """Return the values of the parameters that are not shown."""
@@ -244,7 +244,7 @@ def _held(
     unknown = sorted(set(given) - set(others))
     if unknown:
         raise InputError(f"fixed must have other parameters as keys ({others}); got {unknown}")
-    held = {}
+    fixed_values = {}
     for name in others:
         values = _values(cells, name)
         if name not in given and len(values) > 1 and best is None:
@@ -252,8 +252,8 @@ def _held(
         value = given.get(name, values[0] if len(values) == 1 else cells[best].get(name))
         if value not in values:
             raise InputError(f"fixed must have one of the values {values} of {name}; got {value!r}")
-        held[name] = value
-    return held
+        fixed_values[name] = value
+    return fixed_values
 
 
 def _text(value: Any) -> str:

@@ -1,8 +1,8 @@
 """Support vector regression whose tube has a free width, with the parameter nu.
 
-    primal    minimise  1/2 |w|^2 + nu eps sum C_i + sum C_i (xi_i + xi*_i)
+    primal    minimize  1/2 |w|^2 + nu eps sum C_i + sum C_i (xi_i + xi*_i)
               subject to  y_i - w'z_i - b <= eps + xi_i,  w'z_i + b - y_i <= eps + xi*_i,  xi, xi* >= 0
-    dual      maximise  -1/2 |sum (a_i - a*_i) z_i|^2 + sum y_i (a_i - a*_i)
+    dual      maximize  -1/2 |sum (a_i - a*_i) z_i|^2 + sum y_i (a_i - a*_i)
               subject to  0 <= a, a* <= C,  sum a_i = sum a*_i = nu / 2 sum C_i
 
 Some best eps is >= 0, as nu <= 1. The declared problem is the dual with its sign changed, its variable

@@ -1,8 +1,8 @@
 """Support vector regression with the epsilon-insensitive loss, with a free bias or without.
 
-    primal    minimise  1/2 |w|^2 + sum C_i (xi_i + xi*_i)
+    primal    minimize  1/2 |w|^2 + sum C_i (xi_i + xi*_i)
               subject to  y_i - w'z_i - b <= eps + xi_i,  w'z_i + b - y_i <= eps + xi*_i,  xi, xi* >= 0
-    dual      maximise  -1/2 |sum (a_i - a*_i) z_i|^2 - eps sum (a_i + a*_i) + sum y_i (a_i - a*_i)
+    dual      maximize  -1/2 |sum (a_i - a*_i) z_i|^2 - eps sum (a_i + a*_i) + sum y_i (a_i - a*_i)
               subject to  0 <= a, a* <= C,  sum (a_i - a*_i) = 0
 
 The declared problem is the dual with its sign changed, its variable is a followed by a*. Without bias

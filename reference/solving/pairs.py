@@ -1,7 +1,7 @@
 """Machines whose primal and dual are solved and verified as a pair.
 
-    minimise    R(w) + sum C_i loss(1 - y_i (w'z_i + b))
-    maximise    sum a - R*(sum a_i y_i z_i) - sum of the conjugate losses
+    minimize    R(w) + sum C_i loss(1 - y_i (w'z_i + b))
+    maximize    sum a - R*(sum a_i y_i z_i) - sum of the conjugate losses
 
 The dual of these is no quadratic program over a box with a few equalities, so that a pair (w, b) and
 a is sought, each from its own problem, and believed when their values meet in extended precision.
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.kernels import centred, factor, gram, points
+from reference.kernels import centered, factor, gram, points
 from reference.textbook import REAL, Array, SolverError, clarabel
 
 
@@ -65,7 +65,7 @@ class PairTextbook(ABC):
         if not self.kernel:
             X = points(data["X"])
             self.origin = X.mean(axis=0) if self.bias else np.zeros(X.shape[1], REAL)
-            X = centred(X) if self.bias else X
+            X = centered(X) if self.bias else X
             self.Z = X[self.present]
         else:
             self.K = gram(data)[np.ix_(self.present, self.present)]

@@ -2,7 +2,7 @@
 
 A primal active-set method (Nocedal and Wright 2006, section 16.5) for the standard form
 
-    minimise  1/2 x'Qx + c'x    subject to  Ax = b,  0 <= x <= upper
+    minimize  1/2 x'Qx + c'x    subject to  Ax = b,  0 <= x <= upper
 
 from a point that is nearly optimal. The steps come from a float64 eigendecomposition of the
 Hessian on the free variables; gradients, step lengths and the point itself are kept in extended
@@ -55,13 +55,13 @@ def snap(qp: StandardForm, x: Array) -> Array:
     """Move to their bounds the variables that are closer to them than to a zero multiplier."""
     gradient = qp.Q @ x + qp.c
     reduced = gradient.copy()
-    room = np.minimum(x, qp.upper - x)
+    slack = np.minimum(x, qp.upper - x)
     for row in qp.A:
-        weight = np.where(row != 0, room, 0)
+        weight = np.where(row != 0, slack, 0)
         if weight.sum() > 0:
             reduced -= row * (weight @ (row * gradient)) / weight.sum()
     multiplier = np.abs(reduced) / (np.abs(gradient).max() or 1)
-    bound = room / (room.max() or 1) < multiplier
+    bound = slack / (slack.max() or 1) < multiplier
     return qp.repair(np.where(bound, np.where(x < qp.upper / 2, 0, qp.upper), x))
 
 
@@ -101,13 +101,13 @@ def line_search(
     if slope >= 0:
         return REAL(0), None
     length = -slope / curvature if curvature > 0 else REAL(np.inf)
-    room = np.full(len(direction), np.inf, dtype=REAL)
+    slack = np.full(len(direction), np.inf, dtype=REAL)
     down, up = direction < 0, direction > 0
-    room[down] = -x[free][down] / direction[down]
-    room[up] = (qp.upper[free][up] - x[free][up]) / direction[up]
-    nearest = room.argmin()
-    if room[nearest] < length:
-        return room[nearest], int(np.flatnonzero(free)[nearest])
+    slack[down] = -x[free][down] / direction[down]
+    slack[up] = (qp.upper[free][up] - x[free][up]) / direction[up]
+    nearest = slack.argmin()
+    if slack[nearest] < length:
+        return slack[nearest], int(np.flatnonzero(free)[nearest])
     return (length, None) if np.isfinite(length) else (REAL(0), None)
 
 
@@ -116,9 +116,9 @@ def most_wrong(qp: StandardForm, x: Array, free: Array, gradient: Array) -> int 
     noise = 64 * EPS * (np.abs(qp.Q) @ x + np.abs(qp.c))
     reduced = gradient.copy()
     for row in qp.A:
-        held = free & (row != 0)
-        if held.any():
-            reduced -= row * (row[held] @ gradient[held]) / held.sum()
+        free_in_row = free & (row != 0)
+        if free_in_row.any():
+            reduced -= row * (row[free_in_row] @ gradient[free_in_row]) / free_in_row.sum()
         else:  # no free variable fixes this multiplier: take the least wrong of the kinks
             members = np.flatnonzero((row != 0) & (qp.upper > 0))
             kinks = gradient[members] * row[members]

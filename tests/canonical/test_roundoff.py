@@ -35,10 +35,10 @@ def exact_bounds(X, y, C, a) -> tuple[Fraction, Fraction]:
         s * sum(p * q for p, q in zip(row, w, strict=True))
         for s, row in zip(signs, rows, strict=True)
     ]
-    low, held = sorted(f), Fraction(0)
+    low, total = sorted(f), Fraction(0)
     for k, value in enumerate(low, start=1):  # water-filling
-        held += value
-        level = (ridge + held) / k
+        total += value
+        level = (ridge + total) / k
         if k == len(low) or level <= low[k]:
             break
     filled = [max(level - value, 0) / ridge for value in f]

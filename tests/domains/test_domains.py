@@ -85,9 +85,9 @@ def test_separable_gap_with_ridge_by_weak_duality(seed, ridge):
     d = np.full(M, ridge) if ridge != "mixed" else np.where(np.arange(M) % 2, 2.0, 0.0)
     gap, levels = DOMAINS["product"].separable_gap(x, g, d)
     slack = levels[GROUP] - g
-    held = np.maximum(slack, 0.0)
-    assert np.all(held[d == 0] <= 1e-15)
-    lagrangian = levels.sum() - np.sum(held[d > 0] ** 2 / (2.0 * d[d > 0]))
+    positive = np.maximum(slack, 0.0)
+    assert np.all(positive[d == 0] <= 1e-15)
+    lagrangian = levels.sum() - np.sum(positive[d > 0] ** 2 / (2.0 * d[d > 0]))
     value = g @ x + 0.5 * d @ x**2
     assert gap == pytest.approx(value - lagrangian, rel=1e-9, abs=1e-13 * max(1.0, abs(value)))
 

@@ -145,9 +145,9 @@ def test_errors_of_sums_of_columns_are_within_the_returned_sizes(rng, kind, monk
     with kernel.hold(1 << 30) as store:
         store.ensure(columns)
         signed = SignedGram(kernel, np.ones(M), np.zeros(M))
-        for held in (True, False):
+        for stored in (True, False):
             out, size = np.zeros(M), np.zeros(M)
-            if held:
+            if stored:
                 cols, z = signed.columns(store), np.ones(M)
                 accumulate(cols, columns, weights, z, out, factors[columns], size)
             else:
@@ -271,8 +271,8 @@ def test_products_of_another_point_are_used_with_its_distance(rng, monkeypatch):
     qp, exact = problem.as_qp(), solve(problem, tol=1e-8).x
     for far in (1e-9, 1e-3, 1.0):
         x = qp.repair(exact + far * rng.standard_normal(300) * (exact > 0))
-        held = ApproximateProducts(exact, qp.product(exact), np.zeros(300))
-        some, full = certify(qp, x, 1e-3, approximate_products=held), certify(qp, x, 1e-3)
+        products = ApproximateProducts(exact, qp.product(exact), np.zeros(300))
+        some, full = certify(qp, x, 1e-3, approximate_products=products), certify(qp, x, 1e-3)
         assert some.certificate.gap == pytest.approx(full.certificate.gap, rel=1e-9)
         assert far > 1e-9 or some.approximate_products is not None
 
@@ -333,10 +333,10 @@ def test_a_solve_keeps_products_within_their_bound(method, make, columns, m, mon
     problem, plain, left = make(RBF(X, 0.3), y), certify, []
 
     def spy(form, x, tol, *rest, approximate_products=None, **more):
-        held = approximate_products
-        certified = plain(form, x, tol, *rest, approximate_products=held, **more)
-        error = np.abs(held.product - form.product(held.x))
-        assert np.all(error <= held.error + form.entry_roundoff(x))
+        given = approximate_products
+        certified = plain(form, x, tol, *rest, approximate_products=given, **more)
+        error = np.abs(given.product - form.product(given.x))
+        assert np.all(error <= given.error + form.entry_roundoff(x))
         full = plain(form, x, tol, *rest, **more).certificate
         near = noise(form, x) + 1e-9 * full.gap
         assert certified.certificate.gap == pytest.approx(full.gap, abs=near)

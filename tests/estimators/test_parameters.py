@@ -349,9 +349,9 @@ def test_balls_and_outliers(points):
 
 def test_low_rank_features_approach_the_kernel(points):
     X, y = points
-    coarse, fine = (NystroemSVC(rank=rank).fit(X, y) for rank in (5, 100))
-    assert coarse.relative_trace_error_ > fine.relative_trace_error_
-    assert coarse.coef_.shape == (3, 5) and coarse.components_.shape[1] == 3
+    low, fine = (NystroemSVC(rank=rank).fit(X, y) for rank in (5, 100))
+    assert low.relative_trace_error_ > fine.relative_trace_error_
+    assert low.coef_.shape == (3, 5) and low.components_.shape[1] == 3
     exact = SVC(multi_class="ovr").fit(X, y)
     assert np.mean(fine.predict(X) == exact.predict(X)) > 0.97
 

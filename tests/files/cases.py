@@ -115,7 +115,7 @@ def members_of(path):
 
 
 def rewrite(path, header, arrays, *, sign=True, compress=False):
-    """Write a file again, its digest computed anew where `sign`."""
+    """Write a file again, its digest recomputed where `sign`."""
     if sign:
         from qpsvm.files.container import _entry
 

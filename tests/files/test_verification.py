@@ -180,11 +180,11 @@ def test_a_direction_that_proves_nothing_is_found(tmp_path):
     path, problem = tmp_path / "a.npz", OTHERS["HingeDual-infeasible"]()
     saved(path, problem)
 
-    def spread(header, result, bounds, arrays):
+    def scatter(header, result, bounds, arrays):
         name = result["direction"]["$array"]
         arrays[name] = np.where(Y > 0, 1.0 / np.sum(Y > 0), 1.0 / np.sum(Y < 0))
 
-    changed(path, spread)
+    changed(path, scatter)
     assert not qpsvm.verify(path, X).ok
 
 

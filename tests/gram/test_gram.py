@@ -1,4 +1,4 @@
-"""Grams against scikit-learn; conventions, held columns, caches, pickles, convexity checks."""
+"""Grams against scikit-learn; conventions, cached columns, caches, pickles, convexity checks."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ def test_precomputed_is_the_matrix():
     np.testing.assert_array_equal(gram.take(SOME).K, K[np.ix_(SOME, SOME)])
     np.testing.assert_allclose(gram.dot(Y), K @ Y)
     for given in (K, np.asfortranarray(K), K.astype(np.float32)):  # read in place, never written
-        held = Precomputed(given).K
-        assert np.shares_memory(held, given) and held.flags.c_contiguous
-        assert given.flags.writeable and not held.flags.writeable
+        stored = Precomputed(given).K
+        assert np.shares_memory(stored, given) and stored.flags.c_contiguous
+        assert given.flags.writeable and not stored.flags.writeable
 
 
 def test_gamma_by_name():
@@ -195,7 +195,7 @@ def test_a_released_column_leaves_before_new_memory_is_used():
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_large_blocks_agree_with_the_formula(kind, dtype):
-    """Fresh sums and columns by pieces; several parts, strips and threads."""
+    """Recomputed sums and columns in chunks; several blocks, panels and threads."""
     points = cloud(1700, 5, seed=3).astype(dtype)
     gram = RBF(kind(points), 0.3)
     K = pairwise.rbf_kernel(points.astype(np.float64), gamma=0.3)

@@ -69,10 +69,10 @@ def test_the_eigendecomposition_is_best(kernel, K):
 
 @every_method
 def test_it_stops_at_a_relative_trace_error(kernel, method):
-    coarse, fine = (LowRank(kernel, tol=tol, method=method) for tol in (0.2, 0.01))
-    assert coarse.relative_trace_error <= 0.2
+    low, fine = (LowRank(kernel, tol=tol, method=method) for tol in (0.2, 0.01))
+    assert low.relative_trace_error <= 0.2
     assert fine.relative_trace_error <= 0.01
-    assert coarse.rank < fine.rank < 300
+    assert low.rank < fine.rank < 300
     assert LowRank(kernel, rank=10, tol=0.01, method=method).rank == 10
 
 

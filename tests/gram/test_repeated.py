@@ -152,8 +152,8 @@ def test_a_store_over_points_is_read_by_coordinate(points):
     with gram.hold_points(1 << 20) as store:
         store.ensure(some)
         assert store.store.shape[1] == N_POINTS
-        held = store.store[store.slot[some]][:, store.entries_of(rows)]
-        np.testing.assert_allclose(held, K[np.ix_(some, rows)], **close(gram))
+        cached = store.store[store.slot[some]][:, store.entries_of(rows)]
+        np.testing.assert_allclose(cached, K[np.ix_(some, rows)], **close(gram))
         out = np.empty((3, 2), gram.dtype)
         store.write(some, rows, out)
         np.testing.assert_allclose(out, K[np.ix_(some, rows)], **close(gram))

@@ -38,7 +38,7 @@ def check_honest(result, status):
     assert -np.inf < c.lower <= c.upper < np.inf
     assert c.violation <= 1e-12
     assert c.gap > c.tol * max(abs(c.upper), abs(c.lower))
-    # the best point of all checks, certified afresh
+    # the best point of all checks, certified again
     assert c.gap <= result.history.gap.min() * (1 + 1e-6) + c.roundoff
     assert {"setup", "iterate", "certify", "total"} == set(result.timings)
     assert status.value in str(result)

@@ -1,4 +1,4 @@
-"""Memory: announced before it is taken, counted in the result, and held below the limit."""
+"""Memory: announced before it is taken, counted in the result, and kept below the limit."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from qpsvm import RBF, L2SVMDual, MEBDual, solve
 
-SLOTS = 16  # columns held
+SLOTS = 16  # cached columns
 SUPPORT = 40
 
 

@@ -1,4 +1,4 @@
-"""However the same data are handed over and held, the certified intervals meet."""
+"""However the same data are given and stored, the certified intervals meet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def with_points(problem, X):
 
 
 def tight(problem):
-    """Return the bytes for nine columns: hardly more than the fewest that can be held.
+    """Return the bytes for nine columns: hardly more than the fewest that can be cached.
 
     Those that `smo` reads in a regression are over both signs of each point.
     """

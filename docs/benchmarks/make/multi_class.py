@@ -130,8 +130,8 @@ def choose(name: str) -> float:
 
 def one(path: str, C: float, gamma: float) -> dict[str, Any]:
     """Return our figures, in this process."""
-    with np.load(path) as held:
-        data = dict(held)
+    with np.load(path) as stored:
+        data = dict(stored)
     model, found = peer_run.measure_fit(lambda: SVC(C=C, gamma=gamma), data)
     return found | {"gap": model.dual_gap_}
 

@@ -82,8 +82,8 @@ def main() -> None:
         packages.append("scikit-learn-intelex")
     from sklearn.svm import SVC
 
-    with np.load(path) as held:
-        data = dict(held)
+    with np.load(path) as stored:
+        data = dict(stored)
     if what == "fit":
         C, gamma = map(float, rest)
         row = measure_fit(lambda: SVC(C=C, gamma=gamma, cache_size=CACHE_MEGABYTES), data)[1]

@@ -41,7 +41,7 @@ def page() -> Iterator[str]:
         f"The ball of normal points in {DIMENSION} dimensions, RBF, single precision; for `gilbert` and\n"
         "`mdm` the distance between two clouds of them.\n"
         "*miss*: microseconds of an iteration of a fresh solve, the columns that it computes and the\n"
-        "checks included; *held*: the same iterations once more, every column held (`Cached`);\n"
+        "checks included; *cached*: the same iterations once more, every column cached (`Cached`);\n"
         "both the median of three; *a column*: what the first takes longer, for each column computed.\n"
         f"Before a fresh solve memory for {PROVIDED} columns is touched and released: what was free for\n"
         "some seconds the host of a virtual machine takes back, and to give it again takes longer than\n"
@@ -49,21 +49,21 @@ def page() -> Iterator[str]:
         runs=1,
     )
     yield ""
-    names = ("miss, us", "held, us", "held, ns a point", "a column, us")
+    names = ("miss, us", "cached, us", "cached, ns a point", "a column, us")
     yield row("method", "m", "iterations", "columns", *names)
     yield row("---", *["---:"] * 7)
     curves: dict[str, list[float]] = {}
     for method in METHODS:
         measure(method, COMPILED, 20)
         for m in SIZES:
-            n, columns, miss, held = measure(method, m)
-            column = n * (miss - held) / columns
+            n, columns, miss, cached = measure(method, m)
+            column = n * (miss - cached) / columns
             curves.setdefault(f"{method}, misses", []).append(miss)
-            curves.setdefault(f"{method}, held", []).append(held)
+            curves.setdefault(f"{method}, cached", []).append(cached)
             curves.setdefault(f"{method}, a column", []).append(column)
-            print(method, m, n, columns, miss, held, file=sys.stderr)
-            cells = (f"{n:,}", f"{columns:,}", f"{miss * 1e6:.0f}", f"{held * 1e6:.0f}")
-            yield row(method, f"{m:,}", *cells, f"{held * 1e9 / m:.2f}", f"{column * 1e6:.0f}")
+            print(method, m, n, columns, miss, cached, file=sys.stderr)
+            cells = (f"{n:,}", f"{columns:,}", f"{miss * 1e6:.0f}", f"{cached * 1e6:.0f}")
+            yield row(method, f"{m:,}", *cells, f"{cached * 1e9 / m:.2f}", f"{column * 1e6:.0f}")
     draw(curves)
     yield ""
     yield "![Time of an iteration against the number of points](scaling.png)"
@@ -80,7 +80,7 @@ def page() -> Iterator[str]:
 
 
 def measure(method: str, m: int, steps: int = STEPS) -> tuple[int, int, float, float]:
-    """Return iterations, columns, and seconds an iteration with misses and with held columns."""
+    """Return iterations, columns, and seconds an iteration with misses and with cached columns."""
     X = np.random.default_rng(0).standard_normal((m, DIMENSION)).astype(np.float32)
     y = np.where(np.arange(m) % 2, 1.0, -1.0)
     X[y > 0, 0] += 8.0 * (method in TWO)
@@ -88,14 +88,14 @@ def measure(method: str, m: int, steps: int = STEPS) -> tuple[int, int, float, f
     kernel.block(np.arange(2))  # moves and squares the points once
     fresh, again = [], []
     for _ in range(REPEATS):
-        problem = held = None  # releases the columns of the last one
+        problem = cached = None  # releases the columns of the last one
         np.zeros(PROVIDED * m, np.float32).fill(
             1.0
         )  # else a virtual machine's host may take its time
-        held = Cached(kernel, 3 << 30)
-        problem = PolytopeDistanceDual(held, y) if method in TWO else MEBDual(held)
+        cached = Cached(kernel, 3 << 30)
+        problem = PolytopeDistanceDual(cached, y) if method in TWO else MEBDual(cached)
         first, second = (
-            qpsvm.solve(problem, method, tol=1e-12, max_iter=steps) for _ in ("misses", "held")
+            qpsvm.solve(problem, method, tol=1e-12, max_iter=steps) for _ in ("misses", "cached")
         )
         assert second.n_iter == first.n_iter and second.counters["columns"] == 0
         fresh.append(first.timings["iterate"] / first.n_iter)
@@ -112,7 +112,7 @@ def draw(curves: dict[str, list[float]]) -> None:
 
     figure, axes = pyplot.subplots(figsize=(8, 4))
     for k, method in enumerate(METHODS):
-        for what, style in (("held", "o-"), ("misses", "s--")):
+        for what, style in (("cached", "o-"), ("misses", "s--")):
             name = f"{method}, {what}"
             axes.loglog(SIZES, curves[name], style, color=f"C{k}", label=name, markersize=4)
     first = min(times[0] for times in curves.values())

@@ -102,8 +102,8 @@ def median_distance(X: Any) -> float:
 
 def ours(path: str) -> dict[str, Any]:
     """Return our figures, in this process."""
-    with np.load(path) as held:
-        X, y, Cs, gammas = (held[name] for name in ("X", "y", "Cs", "gammas"))
+    with np.load(path) as stored:
+        X, y, Cs, gammas = (stored[name] for name in ("X", "y", "Cs", "gammas"))
     some = peer_run.some_rows(len(y))
 
     def search() -> SVCCV:
@@ -122,8 +122,8 @@ def liquid(path: str) -> dict[str, Any]:
     if LIQUID_VARIABLE not in os.environ:
         return {"note": f"not installed: {LIQUID_VARIABLE} is not set"}
     programs = Path(os.environ[LIQUID_VARIABLE])
-    with np.load(path) as held:
-        X, y, Cs, gammas = (held[name] for name in ("X", "y", "Cs", "gammas"))
+    with np.load(path) as stored:
+        X, y, Cs, gammas = (stored[name] for name in ("X", "y", "Cs", "gammas"))
     widths = [f"{1.0 / np.sqrt(gamma):.8g}" for gamma in gammas]  # exp(-distance^2 / width^2)
     penalties = [f"{C:.8g}" for C in Cs]
     is_binary = len(np.unique(y)) == 2

@@ -72,7 +72,7 @@ def spine() -> Iterator[str]:
     yield ""
     yield row("what", "seconds")
     yield row("---", "---:")
-    yield row("`import qpsvm`", spread(cold("pass", "import qpsvm")))
+    yield row("`import qpsvm`", median_and_range(cold("pass", "import qpsvm")))
     few, many = cold_start.SIZES
     for what, m, first in (
         ("`mfw`, a ball", few, cold_start.FIRST_SOLVE),
@@ -81,9 +81,13 @@ def spine() -> Iterator[str]:
     ):
         before = cold_start.BEFORE.format(m)
         cold(before, first)  # fills numba's cache
-        yield row(f"first solve ({what}), numba's cache at hand", spread(cold(before, first)))
+        yield row(
+            f"first solve ({what}), numba's cache at hand", median_and_range(cold(before, first))
+        )
         empty = f"{cold_start.EMPTY_CACHE}; {before}"
-        yield row(f"first solve ({what}), numba's cache empty", spread(cold(empty, first)))
+        yield row(
+            f"first solve ({what}), numba's cache empty", median_and_range(cold(empty, first))
+        )
 
 
 def low_rank_machines() -> Iterator[str]:
@@ -276,7 +280,9 @@ def solved(name: str, problem: Any, method: str, tol: float, dtype: Any = np.flo
     gap += "" if result.converged else f" {result.status.name}"
     counts = (len(result.support), result.n_iter, result.counters["columns"])
     print(f"{name} {method} {gap}", file=sys.stderr)
-    return row(name, m, method, f"{tol:.0e}", gap, *(f"{n:,}" for n in counts), spread(seconds))
+    return row(
+        name, m, method, f"{tol:.0e}", gap, *(f"{n:,}" for n in counts), median_and_range(seconds)
+    )
 
 
 def cold(before: str, statement: str) -> list[float]:
@@ -289,7 +295,7 @@ def cold(before: str, statement: str) -> list[float]:
     return [float(subprocess.check_output(call, text=True)) for _ in range(RUNS)]
 
 
-def spread(seconds: list[float]) -> str:
+def median_and_range(seconds: list[float]) -> str:
     """Return the median, and the range where it exceeds a tenth of it."""
     middle, low, high = statistics.median(seconds), min(seconds), max(seconds)
     wide = high - low > 0.1 * middle

@@ -21,13 +21,13 @@ def completion(n: int = 1000, rank: int = 3, share: float = 0.2, seed: int = 0) 
     rows, columns = np.divmod(seen, n)
     b = np.einsum("ij,ij->i", U[rows], V[columns]) + 0.1 * rng.standard_normal(len(seen))
 
-    def spread(r: np.ndarray) -> np.ndarray:
+    def scatter(r: np.ndarray) -> np.ndarray:
         x = np.zeros(n * n)
         x[seen] = np.ravel(r)
         return x
 
     pick = sla.LinearOperator(
-        (len(seen), n * n), matvec=lambda x: np.ravel(x)[seen], rmatvec=spread, dtype=np.float64
+        (len(seen), n * n), matvec=lambda x: np.ravel(x)[seen], rmatvec=scatter, dtype=np.float64
     )
     radius = 0.8 * float(np.linalg.svd(U @ V.T, compute_uv=False).sum())
     return LeastSquares(pick, b, NuclearBall(n, n, radius), smoothness=1.0)

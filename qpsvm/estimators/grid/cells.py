@@ -25,7 +25,7 @@ from qpsvm.solvers.working_set.matrix_paths import Subset, SubsetPath, hinge_pat
 Indices = NDArray[np.int64]
 
 MATRICES_AT_ONCE = 3
-"""Matrices of all points that are held at a time: products, kernel values, and parts of them."""
+"""Matrices of all points that are in memory at a time: products, kernel values, and parts of them."""
 
 
 class Split(NamedTuple):

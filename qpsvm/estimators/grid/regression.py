@@ -283,9 +283,9 @@ class SVRCV(RegressorMixin, GridSearch):
 def r_squared(y: Vector, values: Vector, weight: Vector) -> Vector:
     """Return R^2 of each column of predictions, shape (n_cells,); NaN where one is NaN."""
     total = float(np.sum(weight))
-    spread = float(weight @ (y - (weight @ y) / total) ** 2) if total > 0.0 else 0.0
-    if spread > 0.0 and len(y) > 1:
-        return np.asarray(1.0 - (weight @ (y[:, None] - values) ** 2) / spread)
+    variation = float(weight @ (y - (weight @ y) / total) ** 2) if total > 0.0 else 0.0
+    if variation > 0.0 and len(y) > 1:
+        return np.asarray(1.0 - (weight @ (y[:, None] - values) ** 2) / variation)
     known = np.isfinite(values).all(axis=0)
     scores = np.full(values.shape[1], np.nan)
     for at in np.flatnonzero(known):

@@ -110,13 +110,13 @@ class MinNormPoint(Solver):
     candidates : int
         Points that an iteration adds to the block, half of them of each label where there are
         two, and the most majors that it makes; 1 is Wolfe's method.
-    room : int, optional
+    max_block_points : int, optional
         Most points of the block, the face included; `solve` sets it by its `memory_limit`. The method
         stalls where the face needs more.
     """
 
     candidates: int = 512
-    room: int | None = None
+    max_block_points: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
     is_abandonable: ClassVar[bool] = True
@@ -128,7 +128,7 @@ class MinNormPoint(Solver):
     def within(self, problem: QP, memory_limit: int) -> tuple[Self, int]:
         """Return the solver with its block within half of the memory, or within what all points need."""
         own, left = shared(memory_limit, MEMBER_BYTES * problem.m**2)
-        return replace(self, room=isqrt(own // MEMBER_BYTES)), left
+        return replace(self, max_block_points=isqrt(own // MEMBER_BYTES)), left
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
@@ -145,7 +145,9 @@ class MinNormPoint(Solver):
             x = equal_weights(domain, min(START_POINTS, self.candidates), rng)
         else:
             x = heaviest(
-                domain, domain.repair(x0), min(MAX_START_POINTS, self.room or MAX_START_POINTS)
+                domain,
+                domain.repair(x0),
+                min(MAX_START_POINTS, self.max_block_points or MAX_START_POINTS),
             )
         support = np.flatnonzero(x != 0)
         capacity = len(support) + min(self.candidates, problem.m)
@@ -153,7 +155,7 @@ class MinNormPoint(Solver):
         state = MinNormPointState(
             x, np.zeros(problem.m), empty_block(capacity, domain.n_groups, sigma)
         )
-        state.room = self.room or problem.m
+        state.max_block_points = self.max_block_points or problem.m
         if len(support) > START_POINTS:
             state.waiting, state.product[:] = support, problem.gram.product(x)
             return state
@@ -176,9 +178,9 @@ class MinNormPoint(Solver):
                 if not np.isfinite(value):
                     return Reply(step, Stop.NUMERICAL)
                 done = len(chosen) == 0 and state.outcome == BLOCK_OPTIMAL
-                free = state.room - int(state.block.sizes[FACE_SIZE])
+                free = state.max_block_points - int(state.block.sizes[FACE_SIZE])
                 if free < min(len(chosen), 1):
-                    log.warning(BLOCK_FULL, state.room)
+                    log.warning(BLOCK_FULL, state.max_block_points)
                     return Reply(step, Stop.STALLED)
                 chosen = chosen[:free]
                 if done or not state.progresses(value, violation):
@@ -259,7 +261,7 @@ class MinNormPointState:
     least_value: float = np.inf
     least_violation: float = np.inf
     n_stalled: int = 0  # iterations since the value or the largest violation decreased
-    room: int = 1 << 40  # most members that memory allows
+    max_block_points: int = 1 << 40  # most members that memory allows
 
     @property
     def counters(self) -> dict[str, int]:
@@ -306,7 +308,7 @@ def admit(problem: QP, state: MinNormPointState, points: NDArray[np.int64]) -> N
     assert isinstance(domain, SimplexProduct)
     old, new = len(state.members), len(state.members) + len(points)
     if new > len(state.block.c):
-        state.block = enlarged(state.block, max(new, min(2 * new, state.room)))
+        state.block = enlarged(state.block, max(new, min(2 * new, state.max_block_points)))
     block = state.block
     members = np.concatenate([state.members, points])
     rows = gram.kernel.block(points, members, np.float64)

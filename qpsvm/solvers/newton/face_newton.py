@@ -126,14 +126,14 @@ class FaceNewton(Solver):
         `margin`: the larger the factor's error beside the ridge, the more.
     goal : float
         Relative gap near which points of the simplex are made; `solve` sets it to its `tol`.
-    room : int, optional
+    memory_bytes : int, optional
         Bytes for the factor and for K over the rows; `solve` sets it by its `memory_limit`.
     """
 
     rank: int | None = None
     margin: float = 0.1
     goal: float = 1e-3
-    room: int | None = None
+    memory_bytes: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
     check_threshold: ClassVar[float] = 0.9  # errors of products over the rows do not add up
@@ -155,7 +155,7 @@ class FaceNewton(Solver):
     def within(self, problem: QP, memory_limit: int) -> tuple[Self, int]:
         """Return the solver with all memory but that of the fewest columns: it reads none."""
         columns = min(memory_limit, 8 * FEWEST_COLUMNS * problem.m)
-        return replace(self, room=max(memory_limit - columns, 1)), columns
+        return replace(self, memory_bytes=max(memory_limit - columns, 1)), columns
 
     def fits(self, problem: QP) -> bool:
         """Return whether it is one simplex with a sufficient ridge, and x may be scaled."""
@@ -184,7 +184,7 @@ class FaceNewton(Solver):
         """Return the predicted state, or that of the starting point."""
         gram, m = problem.gram, problem.m
         kernel = gram.kernel.low_precision() if m >= MIN_POINTS_FOR_FLOAT32 else gram.kernel
-        memory = self.room or UNLIMITED_BYTES
+        memory = self.memory_bytes or UNLIMITED_BYTES
         is_strong = float(np.mean(gram.ridge)) >= WEAK_RIDGE_RATIO * float(np.mean(gram.diag()))
         max_rank = self.rank or (DEFAULT_RANK if is_strong else 2 * DEFAULT_RANK)
         rank = max(1, min(max_rank, m, memory // (16 * m)))  # two arrays in float32

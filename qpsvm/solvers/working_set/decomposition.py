@@ -99,7 +99,7 @@ class Decomposition(OnWorkingSet):
         points at the start of the iteration.
     target : float, optional
         Target relative gap, by default the tolerance of the solve.
-    room : int, optional
+    max_rows_ahead : int, optional
         Rows up to which the Gram matrix is allocated ahead of need; `solve` sets it by `memory_limit`.
     """
 
@@ -108,7 +108,7 @@ class Decomposition(OnWorkingSet):
     largest: int = 4096
     inner_tol: float = 0.3
     target: float | None = None
-    room: int | None = None
+    max_rows_ahead: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
     first_check: ClassVar[int] = CHECK_PERIOD
@@ -143,7 +143,7 @@ class Decomposition(OnWorkingSet):
         largest = max(2, 2 * rows // 3)
         entering = max(2, min(self.entering, largest // 4))
         return replace(
-            self, largest=min(self.largest, largest), entering=entering, room=rows
+            self, largest=min(self.largest, largest), entering=entering, max_rows_ahead=rows
         ), remaining
 
     def low_precision(self, problem: QP) -> bool:
@@ -166,7 +166,9 @@ class Decomposition(OnWorkingSet):
         Most of those at their bounds stay there, as on a capped simplex; violators among them are added.
         """
         x = pair_start(problem, x0)
-        state = WorkingSetState(PairState.at(problem, x), max_rows_ahead=self.room or problem.m)
+        state = WorkingSetState(
+            PairState.at(problem, x), max_rows_ahead=self.max_rows_ahead or problem.m
+        )
         state.extremes = extremes(state.pair.s, state.pair.up_barrier, state.pair.low_barrier)
         state.checked_violation = _max_violation(*state.extremes)
         free = np.flatnonzero((x != 0) & (x < state.pair.upper))

@@ -1,4 +1,4 @@
-"""The sweep over tiles: every shape and storage against the kernel in float64, whoever does the work."""
+"""The sweep over tiles: every shape and storage against the kernel in float64, by any thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaussian kernel values of a working set in 16 bits: rounded to nearest, replaced where too coarse."""
+"""RBF kernel values of a working set in 16 bits: rounded to nearest, exact where that is not enough."""
 
 from __future__ import annotations
 
