@@ -5,37 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from qpsvm import domains
+from qpsvm import domains, formulations
 from qpsvm.api import solve
 from qpsvm.driver.selection import methods
 from qpsvm.errors import InputError, Interrupted, MethodMismatchError
-from qpsvm.formulations import (
-    HingeDual,
-    HingePrimal,
-    L2SVMDual,
-    LeastSquares,
-    LPSVMPrimal,
-    LSSVMPrimal,
-    MEBDual,
-    NuSVCDual,
-    NuSVRDual,
-    OneClassDual,
-    PolytopeDistanceDual,
-    QuadraticProgram,
-    SVDDDual,
-    SVRDual,
-)
-from qpsvm.gram import (
-    RBF,
-    Cached,
-    CustomKernel,
-    Laplacian,
-    Linear,
-    LowRank,
-    Polynomial,
-    Precomputed,
-    Sigmoid,
-)
+from qpsvm.formulations import *
+from qpsvm.gram import Cached, LowRank, Precomputed, kernels
+from qpsvm.gram.kernels import *
 from qpsvm.path import solve_path
 from qpsvm.result import Candidate, Certificate, History, Progress, Result, Status
 
@@ -85,8 +61,9 @@ _ROOMS = {"estimators": "qpsvm.estimators", "plot": "qpsvm.plot"}
 """Rooms that are attributes of the package and are imported when one is asked for."""
 
 __all__ = [
+    *formulations.__all__,
+    *kernels.__all__,
     "LSSVC",
-    "RBF",
     "SVC",
     "SVCCV",
     "SVDD",
@@ -98,44 +75,25 @@ __all__ = [
     "Certificate",
     "ClosestPointsDisplay",
     "ConvergenceDisplay",
-    "CustomKernel",
     "DecisionRegionDisplay",
-    "HingeDual",
-    "HingePrimal",
     "History",
     "InputError",
     "Interrupted",
-    "L2SVMDual",
-    "LPSVMPrimal",
-    "LSSVMPrimal",
-    "Laplacian",
-    "LeastSquares",
-    "Linear",
     "LinearSVC",
     "LinearSVR",
     "LowRank",
-    "MEBDual",
     "MaxMarginClassifier",
     "MethodMismatchError",
     "NuSVC",
-    "NuSVCDual",
     "NuSVR",
-    "NuSVRDual",
     "NystroemSVC",
     "OneClassDisplay",
-    "OneClassDual",
     "OneClassSVM",
     "PathDisplay",
-    "Polynomial",
-    "PolytopeDistanceDual",
     "Precomputed",
     "Progress",
-    "QuadraticProgram",
     "Result",
-    "SVDDDual",
-    "SVRDual",
     "SearchDisplay",
-    "Sigmoid",
     "Status",
     "StoredResult",
     "SupportGrowthDisplay",

@@ -155,8 +155,8 @@ def test_folders_are_small(folder):
 
 
 LISTS_OF_NAMES = (
-    "qpsvm", "qpsvm/gram", "qpsvm/domains", "qpsvm/formulations", "qpsvm/estimators",
-    "qpsvm/plot", "qpsvm/cli",
+    "qpsvm", "qpsvm/gram", "qpsvm/gram/kernels", "qpsvm/domains", "qpsvm/formulations",
+    "qpsvm/estimators", "qpsvm/plot", "qpsvm/cli",
 )  # fmt: skip
 """Rooms whose face exports names; those of estimators and plot import each when it is asked for, and
 the commands import what they need when they run."""

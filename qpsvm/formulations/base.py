@@ -66,6 +66,13 @@ class Formulation(ABC, Generic[Model]):
     """A problem declared by its data; frozen, its arguments validated.
 
     `Model` is the type of `Result.model`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from qpsvm import Formulation, MEBDual
+    >>> isinstance(MEBDual(np.eye(2)), Formulation)
+    True
     """
 
     def as_qp(self) -> QP | None:
