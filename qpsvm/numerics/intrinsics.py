@@ -23,6 +23,7 @@ except ImportError:
     cgutils = None
 
 CGUTILS_HELPERS = (
+    "alloca_once",
     "alloca_once_value",
     "for_range",
     "for_range_slice",

@@ -27,6 +27,7 @@ from qpsvm.numerics.intrinsics import cgutils, with_plain_twin
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.vector_shape import (
     HAS_AVX512,
+    PANEL_VECTORS,
     TILE_POINTS,
     VECTOR_LANES,
 )
@@ -236,26 +237,39 @@ def aligned(n: int, like: Any) -> Any:
 
 
 @njit(inline="always")  # compiled once, in the loop that calls it
-def transpose_tile(points: Any, by_features: bool, rows: Any, width: int, tile: Any) -> None:
-    """Write the first `width` of the TILE_POINTS points `rows` to a tile, transposed.
+def aligned_tile(d: int, like: Any) -> Any:
+    """Return an empty tile for points of d features: panels, features, points of a panel.
 
-    `by_features` says that the points are stored feature by feature. The tile has d rows, rounded up to
-    integers vectors; rows beyond d are undefined.
+    The points of a panel are adjacent, so that a kernel reads memory in order; its rows are aligned to
+    vectors. There are spare rows for whole squares of a transpose.
     """
-    if by_features:
-        for k in range(len(points)):
-            for j in range(width):
-                tile[k, j] = points[k, rows[j]]
-        return
-    m, d = points.shape
+    width = PANEL_VECTORS * VECTOR_LANES * 4 // like.itemsize
+    depth = d + VECTOR_LANES
+    return aligned(depth, like).reshape(TILE_POINTS // width, depth, width)
+
+
+@njit(inline="always")  # compiled once, in the loop that calls it
+def transpose_tile(points: Any, by_features: bool, rows: Any, n_panels: int, tile: Any) -> None:
+    """Write the first of the TILE_POINTS points `rows` to as many panels of a tile, transposed.
+
+    `by_features` says that the points are stored feature by feature. Features beyond d are undefined.
+    """
+    (m, d), width = points.shape, tile.shape[2]
     lanes, last = VECTOR_LANES * 4 // points.itemsize, 0
     for j in range(TILE_POINTS):
         last = max(last, rows[j])
-    for k in range(0, d, lanes):
-        if last * d + k + lanes <= m * d:  # reading past the end of a point stays in the matrix
-            for j in range(0, TILE_POINTS, lanes):
-                transpose_square(points, rows, k, tile, j)
-        else:
-            for j in range(width):
-                for n in range(k, min(k + lanes, d)):
-                    tile[n, j] = points[rows[j], n]
+    for p in range(n_panels):
+        panel, own = tile[p], rows[p * width : (p + 1) * width]
+        if by_features:
+            for k in range(len(points)):
+                for j in range(width):
+                    panel[k, j] = points[k, own[j]]
+            continue
+        for k in range(0, d, lanes):
+            if last * d + k + lanes <= m * d:  # reading past a point's end stays in the matrix
+                for j in range(0, width, lanes):
+                    transpose_square(points, own, k, panel, j)
+            else:
+                for j in range(width):
+                    for n in range(k, min(k + lanes, d)):
+                        panel[n, j] = points[own[j], n]

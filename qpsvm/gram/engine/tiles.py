@@ -1,10 +1,11 @@
 """Columns of a kernel, tile by tile, in one compiled pass that stores or sums them.
 
 A tile of points is transposed, so that vector lanes run over points, and stays in cache for all columns.
-Eight columns at a time are multiplied and mapped to kernel values in registers or in the first-level
-cache; from there values go to the column store, or into the sums of the tile. See `formula` for the map.
+It consists of panels of a few vectors, which are read in order. A group of columns at a time is
+multiplied and mapped to kernel values in registers or in the first-level cache; from there values go to
+the column store, or into the sums of the tile. See `formula` for the map, `vector_shape` for the sizes.
 
-Products of few features are two to three times as fast as by BLAS, which copies blocks shaped for many
+Products of few features are several times as fast as by BLAS, which copies blocks shaped for many
 features; those of many features are as fast. No interpreter runs between two tiles, so threads do not
 wait for each other. For packed binary points 32 features take one AND, one count and one addition; for
 points on a grid four features take one instruction.
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import QUANTUM
 from qpsvm.gram.engine.formula import Evaluator
-from qpsvm.gram.engine.kernel_rows import kernel_rows
+from qpsvm.gram.engine.kernel_rows import kernel_rows, weighted_sum
 from qpsvm.gram.engine.maps import finish_map
 from qpsvm.gram.engine.sweep import mapping, summing
 from qpsvm.gram.storage.byte_grid import ByteGrid
@@ -27,8 +28,8 @@ from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import all_read_only, read_only
-from qpsvm.numerics.simd import aligned, transpose_tile
-from qpsvm.numerics.vector_shape import GROUP_ROWS, TILE_POINTS, VECTOR_LANES
+from qpsvm.numerics.simd import aligned, aligned_tile, transpose_tile
+from qpsvm.numerics.vector_shape import GROUP_ROWS, TILE_POINTS
 
 SUM_ERROR = (GROUP_ROWS + 4) * 2.0**-24
 """Error of a group's sum in float32, relative to the sum of the absolute weights; these are rounded."""
@@ -198,7 +199,7 @@ def _sweep(
     `slots` of `store` or, as multiples of `QUANTUM`, of `packed`; sums by the weights x go to `out` and
     `size`, and sums by the weights z to `back`. An empty array is not written.
     """
-    tile, K = aligned(few.shape[1] + VECTOR_LANES, points), aligned(GROUP_ROWS, x)
+    tile, K = aligned_tile(few.shape[1], points), aligned(GROUP_ROWS, x)
     norm, total = aligned(1, a)[0], aligned(2, out)
     chosen = np.empty(TILE_POINTS, np.int64)
     for start in range(first, last, TILE_POINTS):
@@ -207,11 +208,12 @@ def _sweep(
             at = start + min(j, width - 1)
             chosen[j] = rows[at] if len(rows) else at
             norm[j] = b[chosen[j]]
-        transpose_tile(points, turned, chosen, width, tile)
+        n_panels = -(-width // tile.shape[2])  # the others are not written
+        transpose_tile(points, turned, chosen, n_panels, tile)
         total[:] = 0.0
         for i in range(0, len(few), GROUP_ROWS):
-            for j in range(0, TILE_POINTS, VECTOR_LANES * 4 // few.itemsize):
-                kernel_rows(few, i, tile, j, a, norm, factor, kernel_map, K)
+            for panel in range(n_panels):
+                kernel_rows(few, i, tile, panel, a, norm, factor, kernel_map, K)
             finish_map(kernel_map, K)
             for u in range(min(GROUP_ROWS, len(slots) - i)):
                 if len(packed):
@@ -221,9 +223,9 @@ def _sweep(
                     for j in range(width):
                         to[j] = row[j]
             if len(out):
-                _sum(K, x[0, i : i + GROUP_ROWS], total[0])
+                weighted_sum(K, x, 0, i, total)
             if len(size):
-                _sum(K, x[1, i : i + GROUP_ROWS], total[1])
+                weighted_sum(K, x, 1, i, total)
             for u in range(GROUP_ROWS if len(back) else 0):
                 back[i + u] += _dot(K[u], z[start : start + width])
         for j in range(width if len(out) else 0):
@@ -237,16 +239,6 @@ def _pack(row: Any, to: Any) -> None:
     """Write values as multiples of `QUANTUM`; the conversion through 32 bits is vectorized."""
     for j in range(len(to)):
         to[j] = np.uint16(np.int32(QUANTA_PER_ONE * np.float32(row[j]) + ROUNDING_HALF))
-
-
-@within
-def _sum(K: Any, x: Any, total: Any) -> None:
-    """Add the weighted sum of a group's kernel values to that of the tile."""
-    x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
-    for j in range(TILE_POINTS):
-        one = (x0 * K[0, j] + x1 * K[1, j]) + (x2 * K[2, j] + x3 * K[3, j])
-        two = (x4 * K[4, j] + x5 * K[5, j]) + (x6 * K[6, j] + x7 * K[7, j])
-        total[j] += one + two
 
 
 @summing

@@ -47,7 +47,7 @@ def sides(kind, m, d, rng):
     return X, Evaluator(points, terms, formula.factor, formula.map)
 
 
-@pytest.mark.parametrize("m", [1, 5, 64, 65, 1000])
+@pytest.mark.parametrize("m", [1, 5, tiles.TILE_POINTS, tiles.TILE_POINTS + 1, 1000])
 @pytest.mark.parametrize("d", [1, 2, 9, 16, 17, 70])
 def test_columns_and_sums_are_those_of_the_kernel(kind, m, d, rng):
     X, evaluator = sides(kind, m, d, rng)

@@ -17,6 +17,7 @@ from qpsvm.gram.storage import byte_grid as grid
 from qpsvm.gram.storage.byte_grid import MIN_GRID_POINTS, ByteGrid, grid_points, near_grid
 from qpsvm.gram.storage.integer import integer_points
 from qpsvm.numerics import simd as lanes
+from qpsvm.numerics.vector_shape import GROUP_ROWS
 
 M = MIN_GRID_POINTS + 100
 
@@ -57,12 +58,13 @@ def test_distances_are_exact(rng, d, dtype):
     )
 
 
-@pytest.mark.parametrize("lanes", [16, 8])
-def test_values_on_lesser_processors(lanes, fresh_process):
-    """Without products of bytes, and without vectors of 512 bits."""
+@pytest.mark.parametrize(("lanes", "rows", "vectors"), [(16, 8, 2), (8, 4, 3), (8, 4, 1)])
+def test_values_on_lesser_processors(lanes, rows, vectors, fresh_process):
+    """Without products of bytes, and without vectors of 512 bits or of 256."""
     code = (
         "import qpsvm.numerics.vector_shape as shape\n"
         f"shape.HAS_BYTE_DOT, shape.VECTOR_LANES = False, {lanes}\n"
+        f"shape.GROUP_ROWS, shape.PANEL_VECTORS = {rows}, {vectors}\n"
         f"shape.HAS_AVX512 = shape.HAS_AVX512 and {lanes} == 16\n"
         "import numpy as np; import tests.gram.storage.test_byte_grid as t\n"
         "for kind in ('grid', 'grid in float64', 'float32', 'float64'):\n"
@@ -79,22 +81,24 @@ def values_are_right(rng, kind):
     factor = dtype(-gamma / np.log(2.0))
     if kind.startswith("grid"):
         points = grid_of(X)
-        few, tile = points.signed()[:8], points.words[8:].T.copy()
+        few, tile = points.signed()[:8], points.words[8:].T
         a, norm = points.squares[:8], points.terms()[8:]
     else:
-        few, tile = X[:8].astype(dtype), X[8:].T.astype(dtype, order="C")
+        few, tile = X[:8].astype(dtype), X[8:].T.astype(dtype)
         norms = np.square(X).sum(axis=1) * factor
         a, norm = norms[:8].astype(dtype), norms[8:].astype(dtype)
         factor = -2 * factor
-    step, K = lanes.VECTOR_LANES * 4 // few.itemsize, np.zeros((8, lanes.TILE_POINTS), dtype)
-    kernel_map, width = Exponential(), lanes.TILE_POINTS
+    width = lanes.PANEL_VECTORS * lanes.VECTOR_LANES * 4 // few.itemsize
+    tile = np.ascontiguousarray(np.split(tile, lanes.TILE_POINTS // width, axis=1))
+    kernel_map, K = Exponential(), np.zeros((8, lanes.TILE_POINTS), dtype)
 
     @njit
-    def row(few, tile, a, norm, factor, K):
-        for j in range(0, width, step):
-            kernel_rows(few, 0, tile, j, a, norm, factor, kernel_map, K)
+    def rows(few, i, tile, a, norm, factor, K):
+        for panel in range(len(tile)):
+            kernel_rows(few, i, tile, panel, a, norm, factor, kernel_map, K)
 
-    row(few, tile, a, norm, factor, K)
+    for i in range(0, 8, GROUP_ROWS):
+        rows(few, i, tile, a, norm, factor, K[i : i + GROUP_ROWS])
     bound = (60.0 if kind == "float32" else 4.0) * d * float(np.finfo(dtype).eps)
     np.testing.assert_allclose(K, np.exp(-gamma * square), rtol=0, atol=bound)
 
