@@ -90,9 +90,9 @@ def formula_error(
     (A + B E) exp(A + B E - E) is at most exp(A) (A + B / (e (1 - B))) for B < 1/16, the error of the
     value is at most that plus 10 u.
 
-    Of CSR points E is computed from both norms and the d terms in which both points have an entry, at most
-    |x|_1 + |z|_1 together (`by_common_part`): with rounded norms, factor and sums the error of E is at most
-    u (1.06 d + 8) |factor| (|x|_1 + |z|_1), that is A + B E with B = 0.
+    Of CSR points E comes from both norms and the d terms in which both points have an entry, at most
+    |x|_1 + |z|_1 together (`by_common_part`): with rounded norms, factor and sums the error of E is at
+    most u (1.06 d + 8) |factor| (|x|_1 + |z|_1), that is A + B E with B = 0.
 
     Products and coordinates that underflow add |factor| (d + 1) (1 + |x| + |z|) times the least normal
     number to the error of t.

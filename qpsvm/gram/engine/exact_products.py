@@ -9,6 +9,7 @@ half the time, and those of binary points take a tenth.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ def kernel_product(
     Parameters
     ----------
     points : callable
-        ``points(rows)`` returns the points of indices or a slice, all stored alike: in float64, or in float32 or packed
-        where all inner products are exact there.
+        ``points(rows)`` returns the points of indices or a slice, all stored alike: in float64, or in
+        float32 or packed where all inner products are exact there.
     m : int
         Number of points.
     formula : Formula
@@ -96,15 +97,16 @@ def _dense_sums(
 def _sparse_sums(
     points: Callable[[Any], Points], support: Indices, x: Vector, formula: Formula, size: int
 ) -> tuple[Callable[..., None], Callable[[Indices], Vector]]:
-    """Do what `_dense_sums` does for CSR points: their features are numbered once, and no row is copied."""
+    """Do what `_dense_sums` does for CSR points: features are numbered once, and no row is copied."""
     every, rows = points(slice(None)), numbered(points(support))
     terms = terms_of(every, formula)
     a, factor, kernel_map = terms[support], formula.factor, formula.map
 
-    def on_support(k: int, j: int, *sums: Vector) -> None:
+    def on_support(k: int, j: int, *sums: Any) -> None:
         at = slice(k * size, min(k * size + size, len(support)))
         part, chosen = rows.part(at.start, at.stop), support[j * size : (j + 1) * size]
-        add_both(part, a[at], every, terms, factor, kernel_map, *sums, rows=chosen)
+        add = partial(add_both, rows=chosen)
+        add(part, a[at], every, terms, factor, kernel_map, *sums)
 
     def elsewhere(chosen: Indices) -> Vector:
         total = np.zeros(len(chosen))
@@ -138,9 +140,7 @@ def kernel_expansion(
     return total
 
 
-def _add(
-    block: Points, a: Vector, panel: Points, b: Vector, formula: Formula, *sums: Vector
-) -> None:
+def _add(block: Points, a: Vector, panel: Points, b: Vector, formula: Formula, *sums: Any) -> None:
     """Sum up the kernel values of a block with a panel, as `add_both` does."""
     add_both(block, a, panel, b, formula.factor, formula.map, *sums)
 

@@ -71,7 +71,7 @@ class Formula:
     def terms(self, points: Any, norms: Any = None) -> Vector:
         """Return a(x) of points, shape (n,); `norms` are their squared norms, if known.
 
-        For the l1 distance of CSR points it has |x|_1 too: their sweep gives the distance beyond both norms.
+        Of CSR points that of an l1 distance has |x|_1 too: their sweep gives the rest of the distance.
         """
         if isinstance(self.map, L1Exponential) and sp.issparse(points):
             return self.factor * np.asarray(abs(points).sum(axis=1, dtype=np.float64)).ravel()

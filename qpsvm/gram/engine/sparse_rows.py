@@ -26,7 +26,9 @@ def points_at_once(itemsize: int) -> int:
     return min(TILE_POINTS, MAX_SUM_VECTORS * VECTOR_LANES * 4 // itemsize)
 
 
-def _sparse_row(context, data, numbers, start, stop, places, values, first, own, norm, factor, kernel_map, row):  # type: ignore[no-untyped-def]  # fmt: skip
+def _sparse_row(  # type: ignore[no-untyped-def]
+    context, data, numbers, start, stop, places, values, first, own, norm, factor, kernel_map, row
+):
     def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         data, numbers, places, values, norm, row = (
             context.make_array(signature.args[n])(context, builder, arguments[n])
@@ -156,5 +158,6 @@ sparse_row: Any = with_plain_twin(_sparse_row, _plain_sparse_row)
 writes entries of a row of kernel values.
 
 It multiplies the entries from start to stop with the panel, for as many points from `first` on as
-`points_at_once` says. An entry is t = (own + norm_j) + factor p, where the terms of p are added one after
-the other, or 2^t for the exponential maps. p is the inner product, or the l1 distance minus both norms."""
+`points_at_once` says. An entry is t = (own + norm_j) + factor p, where the terms of p are added one
+after the other, or 2^t for the exponential maps. p is the inner product, or the l1 distance minus both
+norms."""

@@ -97,12 +97,11 @@ def _fill(
     slots: NDArray[np.int64],
     alone: bool = False,
 ) -> None:
-    b = sides[-1]
-    m = len(b) if rows is None else len(rows)
+    m, dtype = len(sides[-1]) if rows is None else len(rows), factor.dtype
     chosen, into = all_read_only(ALL_ROWS if rows is None else rows, slots)
-    width, x = m if alone else _width(len(slots), m), np.empty((2, 0), b.dtype)
+    width, x = m if alone else _width(len(slots), m), np.empty((2, 0), dtype)
     packs = out.dtype == np.uint16
-    stores = (np.empty((0, 0), b.dtype), out) if packs else (out, NO_PACKED_BLOCK)
+    stores = (np.empty((0, 0), dtype), out) if packs else (out, NO_PACKED_BLOCK)
     nothing = (NO_NUMBERS,) * 5
 
     def piece(first: int) -> None:

@@ -316,9 +316,7 @@ class PointGram(Gram):
         CSR points of which many coordinates are stored become dense.
         """
         m, d = self.X.shape
-        densifies = (
-            sp.issparse(self.X) and not self._is_sparse and m * d <= MAX_DENSE_COORDINATES
-        )
+        densifies = sp.issparse(self.X) and not self._is_sparse and m * d <= MAX_DENSE_COORDINATES
         if self._formula is None or (self.dtype == np.float32 and not densifies):
             return self
         longest = float(np.max(squared_norms(self.X)))

@@ -186,7 +186,7 @@ class RBF(PointGram):
 
     @property
     def _exponent_error(self) -> Any:
-        """The k of `error_bounds`, one for each point if CSR; None for too many terms in this precision."""
+        """The k of `error_bounds`, for CSR one for each point; None for too many terms."""
         if isinstance(self._points, ByteGrid):
             return 0.0
         if self._is_integer or self._unit is not None:

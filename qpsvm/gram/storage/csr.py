@@ -1,9 +1,9 @@
 """CSR points of many features, as the sweep over tiles reads them.
 
 A tile of points becomes a panel of dense rows, one for each feature that occurs in the tile and in the
-points on the other side: a row of few entries, however many features there are. A stored entry of the
-other side is then multiplied with one row of the panel, vector lanes over the points of the tile. Features
-that do not occur in the tile refer to a row of zeros, so that no branch is needed.
+points on the other side: a few thousand rows, however many features there are. A stored entry of the
+other side is then multiplied with one row of the panel, vector lanes over the points of the tile.
+Features that do not occur in the tile refer to a row of zeros, so that no branch is needed.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class NumberedRows(NamedTuple):
 
 
 def numbered(points: Any) -> NumberedRows:
-    """Number the features of CSR points."""
+    """Return CSR points with numbers of their features."""
     features = np.zeros(points.shape[1], np.int32)  # pages that are not read stay untouched
     numbers = np.empty(points.nnz, np.int32)
     n_numbers = _number(read_only(points.indices), features, numbers)
@@ -106,13 +106,16 @@ def sparse_sides(
     lengths = some.indptr[1:][chosen] - some.indptr[:-1][chosen]
     ends = np.concatenate([few.ends, np.repeat(few.ends[-1:], missing)])
     rows = SparseRows(*all_read_only(few.data, few.numbers, ends))
-    points = all_read_only(some.data, some.indices, some.indptr, few.features)
-    return rows, SparsePoints(*points, few.n_numbers, int(np.max(lengths, initial=0)))
+    data, columns, indptr, features = all_read_only(
+        some.data, some.indices, some.indptr, few.features
+    )
+    longest = int(np.max(lengths, initial=0))
+    return rows, SparsePoints(data, columns, indptr, features, few.n_numbers, longest)
 
 
 @njit(cache=True, nogil=True)
 def _number(columns: Any, features: Any, numbers: Any) -> int:
-    """Number the features of entries from 1 on; return the number of the last one plus one."""
+    """Write numbers of the features of entries, from 1 on; return the last one plus one."""
     following = 1
     for p in range(len(columns)):
         number = features[columns[p]]
