@@ -26,6 +26,10 @@ def points_at_once(itemsize: int) -> int:
     return min(TILE_POINTS, MAX_SUM_VECTORS * VECTOR_LANES * 4 // itemsize)
 
 
+POINTS_AT_ONCE_32, POINTS_AT_ONCE_64 = points_at_once(4), points_at_once(8)
+"""The same for coordinates in float32 and in float64."""
+
+
 def _sparse_row(  # type: ignore[no-untyped-def]
     context, data, numbers, start, stop, places, values, first, own, norm, factor, kernel_map, row
 ):
@@ -107,7 +111,8 @@ def _plain_sparse_row(
     kernel_map: Any,
     row: Any,
 ) -> None:
-    for j in range(first, first + points_at_once(data.itemsize)):
+    n_points = POINTS_AT_ONCE_32 if data.itemsize == 4 else POINTS_AT_ONCE_64
+    for j in range(first, first + n_points):
         total = data.dtype.type(0.0)
         for p in range(start, stop):
             total += _summand(data[p], values[places[numbers[p]], j], kernel_map)

@@ -12,7 +12,7 @@ from numba import types
 from numba.extending import overload
 
 from qpsvm.gram.engine.kernel_rows import kernel_rows
-from qpsvm.gram.engine.sparse_rows import points_at_once, sparse_row
+from qpsvm.gram.engine.sparse_rows import POINTS_AT_ONCE_32, POINTS_AT_ONCE_64, sparse_row
 from qpsvm.gram.storage.csr import SparseRows, load_panel, new_panel
 from qpsvm.numerics.simd import aligned, transpose_tile
 from qpsvm.numerics.vector_shape import GROUP_ROWS, TILE_POINTS, VECTOR_LANES
@@ -67,9 +67,6 @@ def _multiply_sparse(few, i, tile, a, norm, factor, kernel_map, K):  # type: ign
                 data, numbers, start, stop, places, values, j, a[i + u], norm, factor, kernel_map, K[u]
             )  # fmt: skip
 
-
-POINTS_AT_ONCE_32, POINTS_AT_ONCE_64 = points_at_once(4), points_at_once(8)
-"""Number of points that the micro-kernel of CSR points multiplies at once, by the size of coordinates."""
 
 _DENSE = _new_dense_tile, _load_dense_tile, _multiply_dense
 _SPARSE = _new_panel, _load_panel, _multiply_sparse

@@ -133,11 +133,12 @@ inlined = njit(inline="always")  # compiled once, in the sweep
 @inlined
 def new_panel(points: SparsePoints) -> Panel:
     """Return a panel without points."""
-    values = aligned(points.n_numbers + 1, points.data)
+    n_entries = TILE_POINTS * points.longest + 1
+    n_rows = min(points.n_numbers, n_entries)
+    values = aligned(n_rows + 1, points.data)
     values[ZERO_ROW] = 0.0
     places = np.zeros(points.n_numbers, np.int32)
-    in_use, counts = np.empty(points.n_numbers + 1, np.int32), np.ones(1, np.int64)
-    n_entries = TILE_POINTS * points.longest + 1
+    in_use, counts = np.empty(n_rows + 1, np.int32), np.ones(1, np.int64)
     entries, found = np.empty(n_entries, points.data.dtype), np.empty((2, n_entries), np.int32)
     return Panel(values, places, in_use, counts, entries, found)
 
