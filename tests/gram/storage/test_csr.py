@@ -104,7 +104,7 @@ KERNELS = {
     "steep rbf": lambda X: RBF(X, 30.0),
     "laplacian": lambda X: Laplacian(X, 0.2),
     "quadratic": lambda X: Polynomial(X, 2, 1.0, 1.0),
-    "degree 5": lambda X: Polynomial(X, 5, 0.7, -0.25),
+    "degree 5": lambda X: Polynomial(X, 5, 0.7, 0.25),
     "sigmoid": lambda X: Sigmoid(X, 0.8, -0.3, psd="assume"),
     "linear": Linear,
 }
