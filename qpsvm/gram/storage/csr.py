@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.row_products import all_read_only, read_only
@@ -92,9 +93,9 @@ class NumberedRows(NamedTuple):
 
 def numbered(points: Any) -> NumberedRows:
     """Return CSR points with numbers of their features."""
-    features = np.zeros(points.shape[1], np.int32)  # pages that are not read stay untouched
-    numbers = np.empty(points.nnz, np.int32)
-    n_numbers = _number(read_only(points.indices), features, numbers)
+    features = np.zeros(points.shape[1], np.uint32)  # pages that are not read stay untouched
+    numbers = np.empty(points.nnz, np.uint32)
+    n_numbers = _number(_unsigned(points.indices), features, numbers)
     return NumberedRows(points.data, numbers, points.indptr, features, n_numbers)
 
 
@@ -106,11 +107,14 @@ def sparse_sides(
     lengths = some.indptr[1:][chosen] - some.indptr[:-1][chosen]
     ends = np.concatenate([few.ends, np.repeat(few.ends[-1:], missing)])
     rows = SparseRows(*all_read_only(few.data, few.numbers, ends))
-    data, columns, indptr, features = all_read_only(
-        some.data, some.indices, some.indptr, few.features
-    )
-    longest = int(np.max(lengths, initial=0))
+    data, indptr, features = all_read_only(some.data, some.indptr, few.features)
+    longest, columns = int(np.max(lengths, initial=0)), _unsigned(some.indices)
     return rows, SparsePoints(data, columns, indptr, features, few.n_numbers, longest)
+
+
+def _unsigned(indices: NDArray[np.integer]) -> NDArray[np.unsignedinteger]:
+    """Return nonnegative indices as unsigned ones: compiled code does not test their signs."""
+    return read_only(indices.view(f"u{indices.itemsize}"))
 
 
 @njit(cache=True, nogil=True)
@@ -120,7 +124,7 @@ def _number(columns: Any, features: Any, numbers: Any) -> int:
     for p in range(len(columns)):
         number = features[columns[p]]
         if number == 0:
-            number = following
+            number = np.uint32(following)
             features[columns[p]] = number
             following += 1
         numbers[p] = number
@@ -137,9 +141,9 @@ def new_panel(points: SparsePoints) -> Panel:
     n_rows = min(points.n_numbers, n_entries)
     values = aligned(n_rows + 1, points.data)
     values[ZERO_ROW] = 0.0
-    places = np.zeros(points.n_numbers, np.int32)
-    in_use, counts = np.empty(n_rows + 1, np.int32), np.ones(1, np.int64)
-    entries, found = np.empty(n_entries, points.data.dtype), np.empty((2, n_entries), np.int32)
+    places = np.zeros(points.n_numbers, np.uint32)
+    in_use, counts = np.empty(n_rows + 1, np.uint32), np.ones(1, np.int64)
+    entries, found = np.empty(n_entries, points.data.dtype), np.empty((2, n_entries), np.uint32)
     return Panel(values, places, in_use, counts, entries, found)
 
 
@@ -163,7 +167,7 @@ def load_panel(points: SparsePoints, chosen: Any, width: int, panel: Panel) -> N
         number = found[0, k]
         place = places[number]
         is_new = place == ZERO_ROW
-        place = n_rows if is_new else place
+        place = np.uint32(n_rows) if is_new else place
         places[number] = place
         in_use[n_rows] = number
         n_rows += 1 if is_new else 0
