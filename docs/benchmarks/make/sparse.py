@@ -126,7 +126,7 @@ def peer(who: str, path: str, X: Any, y: Any, kernel: str) -> dict[str, Any]:
     return found
 
 
-def measure(name: str, kernel: str) -> Iterator[dict[str, Any]]:
+def measure(name: str, kernel: str, peers: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a set and a kernel."""
     X, y = load(name)
     m, d = X.shape
@@ -135,7 +135,7 @@ def measure(name: str, kernel: str) -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "data.npz"))
         np.savez(path, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
-        for who in WHO:
+        for who in peers:
             yield common | {"who": who} | peer(who, path, X, y, kernel)
 
 
@@ -177,7 +177,7 @@ def main() -> None:
     kernels = list(peer_run.SPARSE_KERNELS)
     parser.add_argument("--kernels", nargs="+", choices=kernels, default=kernels)
     parser.add_argument("--rows", type=Path, help="rows of earlier runs, instead of new ones")
-    parser.add_argument("--ours", action="store_true", help="print our rows only, and no page")
+    parser.add_argument("--peers", nargs="*", choices=WHO, default=list(WHO))
     given = parser.parse_args()
     if given.rows:
         rows = [json.loads(line) for line in given.rows.read_text().splitlines()]
@@ -186,13 +186,10 @@ def main() -> None:
     rows = []
     for name in given.sets:
         for kernel in given.kernels:
-            for found in measure(name, kernel):
+            for found in measure(name, kernel, given.peers):
                 print(json.dumps(found), file=sys.stderr, flush=True)
                 rows.append(found)
-                if given.ours:
-                    break
-    if not given.ours:
-        print(*page(rows), sep="\n")
+    print(*page(rows), sep="\n")
 
 
 if __name__ == "__main__":
