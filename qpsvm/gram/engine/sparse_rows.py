@@ -22,8 +22,10 @@ MAX_SUM_VECTORS = 8
 
 
 def points_at_once(itemsize: int) -> int:
-    """Return the number of points of a tile that the micro-kernel multiplies at once."""
-    return min(TILE_POINTS, MAX_SUM_VECTORS * VECTOR_LANES * 4 // itemsize)
+    """Return the number of points of a tile that the micro-kernel multiplies at once, a part of it."""
+    lanes = VECTOR_LANES * 4 // itemsize
+    n_vectors = TILE_POINTS // lanes
+    return lanes * max(n for n in range(1, MAX_SUM_VECTORS + 1) if n_vectors % n == 0)
 
 
 POINTS_AT_ONCE_32, POINTS_AT_ONCE_64 = points_at_once(4), points_at_once(8)
