@@ -54,7 +54,7 @@ def points(m: int = N_POINTS, kind: str = "dense", dtype: Any = np.float64) -> t
     elif kind == "levels":
         X = np.floor(200.0 * rng.random((m, 16))) / 255.0
     elif kind == "sparse":
-        X = sp.csr_array(np.where(np.abs(X) > 1.0, X, 0.0))
+        X = sp.csr_array(np.where(np.abs(X) > 1.3, X, 0.0))  # few enough to be swept as CSR
     elif kind == "sparse binary":
         X = sp.csr_array((X > 0.5).astype(float))
     return X.astype(dtype), y

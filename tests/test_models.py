@@ -28,9 +28,9 @@ from qpsvm import (
     threads,
 )
 from qpsvm.expansion import Expansion
-from qpsvm.gram.engine import exact_products as fresh
 from qpsvm.gram.engine import prediction as expansion
 from qpsvm.gram.kernels import base
+from qpsvm.gram.storage import csr
 
 X, Y = two_clouds(80, 3, seed=21)
 NEW = cloud(30, 3, seed=22)
@@ -183,7 +183,7 @@ def test_closest_points_in_feature_space(kernel):
 
 
 @pytest.mark.parametrize("make", [lambda X: RBF(X, 0.5), lambda X: Polynomial(X, 2, 0.5, 1.0)])
-@pytest.mark.parametrize("densified", [0, 2048])
+@pytest.mark.parametrize("densified", [False, True])
 def test_prediction_in_blocks_is_prediction(monkeypatch, make, densified):
     """Whatever is dense or sparse, multiplied as it is or made dense."""
     plane = solve(HingeDual(make(X), Y)).model
@@ -194,8 +194,7 @@ def test_prediction_in_blocks_is_prediction(monkeypatch, make, densified):
     monkeypatch.setattr(base, "MIN_ENTRIES_FOR_COMPILED_PASS", 0)
     monkeypatch.setattr(expansion, "PANEL_POINTS", 7)
     monkeypatch.setattr(expansion, "BLOCK_POINTS", 11)
-    monkeypatch.setattr(expansion, "MAX_DENSE_FEATURES", densified)
-    monkeypatch.setattr(fresh, "MAX_DENSE_FEATURES", densified)
+    monkeypatch.setattr(csr, "MAX_STORED_FRACTION", 0.0 if densified else 1.0)
     monkeypatch.setattr(qpsvm.gram.base, "BLOCK_ENTRIES", 7 * len(indices))
     for trained in (np.asarray, sp.csr_matrix):
         model = replace(plane.expansion, gram=make(trained(X[indices])))

@@ -30,7 +30,6 @@ from qpsvm import (
 from qpsvm.gram import SignedGram, psd
 from qpsvm.gram.column_store import FEWEST_COLUMNS, ColumnStore
 from qpsvm.gram.psd import is_psd
-from qpsvm.numerics.sparse_products import sparse_products
 
 X = cloud(40, 6, seed=1)
 Y = np.where(np.arange(40) % 2, 1.0, -1.0)
@@ -83,21 +82,6 @@ def test_values_are_those_of_scikit_learn(kernel, storage, dtype, rtol):
     same(gram.take(SOME).block(np.arange(4)), K[np.ix_(SOME, SOME)], rtol)
     same(gram.cross(NEW, SOME), kernel[1](NEW, points[SOME].astype(float)), 1e-13)
     same(gram.cross(sp.csr_matrix(NEW), SOME), kernel[1](NEW, points[SOME].astype(float)), 1e-13)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [1, 2, 70])
-@pytest.mark.parametrize("density", [0.0, 0.04, 0.6])  # empty rows, tiles, blocks made dense
-def test_sparse_products_are_exact_on_integers(n, density, dtype, rng):
-    """Small integers have no rounding: whatever the order of the sums, all entries are equal."""
-    B = sp.random(1500, 90, density, format="csr", dtype=dtype, random_state=rng)
-    B.data[:] = rng.integers(-9, 10, B.nnz)
-    A = rng.integers(-9, 10, (n, 90)).astype(dtype)
-    got = sparse_products(A, B)
-    assert got.dtype == dtype and got.flags.c_contiguous
-    np.testing.assert_array_equal(got, A @ B.toarray().T)
-    B.data.flags.writeable = B.indices.flags.writeable = B.indptr.flags.writeable = False
-    np.testing.assert_array_equal(sparse_products(A, B, np.full_like(got, np.nan)), got)
 
 
 def test_many_columns_of_sparse_points_are_those_of_dense_ones(rng):

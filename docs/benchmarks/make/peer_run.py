@@ -2,9 +2,11 @@
 
     python peer_run.py fit SVC data.npz C gamma
     python peer_run.py search sklearnex data.npz n_jobs
+    python peer_run.py sparse sklearnex data.npz kernel tol
 
 The file holds X, y, Z, z (training and test points and classes) for `fit`, and X, y, Cs, gammas for
-`search`. The answer is a line of JSON: seconds, accuracy, peak memory in MB, versions.
+`search`. For `sparse` it holds data, indices, indptr, shape and y; the dual weights go to a file beside
+it. The answer is a line of JSON: seconds, accuracy, peak memory in MB, versions.
 """
 
 from __future__ import annotations
@@ -72,6 +74,35 @@ def measure_fit(make: Any, data: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     }  # fmt: skip
 
 
+SPARSE_KERNELS: dict[str, dict[str, Any]] = {
+    "rbf": {"kernel": "rbf", "gamma": 1.0},
+    "linear": {"kernel": "linear"},
+    "quadratic": {"kernel": "poly", "degree": 2, "gamma": 1.0, "coef0": 1.0},
+}
+"""Kernels of the fits to CSR points."""
+
+
+def measure_sparse(make: Any, path: str, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of fits to CSR points; write the weights and the bias."""
+    import scipy.sparse as sp
+
+    X, y = sp.csr_matrix((data["data"], data["indices"], data["indptr"]), data["shape"]), data["y"]
+    some = some_rows(len(y))
+    make().fit(X[some], y[some])
+    seconds: list[float] = []
+    while not seconds or (len(seconds) < N_RUNS and seconds[0] < LONG_SECONDS):
+        begun = time.perf_counter()
+        model = make().fit(X, y)
+        seconds.append(time.perf_counter() - begun)
+    x, coef = np.zeros(len(y)), model.dual_coef_
+    x[model.support_] = np.abs(coef.toarray() if sp.issparse(coef) else coef).ravel()
+    np.save(f"{path}.weights.npy", x)
+    return {
+        "fit": statistics.median(seconds), "least": min(seconds), "most": max(seconds),
+        "support": int(np.sum(np.asarray(model.n_support_))), "peak": peak(),
+    }  # fmt: skip
+
+
 def main() -> None:
     what, who, path, *rest = sys.argv[1:]
     packages = ["scikit-learn"]
@@ -87,6 +118,9 @@ def main() -> None:
     if what == "fit":
         C, gamma = map(float, rest)
         row = measure_fit(lambda: SVC(C=C, gamma=gamma, cache_size=CACHE_MEGABYTES), data)[1]
+    elif what == "sparse":
+        given = SPARSE_KERNELS[rest[0]] | {"tol": float(rest[1]), "cache_size": CACHE_MEGABYTES}
+        row = measure_sparse(lambda: SVC(C=1.0, **given), path, data)
     else:
         from sklearn.model_selection import GridSearchCV
 

@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.engine.formula import LOG2E, Formula, Identity, Power, Tangent
@@ -34,15 +35,27 @@ MAX_EXPONENT_ERROR = 1 / 16
 Vector = NDArray[np.float64]
 
 
-def exponent_error(u: float, d: int) -> float | None:
-    """Return k for sums of d terms; None where d is too large for a useful bound."""
-    if (d + 9) * u > 1 / 20:
+def term_counts(X: Any) -> Any:
+    """Return the maximum number of nonzero terms of an inner product, of CSR points for each point.
+
+    A product with any other point has no more than the point has entries.
+    """
+    return np.diff(X.indptr).astype(np.float64) if sp.issparse(X) else X.shape[1]
+
+
+def exponent_error(u: float, d: Any) -> Any:
+    """Return k for sums of d terms, an array for an array; None where d is too large for a useful bound.
+
+    Where d differs between points, that of a pair is at most each of both, but for the norms.
+    """
+    most = float(np.max(d))
+    if (most + 9) * u > 1 / 20:
         return None
-    return 9.0 * u + d * u / (1.0 - d * u) + 1.01 * d * 0.5 * float(np.finfo(np.float64).eps)
+    return 9.0 * u + d * u / (1.0 - d * u) + 1.01 * most * 0.5 * float(np.finfo(np.float64).eps)
 
 
-def column_error(square: Vector, k: float, u: float, offset: float) -> Vector:
-    """Return a bound on the errors of the entries of a cached column, for each row, given q^2.
+def column_error(square: Vector, k: Any, u: float, offset: float) -> Vector:
+    """Return a bound on the errors of the entries of a cached column, for each row, given q^2 and k.
 
     The errors relative to q_i^2 + q_j^2 change the value by t exp(t - E), t = k (q_i^2 + q_j^2). A large
     x_j is far from x_i: with v = q_j - q_i, where v^2 <= E, t = k (2 q^2 + 2 q v + v^2) <=
@@ -59,7 +72,9 @@ def column_error(square: Vector, k: float, u: float, offset: float) -> Vector:
     return np.minimum(error, 1.0)
 
 
-def formula_error(formula: Formula, size: Vector, d: int, u: float) -> Vector | None:
+def formula_error(
+    formula: Formula, size: Vector, d: Any, u: float, by_common_part: bool = False
+) -> Vector | None:
     """Return a bound on the errors of the entries of a column, for each row; None for too many features.
 
     With u the unit roundoff, let products and coordinates be rounded: the error of p is at most
@@ -75,6 +90,10 @@ def formula_error(formula: Formula, size: Vector, d: int, u: float) -> Vector | 
     (A + B E) exp(A + B E - E) is at most exp(A) (A + B / (e (1 - B))) for B < 1/16, the error of the
     value is at most that plus 10 u.
 
+    Of CSR points E comes from both norms and the d terms in which both points have an entry, at most
+    |x|_1 + |z|_1 together (`by_common_part`): with rounded norms, factor and sums the error of E is at
+    most u (1.06 d + 8) |factor| (|x|_1 + |z|_1), that is A + B E with B = 0.
+
     Products and coordinates that underflow add |factor| (d + 1) (1 + |x| + |z|) times the least normal
     number to the error of t.
 
@@ -84,15 +103,15 @@ def formula_error(formula: Formula, size: Vector, d: int, u: float) -> Vector | 
         With rate 0.
     size : ndarray, shape (m,)
         |x|, or the l1 norm for an l1 distance.
-    d : int
-        Number of features.
+    d : int or ndarray of shape (m,)
+        Number of terms of a product, or a bound on it for each point.
     u : float
         2^-24 for columns in float32, 2^-53 in float64.
     """
     assert formula.rate == 0.0
     least = float(np.finfo(np.float32 if u > 2.0**-30 else np.float64).tiny)
     underflow_error = abs(formula.factor) * (d + 1) * (1.0 + size + float(np.max(size))) * least
-    if (d + 9) * u > 1 / 20:
+    if (float(np.max(d)) + 9) * u > 1 / 20:
         return None
     product = abs(formula.factor) * size * float(np.max(size))
     own = 2.0 * abs(formula.shift)
@@ -105,8 +124,11 @@ def formula_error(formula: Formula, size: Vector, d: int, u: float) -> Vector | 
         degree, largest = formula.map.degree, product + own + error
         with np.errstate(over="ignore"):
             return largest ** (degree - 1) * (degree * error + 1.02 * degree * u * largest)
-    point_error = u * abs(formula.factor) / LOG2E * (size + float(np.max(size))) + underflow_error
+    point_error = u * abs(formula.factor) / LOG2E * (size + float(np.max(size)))
     sum_error = u * (1.06 * d + 6.0)
+    if by_common_part:
+        point_error, sum_error = (sum_error + 2.0 * u) / u * point_error, 0.0 * sum_error
+    point_error += underflow_error
     enlarged = np.exp(np.minimum(point_error, 1.0)) * (
         point_error + sum_error / (np.e * (1.0 - sum_error))
     )
@@ -132,7 +154,7 @@ class RelativeError:
 
     norms: Vector  # q^2 / gamma
     gamma: float
-    k: float
+    k: Any  # a number, or one for each point, of which the smaller one holds for a pair
     u: float
     offset: float
 
@@ -166,7 +188,7 @@ class RelativeError:
     def _exponents(self, rows: Any) -> Vector:
         """Return a of these points."""
         square = self.gamma * self.norms[rows]
-        a = (self.k + 8.0 * self.u) * square
+        a = ((self.k[rows] if np.ndim(self.k) else self.k) + 8.0 * self.u) * square
         if not self.offset:
             return a
         return a + 4.0 * self.offset * np.sqrt(square) + 2.0 * self.offset**2

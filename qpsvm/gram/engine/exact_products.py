@@ -9,6 +9,7 @@ half the time, and those of binary points take a tenth.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 
 from qpsvm.clock import poll
 from qpsvm.gram.engine.formula import Formula
-from qpsvm.gram.engine.sweep import sum_products
 from qpsvm.gram.engine.tiles import add_both
-from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
-from qpsvm.numerics.parallel import parallel_for, scratch
+from qpsvm.gram.storage.csr import numbered
+from qpsvm.gram.storage.points import Points
+from qpsvm.numerics.parallel import parallel_for
+from qpsvm.numerics.row_products import csr_row_squares
 
 BLOCK_POINTS = 512
 """Support points of a block; half as many where the support is small, so that threads get equal work."""
@@ -40,15 +42,15 @@ Block = tuple[Points, Vector]  # points as they are multiplied, and their terms
 
 
 def kernel_product(
-    points: Callable[[Indices], Points], m: int, formula: Formula, x: Vector, rows: Any = None
+    points: Callable[[Any], Points], m: int, formula: Formula, x: Vector, rows: Any = None
 ) -> Vector:
     """Return K x, or its entries `rows`.
 
     Parameters
     ----------
     points : callable
-        ``points(indices)`` returns these points: in float64, or in float32 or packed where all inner
-        products are exact there.
+        ``points(rows)`` returns the points of indices or a slice, all stored alike: in float64, or in
+        float32 or packed where all inner products are exact there.
     m : int
         Number of points.
     formula : Formula
@@ -57,23 +59,61 @@ def kernel_product(
     """
     support = np.flatnonzero(x != 0)
     size = BLOCK_POINTS if len(support) >= MIN_SUPPORT_FOR_WHOLE_BLOCKS else BLOCK_POINTS // 2
-    blocks = _support_blocks(points, support, size, formula)
     wanted = np.ones(m, bool)
     if rows is not None:
         wanted[:] = False
         wanted[rows] = True
+    within = bool(wanted[support].all())
+    others = np.flatnonzero(wanted & (x == 0.0) if within else wanted)
+    evaluate = _sparse_sums if sp.issparse(points(support[:1])) else _dense_sums
+    on_support, elsewhere = evaluate(points, support, x[support], formula, size)
     out = np.zeros(m)
-    if wanted[support].all():
-        out[support] = _product_on_support(blocks, support, x[support], formula, size)
-        wanted[support] = False
-    others = np.flatnonzero(wanted)
+    if within:
+        out[support] = _product_on_support(on_support, x[support], size)
 
     def panel(first: int) -> None:
         chosen = others[first : first + PANEL_POINTS]
-        out[chosen] = kernel_expansion(blocks, x[support], formula, points(chosen), size)
+        out[chosen] = elsewhere(chosen)
 
     parallel_for(panel, list(range(0, len(others), PANEL_POINTS)))
     return out if rows is None else out[rows]
+
+
+def _dense_sums(
+    points: Callable[[Any], Points], support: Indices, x: Vector, formula: Formula, size: int
+) -> tuple[Callable[..., None], Callable[[Indices], Vector]]:
+    """Return functions that sum up kernel values: of two blocks of the support, and at other points."""
+    blocks = _support_blocks(points, support, size, formula)
+
+    def on_support(k: int, j: int, *sums: Vector) -> None:
+        _add(*blocks(k), *blocks(j), formula, *sums)
+
+    def elsewhere(chosen: Indices) -> Vector:
+        return kernel_expansion(blocks, x, formula, points(chosen), size)
+
+    return on_support, elsewhere
+
+
+def _sparse_sums(
+    points: Callable[[Any], Points], support: Indices, x: Vector, formula: Formula, size: int
+) -> tuple[Callable[..., None], Callable[[Indices], Vector]]:
+    """Do what `_dense_sums` does for CSR points: features are numbered once, and no row is copied."""
+    every, rows = points(slice(None)), numbered(points(support))
+    terms = terms_of(every, formula)
+    a, factor, kernel_map = terms[support], formula.factor, formula.map
+
+    def on_support(k: int, j: int, *sums: Any) -> None:
+        at = slice(k * size, min(k * size + size, len(support)))
+        part, chosen = rows.part(at.start, at.stop), support[j * size : (j + 1) * size]
+        add = partial(add_both, rows=chosen)
+        add(part, a[at], every, terms, factor, kernel_map, *sums)
+
+    def elsewhere(chosen: Indices) -> Vector:
+        total = np.zeros(len(chosen))
+        add_both(rows, a, every, terms, factor, kernel_map, x, total, rows=chosen)
+        return total
+
+    return on_support, elsewhere
 
 
 def kernel_expansion(
@@ -88,9 +128,10 @@ def kernel_expansion(
     coef : ndarray
     formula : Formula
     panel : ndarray, csr_matrix, PackedBits or ByteGrid
+        Stored as the x_j are.
     size : int
     """
-    panel, b = prepared(panel, formula)
+    b = terms_of(panel, formula)
     total = np.zeros(len(b))
     for k, at in enumerate(range(0, len(coef), size)):
         poll()
@@ -99,33 +140,30 @@ def kernel_expansion(
     return total
 
 
-def _add(
-    block: Points, a: Vector, panel: Points, b: Vector, formula: Formula, *sums: Vector
-) -> None:
-    """Sum up the kernel values of a block with a panel, as `sum_products` does."""
-    factor, kernel_map = formula.factor, formula.map
-    if not (sp.issparse(block) or sp.issparse(panel)):
-        return add_both(block, a, panel, b, factor, kernel_map, *sums)
-    with scratch(len(a) * len(b), panel.dtype) as memory:
-        K = products(block, panel, memory.reshape(len(a), len(b)))
-        sum_products(K, factor, kernel_map, a, b, *sums)
+def _add(block: Points, a: Vector, panel: Points, b: Vector, formula: Formula, *sums: Any) -> None:
+    """Sum up the kernel values of a block with a panel, as `add_both` does."""
+    add_both(block, a, panel, b, formula.factor, formula.map, *sums)
 
 
 def prepared(points: Points, formula: Formula) -> Block:
-    """Return points as they are multiplied and their terms; CSR points of few features become dense."""
-    if sp.issparse(points) and points.shape[1] <= MAX_DENSE_FEATURES:
-        points = points.toarray()
-    return points, formula.terms(points)
+    """Return points that are multiplied with many others, those of CSR numbered, and their terms."""
+    rows = numbered(points) if sp.issparse(points) else points
+    return rows, terms_of(points, formula)
+
+
+def terms_of(points: Points, formula: Formula) -> Vector:
+    """Return the terms of points in float64, by compiled code for CSR points."""
+    norms = csr_row_squares(points) if formula.rate and sp.issparse(points) else None
+    return formula.terms(points, norms)
 
 
 def _support_blocks(
     points: Callable[[Indices], Points], support: Indices, size: int, formula: Formula
 ) -> Callable[[int], Block]:
-    """Return a function of k: the k-th block of the support, dense or packed, and its terms."""
+    """Return a function of k: the k-th block of the support, and its terms."""
 
     def block(k: int) -> Block:
-        members = points(support[k * size : (k + 1) * size])
-        return prepared(members.toarray() if sp.issparse(members) else members, formula)
+        return prepared(points(support[k * size : (k + 1) * size]), formula)
 
     if not len(support) or len(support) * points(support[:1]).shape[1] > MAX_KEPT_COORDINATES:
         return block
@@ -133,24 +171,23 @@ def _support_blocks(
     return kept.__getitem__
 
 
-def _product_on_support(
-    blocks: Callable[[int], Block], support: Indices, x: Vector, formula: Formula, size: int
-) -> Vector:
-    """Return the entries of K x on the support, by the blocks on and above the diagonal."""
-    out = np.zeros(len(support))
-    columns = range(-(-len(support) // size))
+def _product_on_support(add: Callable[..., None], x: Vector, size: int) -> Vector:
+    """Return the entries of K x on the support, by the blocks on and above the diagonal.
+
+    ``add(k, j, ...)`` sums up the kernel values of blocks k and j as `add_both` does.
+    """
+    out = np.zeros(len(x))
+    columns = range(-(-len(x) // size))
     backward = [np.empty(0)] * len(columns)  # sums of a column of blocks for the rows above it
 
     def column(j: int) -> None:
-        points, b = blocks(j)
-        at_column = slice(j * size, j * size + len(b))
-        total, above = np.zeros(len(b)), np.zeros(j * size)
+        at_column = slice(j * size, min(j * size + size, len(x)))
+        total, above = np.zeros(len(x[at_column])), np.zeros(j * size)
         for k in range(j + 1):
             poll()
-            block, a = blocks(k)
-            at_row = slice(k * size, k * size + len(a))
+            at_row = slice(k * size, k * size + size)
             mirrored = () if k == j else (x[at_column], above[at_row])
-            _add(block, a, points, b, formula, x[at_row], total, *mirrored)
+            add(k, j, x[at_row], total, *mirrored)
         out[at_column], backward[j] = total, above
 
     parallel_for(column, list(columns)[::-1])  # the longest first

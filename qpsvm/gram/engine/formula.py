@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.numerics.products import squared_norms
@@ -68,7 +69,12 @@ class Formula:
     shift: float = 0.0
 
     def terms(self, points: Any, norms: Any = None) -> Vector:
-        """Return a(x) of points, shape (n,); `norms` are their squared norms, if known."""
+        """Return a(x) of points, shape (n,); `norms` are their squared norms, if known.
+
+        Of CSR points that of an l1 distance has |x|_1 too: their sweep gives the rest of the distance.
+        """
+        if isinstance(self.map, L1Exponential) and sp.issparse(points):
+            return self.factor * np.asarray(abs(points).sum(axis=1, dtype=np.float64)).ravel()
         if self.rate == 0.0:
             return np.full(points.shape[0], self.shift)
         if norms is None:
@@ -108,7 +114,7 @@ class Evaluator(NamedTuple):
     """
 
     points: Any
-    """ndarray of shape (m, d) in C or Fortran order, PackedBits, or ByteGrid."""
+    """ndarray of shape (m, d) in C or Fortran order, csr_matrix, PackedBits, or ByteGrid."""
     terms: NDArray[np.floating]
     """Shape (m,), in the precision of the columns."""
     factor: float

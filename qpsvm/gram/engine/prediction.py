@@ -16,9 +16,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.engine.blocks import values_of_products
-from qpsvm.gram.engine.exact_products import BLOCK_POINTS, kernel_expansion, prepared
+from qpsvm.gram.engine.exact_products import (
+    BLOCK_POINTS,
+    kernel_expansion,
+    prepared,
+    terms_of,
+)
 from qpsvm.gram.engine.formula import Formula
-from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
+from qpsvm.gram.engine.tiles import fill_between
+from qpsvm.gram.storage.csr import stored_alike
+from qpsvm.gram.storage.points import Points, products
 from qpsvm.numerics.parallel import parallel_for, scratch
 
 PANEL_POINTS = 512
@@ -44,13 +51,11 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
     """
     several = coef.ndim == 2
     unit = None if several else gram._unit
-    dense = new.shape[1] <= MAX_DENSE_FEATURES or not sp.issparse(new)
-    mean = gram._mean if dense else 0.0  # subtracted from both sides: fewer digits are lost
+    sparse, mean = gram._is_sparse, gram._mean
 
     def moved(points: Points) -> Points:
-        if dense and sp.issparse(points) and new.shape[1] <= MAX_DENSE_FEATURES:
-            points = points.toarray()
-        if not sp.issparse(points) and np.any(mean):
+        points = stored_alike(points, sparse)
+        if np.any(mean):  # from both sides: fewer digits are lost
             points = points - mean
         if gram._scale != 1.0:
             points = points * gram._scale
@@ -62,7 +67,8 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
     def blocks(are_multiples: bool) -> list[Any]:
         chunks = [indices[at : at + BLOCK_POINTS] for at in range(0, len(indices), BLOCK_POINTS)]
         if are_multiples:
-            return [prepared(gram._multiplied(chunk, None), gram._formula) for chunk in chunks]
+            points = (stored_alike(gram._multiplied(chunk, None), sparse) for chunk in chunks)
+            return [prepared(part, gram._formula) for part in points]
         return [prepared(moved(gram.X[chunk]), formula_of_moved) for chunk in chunks]
 
     out = np.empty((new.shape[0], *coef.shape[1:]))
@@ -72,7 +78,7 @@ def kernel_combination(gram: Any, indices: NDArray[np.int64], coef: Vector, new:
         multiples = None if unit is None else unit.multiples(given)
         known = blocks(multiples is not None)
         formula = formula_of_moved if multiples is None else gram._formula
-        points = moved(given) if multiples is None else multiples
+        points = moved(given) if multiples is None else stored_alike(multiples, sparse)
         if several:
             out[first : first + PANEL_POINTS] = _expansions(known, coef, formula, points)
             return
@@ -90,11 +96,14 @@ def _expansions(blocks: list[Any], coef: Vector, formula: Formula, panel: Points
 
     A block of kernel values is multiplied by all coefficients while it is in cache.
     """
-    panel, b = prepared(panel, formula)
+    b = terms_of(panel, formula)
     total = np.zeros((len(b), coef.shape[1]))
     for k, (points, a) in enumerate(blocks):
         with scratch(len(a) * len(b), panel.dtype) as memory:
-            K = products(points, panel, memory.reshape(len(a), len(b)))
-            K = values_of_products(K, formula, a, b)
+            K = memory.reshape(len(a), len(b))
+            if sp.issparse(panel):
+                fill_between(points, a, panel, b, formula, K, alone=True)
+            else:
+                K = values_of_products(products(points, panel, K), formula, a, b)
             total += K.T.astype(np.float64, copy=False) @ coef[k * BLOCK_POINTS :][: len(a)]
     return total

@@ -1,7 +1,6 @@
-"""Kernel values from blocks of inner products, in one compiled sweep that stores or sums them.
+"""Kernel values from blocks of inner products, in one compiled pass.
 
-The products come from BLAS or from compiled products of CSR rows; a block is read once while it is in
-cache. The map is a parameter: see `maps`.
+The products come from BLAS. The map is a parameter: see `maps`.
 """
 
 from __future__ import annotations
@@ -17,9 +16,6 @@ from qpsvm.numerics.parallel import parallel_for
 
 CHUNK_ENTRIES = 1024
 """Number of entries of a row that are mapped at a time, in the first-level cache."""
-
-ROWS_PER_SUM = 16
-"""Number of rows whose sums are added to those of the block at a time: rounding errors stay small."""
 
 SWEEP_ENTRIES = 1 << 18
 """Number of entries that a thread sweeps at a time."""
@@ -63,33 +59,6 @@ def map_block(
     _map(K, kind(factor), kernel_map, a.astype(kind, copy=False), b.astype(kind, copy=False))
 
 
-def sum_products(
-    K: NDArray[np.floating],
-    factor: float,
-    kernel_map: Any,
-    a: Vector,
-    b: Vector,
-    x: Vector,
-    out: Vector,
-    z: Vector | None = None,
-    back: Vector | None = None,
-) -> None:
-    """Sum up the kernel values V of a block in this thread: out += x'V and, given z, back += V z.
-
-    Parameters
-    ----------
-    K : ndarray, shape (n, m)
-        Inner products, C-ordered, float32 or float64.
-    factor, kernel_map, a, b
-        As in `map_products`.
-    x, back : ndarray, shape (n,)
-    z, out : ndarray, shape (m,)
-    """
-    none = np.empty(0)
-    z, back = (none, none) if z is None or back is None else (z, back)
-    _sums(K, factor, kernel_map, a, b, x, out, z, back)
-
-
 @mapping
 def _map(K: Any, factor: Any, kernel_map: Any, a: Any, b: Any) -> None:
     buffer = np.empty(CHUNK_ENTRIES, K.dtype)  # loops that write what they read are not vectorized
@@ -102,28 +71,3 @@ def _map(K: Any, factor: Any, kernel_map: Any, a: Any, b: Any) -> None:
             apply_map(kernel_map, t)
             for j in range(len(t)):
                 row[j] = t[j]
-
-
-@summing
-def _sums(
-    K: Any, factor: Any, kernel_map: Any, a: Any, b: Any, x: Any, out: Any, z: Any, back: Any
-) -> None:
-    width = len(b)
-    partial, block, t = np.empty(width), np.zeros(width), np.empty(width)
-    for start in range(0, len(a), ROWS_PER_SUM):
-        partial[:] = 0.0
-        for i in range(start, min(start + ROWS_PER_SUM, len(a))):
-            row, row_term, weight, total = K[i], a[i], x[i], 0.0
-            for j in range(width):
-                t[j] = (row_term + b[j]) + factor * row[j]
-            apply_map(kernel_map, t)
-            for j in range(width):
-                partial[j] += weight * t[j]
-            if len(z):
-                for j in range(width):
-                    total += t[j] * z[j]
-                back[i] += total
-        for j in range(width):
-            block[j] += partial[j]
-    for j in range(width):
-        out[j] += block[j]

@@ -8,7 +8,7 @@ the column store, or into the sums of the tile. See `formula` for the map, `vect
 Products of few features are several times as fast as by BLAS, which copies blocks shaped for many
 features; those of many features are as fast. No interpreter runs between two tiles, so threads do not
 wait for each other. For packed binary points 32 features take one AND, one count and one addition; for
-points on a grid four features take one instruction.
+points on a grid four features take one instruction; of CSR points only stored entries are multiplied.
 """
 
 from __future__ import annotations
@@ -16,19 +16,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import QUANTUM
-from qpsvm.gram.engine.formula import Evaluator
-from qpsvm.gram.engine.kernel_rows import kernel_rows, weighted_sum
+from qpsvm.gram.engine.formula import Evaluator, Formula
+from qpsvm.gram.engine.kernel_rows import weighted_sum
 from qpsvm.gram.engine.maps import finish_map
 from qpsvm.gram.engine.sweep import mapping, summing
+from qpsvm.gram.engine.tile_products import load_tile, multiply_group, new_tile
 from qpsvm.gram.storage.byte_grid import ByteGrid
+from qpsvm.gram.storage.csr import NumberedRows, numbered, sparse_sides
 from qpsvm.gram.storage.integer import PackedBits
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import all_read_only, read_only
-from qpsvm.numerics.simd import aligned, aligned_tile, transpose_tile
+from qpsvm.numerics.simd import aligned
 from qpsvm.numerics.vector_shape import GROUP_ROWS, TILE_POINTS
 
 SUM_ERROR = (GROUP_ROWS + 4) * 2.0**-24
@@ -65,27 +68,47 @@ def fill(
         All rows if they are None.
     """
     points, b, factor, kernel_map = evaluator
-    sides, factor = _sides(points[columns], b[columns], points, b, factor)
-    m = len(b) if rows is None else len(rows)
+    sides, factor = _sides(points[columns], b[columns], points, b, factor, rows)
+    _fill(sides, factor, kernel_map, rows, out, slots)
+
+
+def fill_between(
+    few: Any,
+    a: Vector,
+    some: Any,
+    b: Vector,
+    formula: Formula,
+    out: NDArray[np.floating],
+    alone: bool = False,
+) -> None:
+    """Write the kernel values of points `few` and `some`, whose terms are a and b, in parallel.
+
+    `out` has their precision, and shape (n_few, n_some). With `alone`, this thread does it.
+    """
+    a, b = a.astype(out.dtype, copy=False), b.astype(out.dtype, copy=False)
+    sides, factor = _sides(few, a, some, b, formula.factor)
+    _fill(sides, factor, formula.map, None, out, np.arange(len(out)), alone)
+
+
+def _fill(
+    sides: Any,
+    factor: Any,
+    kernel_map: Any,
+    rows: Any,
+    out: NDArray[Any],
+    slots: NDArray[np.int64],
+    alone: bool = False,
+) -> None:
+    m, dtype = len(sides[-1]) if rows is None else len(rows), factor.dtype
     chosen, into = all_read_only(ALL_ROWS if rows is None else rows, slots)
-    width, x = _width(len(columns), m), np.empty((2, 0), b.dtype)
+    width, x = m if alone else _width(len(slots), m), np.empty((2, 0), dtype)
     packs = out.dtype == np.uint16
-    stores = (np.empty((0, 0), b.dtype), out) if packs else (out, NO_PACKED_BLOCK)
+    stores = (np.empty((0, 0), dtype), out) if packs else (out, NO_PACKED_BLOCK)
+    nothing = (NO_NUMBERS,) * 5
 
     def piece(first: int) -> None:
         at = chosen, first, min(first + width, m), factor, kernel_map
-        _sweep(
-            *sides,
-            *at,
-            *stores,
-            into,
-            x,
-            NO_NUMBERS,
-            NO_NUMBERS,
-            NO_NUMBERS,
-            NO_NUMBERS,
-            NO_NUMBERS,
-        )
+        _sweep(*sides, *at, *stores, into, x, *nothing)
 
     parallel_for(piece, alternating_starts(m, width))
 
@@ -129,16 +152,19 @@ def add_both(
     out: Vector,
     z: Vector = NO_NUMBERS,
     back: Vector = NO_NUMBERS,
+    rows: NDArray[np.int64] | None = None,
 ) -> None:
     """Add x'V to `out` and, given z, V z to `back`, V the kernel values of points `few` and `some`.
 
-    The sums are in float64 and in this thread. Points are dense or packed; a and b are their terms.
+    Of `some`, the points `rows` are taken, all by default. The sums are in float64 and in this thread.
+    a and b are the terms of the points; CSR points `few` may be `NumberedRows`.
     """
-    sides, factor = _sides(few, a, some, b, factor)
+    sides, factor = _sides(few, a, some, b, factor, rows)
     n, to = len(sides[1]), (np.empty((0, 0)), NO_PACKED_BLOCK)
     weights, behind = np.zeros((2, n)), np.zeros(n)
     weights[0, : len(x)] = x
-    at = ALL_ROWS, 0, len(b), factor, kernel_map
+    (chosen,) = all_read_only(ALL_ROWS if rows is None else rows)
+    at = chosen, 0, len(b) if rows is None else len(rows), factor, kernel_map
     _sweep(
         *sides,
         *at,
@@ -155,9 +181,18 @@ def add_both(
         back += behind[: len(back)]
 
 
-def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], factor: float) -> Any:
-    """Return both sets of points and their terms as the sweep reads them, `few` in groups; the factor."""
+def _sides(
+    few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], factor: float, rows: Any = None
+) -> Any:
+    """Return both sets of points and their terms as the sweep reads them, `few` in groups; the factor.
+
+    Of `some`, only the points `rows` are read, where they are given.
+    """
     kind = b.dtype.type
+    if sp.issparse(some):
+        few = few if isinstance(few, NumberedRows) else numbered(few)
+        few, panels = sparse_sides(few, some, rows)
+        return (few, *all_read_only(_grouped(a)), panels, False, read_only(b)), kind(factor)
     if isinstance(some, ByteGrid):
         factor *= -0.5
         few, a, some, b = few.signed(), few.squares, some.words, some.terms()
@@ -199,7 +234,7 @@ def _sweep(
     `slots` of `store` or, as multiples of `QUANTUM`, of `packed`; sums by the weights x go to `out` and
     `size`, and sums by the weights z to `back`. An empty array is not written.
     """
-    tile, K = aligned_tile(few.shape[1], points), aligned(GROUP_ROWS, x)
+    tile, K = new_tile(few, points), aligned(GROUP_ROWS, x)
     norm, total = aligned(1, a)[0], aligned(2, out)
     chosen = np.empty(TILE_POINTS, np.int64)
     for start in range(first, last, TILE_POINTS):
@@ -208,12 +243,10 @@ def _sweep(
             at = start + min(j, width - 1)
             chosen[j] = rows[at] if len(rows) else at
             norm[j] = b[chosen[j]]
-        n_panels = -(-width // tile.shape[2])  # the others are not written
-        transpose_tile(points, turned, chosen, n_panels, tile)
+        load_tile(few, points, turned, chosen, width, tile)
         total[:] = 0.0
-        for i in range(0, len(few), GROUP_ROWS):
-            for panel in range(n_panels):
-                kernel_rows(few, i, tile, panel, a, norm, factor, kernel_map, K)
+        for i in range(0, len(a), GROUP_ROWS):
+            multiply_group(few, i, tile, width, a, norm, factor, kernel_map, K)
             finish_map(kernel_map, K)
             for u in range(min(GROUP_ROWS, len(slots) - i)):
                 if len(packed):

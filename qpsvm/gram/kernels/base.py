@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError, check_points
 from qpsvm.gram.base import Gram
 from qpsvm.gram.engine.blocks import values_of_products
-from qpsvm.gram.engine.error_bounds import formula_error
+from qpsvm.gram.engine.error_bounds import formula_error, term_counts
 from qpsvm.gram.engine.formula import Evaluator, Formula, L1Exponential
 from qpsvm.gram.kernels.limits import LARGEST_VALUE, check_lengths, check_values
 from qpsvm.gram.storage.byte_grid import ByteGrid
+from qpsvm.gram.storage.csr import is_sparse, stored_alike
 from qpsvm.gram.storage.integer import PackedBits, pack, packs
-from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
+from qpsvm.gram.storage.points import Points, products
 from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS, squared_norms
 
 DERIVED_ATTRIBUTES = ("relative_error", "break_even_reuse_count")
@@ -38,6 +39,9 @@ MAX_FEATURES_FOR_SINGLE_COLUMN = {np.dtype(np.float32): 128, np.dtype(np.float64
 
 EVALUATED_FEATURES = 160
 """Number of features times evaluations of a column that cost as much as a first touch of its memory."""
+
+FEATURES_PER_ENTRY = 1.5
+"""Number of features of dense points that cost as much as a stored entry of CSR points."""
 
 MAX_DENSE_COORDINATES = 1 << 26
 """Maximum number of coordinates stored a second time for columns in float32: 256 MB."""
@@ -114,6 +118,11 @@ class PointGram(Gram):
         return pack(self.X) if self.by_products and packs(self.X) else None
 
     @cached_property
+    def _is_sparse(self) -> bool:
+        """Whether the points are CSR and multiplied as such, also with new points."""
+        return is_sparse(self.X)
+
+    @cached_property
     def _points(self) -> Points:
         """The points that are multiplied: packed, centered, or X itself."""
         if self._packed is not None:
@@ -166,7 +175,7 @@ class PointGram(Gram):
 
     def _by_tiles(self, n_entries: int) -> bool:
         """Return whether columns are swept by tiles: those of many points in float32 always are."""
-        if self._formula is None or sp.issparse(self._points):
+        if self._formula is None:
             return False
         is_large = self.dtype == np.float32 and self.m >= MIN_POINTS_FOR_TILES
         return is_large or self._fuses(n_entries)
@@ -190,10 +199,12 @@ class PointGram(Gram):
 
     @cached_property
     def break_even_reuse_count(self) -> int:
-        """As in `Gram`: the kernel values of dense or packed points are summed in cache."""
+        """As in `Gram`: kernel values are summed in cache."""
         points = self._points
-        if self._formula is None or sp.issparse(points) or self.m < MIN_POINTS_FOR_TILES:
+        if self._formula is None or self.m < MIN_POINTS_FOR_TILES:
             return -1
+        if sp.issparse(points):
+            return int(EVALUATED_FEATURES * self.m // max(1.0, FEATURES_PER_ENTRY * points.nnz))
         features_at_once = (
             8 if isinstance(points, PackedBits) else 4 if isinstance(points, ByteGrid) else 1
         )
@@ -234,18 +245,14 @@ class PointGram(Gram):
 
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return K x, or its entries `rows`, recomputed in float64."""
-        formula, wide = self._formula, sp.issparse(self.X) and self.X.shape[1] > MAX_DENSE_FEATURES
+        formula = self._formula
         n_entries = np.count_nonzero(x) * (self.m if rows is None else len(rows))
-        if (
-            formula is None
-            or n_entries < MIN_ENTRIES_FOR_COMPILED_PASS
-            or (wide and isinstance(formula.map, L1Exponential))
-        ):
+        if formula is None or n_entries < MIN_ENTRIES_FOR_COMPILED_PASS:
             return super().dot(x, rows)
         from qpsvm.gram.engine.exact_products import kernel_product
 
         def multiplied(indices: NDArray[np.int64]) -> Points:
-            return self._multiplied(indices, np.float64)
+            return stored_alike(self._multiplied(indices, np.float64), self._is_sparse)
 
         return kernel_product(multiplied, self.m, formula, x, rows)
 
@@ -269,8 +276,23 @@ class PointGram(Gram):
             few, some = self._points[columns], self._points[rows]
         else:  # from X: rounding the centered points would change the problem
             few, some = self._multiplied(columns, dtype), self._multiplied(rows, dtype)
-        few = few.toarray() if sp.issparse(few) else few
-        return self._values(few.astype(dtype, copy=False), some.astype(dtype, copy=False))
+        few, some = few.astype(dtype, copy=False), some.astype(dtype, copy=False)
+        if self._formula is not None and sp.issparse(some):
+            return self._swept(few, some, self._formula)
+        return self._values(few.toarray() if sp.issparse(few) else few, some)
+
+    def _swept(self, few: Any, some: Any, formula: Formula, *terms: Any) -> NDArray[np.floating]:
+        """Return the values of a formula at CSR points, whose terms may be known."""
+        a, b = terms or (formula.terms(few), formula.terms(some))
+        if few.shape[0] * some.shape[0] >= MIN_ENTRIES_FOR_COMPILED_PASS:
+            from qpsvm.gram.engine.tiles import fill_between
+
+            out = np.empty((few.shape[0], some.shape[0]), few.dtype)
+            fill_between(few, a, some, b, formula, out)
+            return out
+        if isinstance(formula.map, L1Exponential):
+            return self._values(few, some)
+        return values_of_products(products(few, some), formula, a, b)
 
     @property
     def column_error(self) -> NDArray[np.float64] | None:
@@ -285,20 +307,16 @@ class PointGram(Gram):
             size = np.asarray(abs(X).sum(axis=1, dtype=np.float64)).ravel()
         else:
             size = np.sqrt(squared_norms(X).astype(np.float64, copy=False))
-        n_terms = X.shape[1]
-        if sp.issparse(X):  # a product has no more nonzero terms than both rows have entries
-            n_terms = min(n_terms, 2 * int(np.max(np.diff(X.indptr), initial=0)))
-        return formula_error(formula, size, n_terms, 0.5 * float(np.finfo(self.dtype).eps))
+        roundoff = 0.5 * float(np.finfo(self.dtype).eps)
+        return formula_error(formula, size, term_counts(X), roundoff, sp.issparse(X))
 
     def low_precision(self) -> Gram:
         """Return a Gram of columns in float32, if three digits of the diagonal remain in most rows.
 
-        Sparse points of few features become dense.
+        CSR points of which many coordinates are stored become dense.
         """
         m, d = self.X.shape
-        densifies = (
-            sp.issparse(self.X) and d <= MAX_DENSE_FEATURES and m * d <= MAX_DENSE_COORDINATES
-        )
+        densifies = sp.issparse(self.X) and not self._is_sparse and m * d <= MAX_DENSE_COORDINATES
         if self._formula is None or (self.dtype == np.float32 and not densifies):
             return self
         longest = float(np.max(squared_norms(self.X)))
@@ -334,9 +352,11 @@ class PointGram(Gram):
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return k(points, columns) in float64 for new points, shape (n, len(columns))."""
         new = self._checked(points)
-        few = self.X[columns]
-        few = (few.toarray() if sp.issparse(few) else few).astype(np.float64)
-        new = new.astype(np.float64, copy=False)
+        few, new = self.X[columns].astype(np.float64), new.astype(np.float64, copy=False)
+        formula = self._formula_of_points
+        if formula is not None and sp.issparse(few) and sp.issparse(new):
+            return np.ascontiguousarray(self._swept(few, new, formula).T)
+        few = few.toarray() if sp.issparse(few) else few
         if not sp.issparse(
             new
         ):  # a translation that leaves the kernel unchanged: fewer digits are lost
@@ -363,13 +383,10 @@ class PointGram(Gram):
         self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return `combine` for points that were checked."""
-        formula, wide = (
-            self._formula_of_points,
-            sp.issparse(new) and new.shape[1] > MAX_DENSE_FEATURES,
-        )
+        formula = self._formula_of_points
         small = new.shape[0] * len(columns) < MIN_ENTRIES_FOR_COMPILED_PASS
         by_distances = formula is not None and isinstance(formula.map, L1Exponential)
-        if formula is None or small or (by_distances and (wide or coef.ndim == 2)):
+        if formula is None or small or (by_distances and coef.ndim == 2):
             return Gram.combine(self, new, columns, coef)
         from qpsvm.gram.engine.prediction import kernel_combination  # which is compiled
 

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from qpsvm.gram.base import Gram
 from qpsvm.gram.column_store import QUANTUM
 from qpsvm.gram.engine.blocks import values_of_products
-from qpsvm.gram.engine.error_bounds import RelativeError, column_error, exponent_error
+from qpsvm.gram.engine.error_bounds import (
+    RelativeError,
+    column_error,
+    exponent_error,
+    term_counts,
+)
 from qpsvm.gram.engine.formula import Formula, gaussian
 from qpsvm.gram.kernels.base import (
     MAX_COLUMN_ERROR,
@@ -25,7 +30,7 @@ from qpsvm.gram.kernels.base import (
 from qpsvm.gram.kernels.gamma import settle_gamma
 from qpsvm.gram.storage.byte_grid import ByteGrid, fits_byte_grid, near_grid
 from qpsvm.gram.storage.integer import IntegerPoints, PackedBits, integer_points, norms_of
-from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, mean_point, moved, products
+from qpsvm.gram.storage.points import Points, mean_point, moved, products
 from qpsvm.numerics.products import squared_norms
 
 MIN_POINTS_BY_FEATURES, MAX_FEATURES_BY_FEATURES = 1 << 18, 16
@@ -180,13 +185,13 @@ class RBF(PointGram):
         return self._grid_offset * float(np.sqrt(self._rate))
 
     @property
-    def _exponent_error(self) -> float | None:
-        """The k of `error_bounds`; None for too many features in this precision."""
+    def _exponent_error(self) -> Any:
+        """The k of `error_bounds`, for CSR one for each point; None for too many terms."""
         if isinstance(self._points, ByteGrid):
             return 0.0
         if self._is_integer or self._unit is not None:
             return 9.0 * self._roundoff
-        return exponent_error(self._roundoff, self.X.shape[1])
+        return exponent_error(self._roundoff, term_counts(self.X))
 
     def _multiplied(self, rows: Any, dtype: Any) -> Points:
         """Return the points `rows` as they are multiplied: integers, or centered in that precision."""
@@ -221,10 +226,12 @@ class RBF(PointGram):
         else:  # from X: rounding the centered points would change the problem
             A, B = self._multiplied(columns, dtype), self._multiplied(rows, dtype)
             a, b = (squared_norms(points.astype(np.float64, copy=False)) for points in (A, B))
-        A = A.toarray() if sp.issparse(A) else A
-        K = products(A, B).astype(dtype, copy=False)
         formula = self._formula
-        return values_of_products(K, formula, formula.terms(A, a), formula.terms(B, b))
+        a, b = formula.terms(A, a), formula.terms(B, b)
+        if sp.issparse(B):
+            A, B = A.astype(dtype, copy=False), B.astype(dtype, copy=False)
+            return self._swept(A, B, formula, a, b)
+        return values_of_products(products(A, B).astype(dtype, copy=False), formula, a, b)
 
     def _on_grid(self, columns: NDArray[np.int64], rows: Any, dtype: Any) -> NDArray[np.floating]:
         from qpsvm.gram.engine.tiles import fill
@@ -267,13 +274,14 @@ class RBF(PointGram):
         """Return a Gram of columns in float32, if three digits of K remain in most rows.
 
         Rows of points far from the mean lose more, as `column_error` says. The points are the integer
-        ones, if there are such, or the centered ones. Sparse points of few features become dense.
+        ones, if there are such, or the centered ones. CSR points of which many coordinates are
+        stored become dense.
         """
         m, d = self.X.shape
         if (near := self._near_grid()) is not None:
             return near
         X = self._unit.points if self._unit is not None else self.X
-        densifies = sp.issparse(X) and d <= MAX_DENSE_FEATURES and m * d <= MAX_DENSE_COORDINATES
+        densifies = sp.issparse(X) and not self._is_sparse and m * d <= MAX_DENSE_COORDINATES
         if self.dtype == np.float32 and not densifies:
             return self
         if self._unit is None:

@@ -10,16 +10,12 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.base import slices
 from qpsvm.gram.storage.integer import PackedBits
-from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS as MIN_ENTRIES_FOR_COMPILED_PASS
 
 MIN_COORDINATES_FOR_WIDE_SUMS, WIDE_SUM_COORDINATES = 1 << 17, 512
 """Number of coordinates from which rows are joined before they are summed, and the length of a row."""
 
 CHUNK_COORDINATES = 1 << 14
 """Number of coordinates converted at a time, in cache."""
-
-MAX_DENSE_FEATURES = 2048
-"""Number of features up to which sparse points are multiplied as dense ones."""
 
 Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, PackedBits, or ByteGrid
 
@@ -32,7 +28,7 @@ def largest_entry(values: NDArray[np.floating]) -> float:
 def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
     """Return A B', in `out` if it is given; either both or neither are packed.
 
-    Both may be sparse, for points of many features.
+    CSR points are multiplied by scipy: the sweep over tiles is for many of them.
     """
     if isinstance(B, PackedBits):
         from qpsvm.gram.storage.packed_bits import common_products
@@ -40,14 +36,8 @@ def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> N
         return common_products(A, B, out)
     if not sp.issparse(B) and not sp.issparse(A):
         return np.matmul(A, B.T, out=out)
-    if sp.issparse(A):
-        K = (A @ B.T).toarray() if sp.issparse(B) else A @ B.T
-    elif A.shape[0] * B.shape[0] >= MIN_ENTRIES_FOR_COMPILED_PASS and A.dtype == B.dtype:
-        from qpsvm.numerics.sparse_products import sparse_products
-
-        return sparse_products(A, B, out)
-    else:
-        K = (B @ A.T).T
+    K = A @ B.T if sp.issparse(A) else (B @ A.T).T
+    K = K.toarray() if sp.issparse(K) else K
     if out is None:
         return np.ascontiguousarray(K)
     out[:] = K

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from qpsvm import threads
 from qpsvm.gram.engine import tiles
@@ -20,7 +21,7 @@ def values(X, columns):
     return np.exp(-GAMMA * np.square(X[columns][:, None] - X[None]).sum(axis=2))
 
 
-@pytest.fixture(params=["float32", "float64", "turned", "bits", "whole", "grid"])
+@pytest.fixture(params=["float32", "float64", "turned", "bits", "whole", "grid", "csr", "csr64"])
 def kind(request):
     return request.param
 
@@ -34,13 +35,16 @@ def sides(kind, m, d, rng):
         X = np.rint(3 * X)
     if kind == "grid":
         X = np.rint(3 * X) + 20
-    points = X if kind == "float64" else X.astype(np.float32)
+    if kind.startswith("csr"):
+        X = np.where(rng.random(X.shape) < 0.2, X, 0.0)
+        X[m // 2 :: 7] = 0.0  # points without entries
+    points = X if kind in ("float64", "csr64") else X.astype(np.float32)
     X = points.astype(np.float64)
-    points = {"turned": np.asfortranarray, "bits": pack, "grid": grid_of}.get(kind, np.asarray)(
-        points
-    )
+    stored = {"turned": np.asfortranarray, "bits": pack, "grid": grid_of}
+    stored |= dict.fromkeys(("csr", "csr64"), sp.csr_matrix)
+    points = stored.get(kind, np.asarray)(points)
     wide = (
-        np.float64 if kind in ("float64", "whole") else np.float32
+        np.float64 if kind in ("float64", "whole", "csr64") else np.float32
     )  # multiples for both precisions
     formula = gaussian(GAMMA)
     terms = formula.terms(X, np.square(X).sum(axis=1)).astype(wide)
@@ -89,7 +93,7 @@ def test_sums_do_not_depend_on_threads_or_pieces(kind, rng, monkeypatch):
         np.testing.assert_array_equal(other, found[0])
 
 
-@pytest.mark.parametrize("kind", ["float64", "bits", "whole", "grid"])
+@pytest.mark.parametrize("kind", ["float64", "bits", "whole", "grid", "csr64"])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (13, 150), (128, 64)])
 def test_a_block_is_summed_both_ways_in_float64(kind, n, m, rng):
     X, (points, _, factor, kernel_map) = sides(kind, n + m, 20, rng)
