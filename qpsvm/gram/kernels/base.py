@@ -205,10 +205,8 @@ class PointGram(Gram):
             return -1
         if sp.issparse(points):
             return int(EVALUATED_FEATURES * self.m // max(1.0, FEATURES_PER_ENTRY * points.nnz))
-        features_at_once = (
-            8 if isinstance(points, PackedBits) else 4 if isinstance(points, ByteGrid) else 1
-        )
-        return EVALUATED_FEATURES // -(-points.shape[1] // features_at_once)
+        at_once = 8 if isinstance(points, PackedBits) else 4 if isinstance(points, ByteGrid) else 1
+        return EVALUATED_FEATURES // -(-points.shape[1] // at_once)
 
     def add(
         self,
@@ -357,9 +355,7 @@ class PointGram(Gram):
         if formula is not None and sp.issparse(few) and sp.issparse(new):
             return np.ascontiguousarray(self._swept(few, new, formula).T)
         few = few.toarray() if sp.issparse(few) else few
-        if not sp.issparse(
-            new
-        ):  # a translation that leaves the kernel unchanged: fewer digits are lost
+        if not sp.issparse(new):  # a translation that keeps the kernel: fewer digits are lost
             few, new = self._shifted(few, new)
         return np.ascontiguousarray(self._values(few, new).T)
 
