@@ -29,8 +29,16 @@ def main() -> int:
         outcomes.append(outcome)
         for kind, message in outcome.failures:
             print(f"[{len(outcomes) - 1}] {kind}: {message}\n    {outcome.problem.describe()}")
-        if outcome.method and (outcome.enclosed is None or outcome.optimal is None) and options.open:
+        if (
+            outcome.method
+            and (outcome.enclosed is None or outcome.optimal is None)
+            and options.open
+        ):
             print(f"[{len(outcomes) - 1}] open: {outcome.status} {outcome.problem.describe()}")
+        if options.open and outcome.status not in ("OPTIMAL", "refused"):
+            print(
+                f"[{len(outcomes) - 1}] {outcome.status}: {outcome.method} {outcome.problem.describe()}"
+            )
         if outcome.failures and options.scripts is not None:
             from tests.fuzz.reproduce import write_script
 

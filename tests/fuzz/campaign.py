@@ -50,19 +50,19 @@ class Outcome:
         return {kind for kind, _ in self.failures}
 
 
-def solved(problem: Problem) -> Outcome:
+def solved(problem: Problem, seconds: float = SECONDS_FOR_SOLVE) -> Outcome:
     """Solve a problem twice and judge the answer; nothing is raised."""
     outcome = Outcome(problem)
     begun = time.perf_counter()
     try:
-        _solve_and_judge(problem, outcome)
+        _solve_and_judge(problem, outcome, seconds)
     except Exception:
         outcome.failures.append(("judge", traceback.format_exc(limit=-4)))
     outcome.seconds = time.perf_counter() - begun
     return outcome
 
 
-def _solve_and_judge(problem: Problem, outcome: Outcome) -> None:
+def _solve_and_judge(problem: Problem, outcome: Outcome, seconds: float) -> None:
     import qpsvm
     from tests.fuzz.judge import judge
 
@@ -75,7 +75,7 @@ def _solve_and_judge(problem: Problem, outcome: Outcome) -> None:
             if problem.method.startswith("#"):
                 problem = problem.with_method(names[int(problem.method[1:]) % len(names)])
                 outcome.problem = problem
-            call = {"tol": problem.tol, "time_limit": SECONDS_FOR_SOLVE}
+            call = {"tol": problem.tol, "time_limit": seconds, **problem.options}
             result = qpsvm.solve(declared, problem.method, **call)
             again = qpsvm.solve(declared, problem.method, **call)
         except qpsvm.InputError as refusal:
@@ -123,7 +123,8 @@ def handed_over(problem: Problem) -> tuple[Any, list[np.ndarray]]:
         for name, value in problem.parameters.items()
     }
     kind = getattr(qpsvm, FAMILIES[problem.family])
-    arrays = arrays_of(given) + [v for v in arguments.values() if isinstance(v, np.ndarray)]
+    others = (*arguments.values(), *problem.options.values())
+    arrays = arrays_of(given) + [v for v in others if isinstance(v, np.ndarray)]
     if problem.family in GENERAL_FAMILIES:
         return kind(given, **arguments, domain=DOMAINS[problem.domain](problem.m)), arrays
     return kind(given if problem.takes_points else gram_of(problem, given), **arguments), arrays
@@ -162,25 +163,26 @@ def may_be_refused(problem: Problem) -> bool:
     return False
 
 
-def _serve(connection: Any) -> None:
+def _serve(connection: Any, seconds: float) -> None:
     """Solve what arrives until there is nothing more."""
     while True:
         problem = connection.recv()
         if problem is None:
             return
-        connection.send(solved(problem))
+        connection.send(solved(problem, seconds))
 
 
 class Solver:
     """A process that solves; another takes its place where it hangs or dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SECONDS_FOR_SOLVE) -> None:
+        self.seconds = seconds
         self.context = multiprocessing.get_context("spawn")
         self._begin()
 
     def _begin(self) -> None:
         self.connection, theirs = self.context.Pipe()
-        self.process = self.context.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process = self.context.Process(target=_serve, args=(theirs, self.seconds), daemon=True)
         self.process.start()
         theirs.close()
 

@@ -16,7 +16,7 @@ from tests.fuzz import rational
 from tests.fuzz.candidates import LARGEST_FOR_CLARABEL, clarabel_point
 from tests.fuzz.kernels import EPS, EPS64, is_psd, matrix_of
 from tests.fuzz.primal import linear_machine, machine_of
-from tests.fuzz.problem import DUAL_FAMILIES, GENERAL_FAMILIES, PRIMAL_FAMILIES, Problem
+from tests.fuzz.problem import GENERAL_FAMILIES, PRIMAL_FAMILIES, Problem
 from tests.fuzz.quadratic import Quadratic, quadratic_of, translated
 
 MAX_VIOLATION = 1e-12
@@ -52,8 +52,17 @@ def judge(problem: Problem, result: Any) -> Verdict:
     if result.status.name == "NONCONVEX":
         if is_psd(problem.kernel, problem.settings) and problem.family not in GENERAL_FAMILIES:
             verdict.fail("status", f"NONCONVEX on the kernel {problem.kernel}")
+        if problem.kernel == "precomputed" and problem.X.dtype == np.float32:
+            K = problem.X.astype(np.float64)
+            least, largest = np.linalg.eigvalsh(K)[0], float(np.diagonal(K).max(initial=0.0))
+            if least >= -0.5 * float(np.finfo(np.float32).eps) * largest:
+                verdict.fail("status", f"NONCONVEX of a K with the least eigenvalue {least:.3g}")
         if np.isfinite(result.certificate.lower):
             verdict.fail("bounds", "NONCONVEX with a lower bound")
+    if result.certificate.lower == -np.inf:
+        verdict.enclosed = True
+    if result.status.name == "INFEASIBLE":
+        _direction(problem, result, verdict)
     with np.errstate(over="ignore", under="ignore"):
         if problem.family in PRIMAL_FAMILIES:
             _primal(problem, result, verdict)
@@ -100,7 +109,7 @@ def _dual(problem: Problem, result: Any, verdict: Verdict) -> None:
     f = program.value(x)
     error = f.error + program.price_of_violation(x)
     _value(f.value, error, c, verdict)
-    low, high = program.lower(x), f.value + error
+    low, high = program.lower(x), max(f.value + error, program.known)
     if result.status.name == "NONCONVEX" or not np.isfinite(f.value):
         return
     if program.radius is None and problem.m <= LARGEST_FOR_CLARABEL:
@@ -113,9 +122,9 @@ def _dual(problem: Problem, result: Any, verdict: Verdict) -> None:
         exact = float(rational.value(problem, program, x))
         if abs(exact - f.value) > 1e-9 * abs(exact) + 2 * error:
             raise AssertionError(f"the judges disagree: {exact!r} and {f}")
-    _bounds(problem, result, verdict, f.value, error, low, high)
     if problem.kernel == "linear" and problem.family in ("hinge", "svr", "nu_svr", "meb"):
-        _stored(problem, result, verdict)
+        low = max(low, _stored(problem, result, verdict))
+    _bounds(problem, result, verdict, f.value, error, low, high)
 
 
 def taken(problem: Problem, program: Quadratic, x: Any) -> Any:
@@ -141,7 +150,6 @@ def _bounds(
     c = result.certificate
     scale = max(abs(c.upper), abs(c.lower))
     slack = 8 * EPS64 * min(abs(high), abs(c.lower)) if np.isfinite(c.lower) else 0.0
-    verdict.enclosed = None
     if c.lower > high + slack:
         verdict.enclosed = False
         verdict.fail("bounds", f"lower {c.lower!r} is above the optimum, at most {high!r}")
@@ -171,6 +179,23 @@ def _bounds(
         verdict.fail("optimal", f"OPTIMAL at {value!r}, the optimum is at most {high!r}: {c}")
     else:
         verdict.optimal = True if distance <= allowed else None
+
+
+def _direction(problem: Problem, result: Any, verdict: Verdict) -> None:
+    """Check the proof that no hyperplane separates the classes."""
+    program = quadratic_of(problem, "hinge")
+    y, a = program.sign, np.asarray(result.direction, dtype=np.longdouble)[program.kept]
+    bias = problem.parameters["bias"]
+    sums = [a[y > 0].sum(), a[y < 0].sum()] if bias else [a.sum()]
+    square = float(a @ program.product(a)[0])
+    size = float(np.diagonal(program.kernel.K).max())
+    eps = float(np.finfo(problem.X.dtype).eps)
+    if a.min() < 0 or max(abs(float(total) - 1.0) for total in sums) > 1e-12:
+        verdict.fail("direction", f"weights from {float(a.min()):.3g}, sums {sums}")
+    far = np.asarray(problem.X, dtype=np.longdouble)
+    far = float((far * far).sum(axis=1).max()) if problem.kernel == "linear" else size
+    if square > 64 * eps * size + (16 * eps) ** 2 * far + 64 * program.value(a).error:
+        verdict.fail("direction", f"the common point is {square:.3g} off, of size {size:.3g}")
 
 
 def _primal(problem: Problem, result: Any, verdict: Verdict) -> None:
@@ -249,20 +274,23 @@ def _least_squares(machine: Any) -> list[tuple[Any, Any]]:
     return [(v, np.longdouble(found[n] if machine.bias else 0.0))]
 
 
-def _stored(problem: Problem, result: Any, verdict: Verdict) -> None:
-    """Check that -lower is no less than the objective of the primal point that the model stores."""
+def _stored(problem: Problem, result: Any, verdict: Verdict) -> float:
+    """Check that -lower is no less than the objective of the primal point that the model stores.
+
+    Minus this objective is a lower bound, which is returned.
+    """
     c, model = result.certificate, result.model
     if not np.isfinite(c.lower) or result.status.name in ("INFEASIBLE", "NONCONVEX"):
-        return
+        return -np.inf
     if problem.family == "meb":
-        if not problem.storage.endswith(("CSR", "CSC")):
+        if not is_sparse(problem):
             center = np.asarray(model.center, dtype=np.longdouble)
             away = ((np.asarray(problem.X, dtype=np.longdouble) - center) ** 2).sum(axis=1).max()
             if float(away) > -c.lower * (1 + 16 * EPS64) + c.roundoff * EPS64:
                 verdict.fail("stored", f"a point at {float(away)!r}, the ball has {-c.lower!r}")
-        return
+        return -np.inf
     if problem.family == "hinge" and model.separable is not True:
-        return
+        return -np.inf
     machine = linear_machine(problem)
     w = np.asarray(model.w, dtype=np.longdouble)
     b = np.longdouble(model.b)
@@ -277,9 +305,10 @@ def _stored(problem: Problem, result: Any, verdict: Verdict) -> None:
         short = float((1.0 - machine.y * f32)[machine.C > 0].max())
         if short > 1e-9:
             verdict.fail("stored", f"a hard margin is short by {short:.3g}")
-        return
+        return -np.inf
     if value - f.error > -c.lower * (1 + np.sign(-c.lower) * 16 * EPS64) + 1e-300:
         verdict.fail("stored", f"the model's objective is {value!r}, -lower is {-c.lower!r}")
+    return -value - f.error
 
 
 def _predictions(problem: Problem, result: Any, verdict: Verdict) -> None:
@@ -295,7 +324,8 @@ def _predictions(problem: Problem, result: Any, verdict: Verdict) -> None:
     if (problem.kernel == "linear" and family != "lp_svm") or problem.takes_points:
         X = np.asarray(problem.X, dtype=np.longdouble)
         w = np.asarray(model.w, dtype=np.longdouble)
-        origin = X.mean(axis=0) if translated(problem) else np.zeros(X.shape[1])
+        is_moved = translated(problem) and not is_sparse(problem)
+        origin = X.mean(axis=0) if is_moved else np.zeros(X.shape[1])
         own = X[rows] @ w + b
         size = np.abs(X[rows] - origin) @ np.abs(w) + abs(origin @ w + b)
         if not translated(problem):  # the library may measure from the mean
@@ -325,6 +355,11 @@ def _predictions(problem: Problem, result: Any, verdict: Verdict) -> None:
         )  # fmt: skip
 
 
+def is_sparse(problem: Problem) -> bool:
+    """Return whether points were handed over as a sparse matrix, which is not moved to its mean."""
+    return "CS" in problem.storage
+
+
 def _expansions(model: Any) -> list[tuple[float, Any]]:
     if hasattr(model, "u"):
         return [(1.0, model.u), (-1.0, model.v)]
@@ -335,7 +370,7 @@ def _size_of_value(problem: Problem, rows: Any, at: Any, K: np.ndarray) -> np.nd
     """Return the size of the numbers from which float64 computes a kernel value."""
     X = np.asarray(problem.X, dtype=np.longdouble)
     if problem.kernel in ("rbf", "laplacian"):
-        centered = X - X.mean(axis=0)
+        centered = X if is_sparse(problem) else X - X.mean(axis=0)
         gamma = problem.settings["gamma"]
         square = (centered * centered).sum(axis=1)
         if problem.kernel == "laplacian":
@@ -349,7 +384,3 @@ def _size_of_value(problem: Problem, rows: Any, at: Any, K: np.ndarray) -> np.nd
     if problem.kernel == "sigmoid":
         return np.maximum(inner, 1.0)
     return inner ** int(problem.settings["degree"])
-
-
-DUAL = tuple(DUAL_FAMILIES)
-"""Families whose variable are dual weights."""

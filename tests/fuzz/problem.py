@@ -61,24 +61,13 @@ class Problem:
     tol: float = 1e-6
     takes_points: bool = False  # of a primal family: points in place of a Gram
     domain: str = "simplex"  # of a general quadratic
+    options: dict[str, Any] = field(default_factory=dict)  # further arguments of the call
     notes: tuple[str, ...] = field(default=())
 
     @property
     def m(self) -> int:
         """Number of points, or of variables."""
         return self.X.shape[1] if self.family == "least_squares" else len(self.X)
-
-    def declare(self) -> Any:
-        """Return the formulation of the library."""
-        arguments = {
-            name: value.copy() if isinstance(value, np.ndarray) else value
-            for name, value in self.parameters.items()
-        }
-        kind = getattr(qpsvm, FAMILIES[self.family])
-        given = stored(self.X, self.storage)
-        if self.family in GENERAL_FAMILIES:
-            return kind(given, **arguments, domain=DOMAINS[self.domain](self.m))
-        return kind(given if self.takes_points else gram_of(self, given), **arguments)
 
     def with_method(self, method: str) -> Problem:
         """Return the problem to be solved by another method."""
@@ -97,7 +86,7 @@ class Problem:
         return (
             f"{FAMILIES[self.family]} {self.kernel} {self.settings} {self.X.shape} {self.X.dtype} "
             f"{self.storage} {shown} {self.domain if self.family in GENERAL_FAMILIES else ''} "
-            f"method={self.method} tol={self.tol:g} [{', '.join(self.notes)}]"
+            f"method={self.method} tol={self.tol:g} {sorted(self.options)} [{', '.join(self.notes)}]"
         )
 
 

@@ -165,11 +165,9 @@ class Quadratic:
                 return -np.inf
         soft = self.ridge[where] > 0
         if soft.any():  # a single coordinate may take the whole weight
-            high = (
-                min(high, (g + self.ridge[where] * group.total)[soft].min())
-                if s.min() > 0
-                else high
-            )
+            assert s.min() > 0, "ridges are on simplices alone"
+            hard = g[infinite].min(initial=np.inf)
+            high = min(hard, (g + self.ridge[where] * group.total)[soft].min())
         ends = low, high
         for _ in range(N_BISECTIONS):
             rho = 0.5 * (low + high)
@@ -251,15 +249,17 @@ def quadratic_of(problem: Problem, family: str = "") -> Quadratic:
         kernel = kernel._replace(K=kernel.K + plus, unit=kernel.unit + plus * 2 * EPS)
         ridge = 1.0 / penalties(problem)[rows]
         group = [Group(every, ones, 1.0)]
+        least = 0.5 / float((1.0 / ridge).sum()) if ridge.all() else 0.0  # of the ridge alone
         return taken(Quadratic(
-            kernel, 1.0, y, every, ridge, zeros, zeros, infinite, group, known=0.0
+            kernel, 1.0, y, every, ridge, zeros, zeros, infinite, group, known=least
         ))  # fmt: skip
     if family == "polytope_distance":
         chi = given["chi"]
         ridge = zeros if chi is None else zeros + 1.0 / np.longdouble(chi)
         groups = [Group(np.flatnonzero(y == s), ones[y == s], 1.0) for s in (1.0, -1.0)]
+        least = sum(0.5 * float(ridge[0]) / len(group.where) for group in groups)
         return taken(Quadratic(
-            kernel, 1.0, y, every, ridge, zeros, zeros, infinite, groups, known=0.0
+            kernel, 1.0, y, every, ridge, zeros, zeros, infinite, groups, known=least * (1 - 1e-15)
         ))  # fmt: skip
     if family in ("one_class", "nu_svc"):
         w = np.asarray(given.get("sample_weight", np.ones(m)), dtype=np.longdouble)[rows]

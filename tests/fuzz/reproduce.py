@@ -44,6 +44,8 @@ def simpler(problem: Problem) -> Iterator[Problem]:
     """Yield problems with fewer points or features, or with plainer settings, the largest cuts first."""
     if problem.storage != "C":
         yield problem.with_storage("C")
+    if problem.options:
+        yield replace(problem, options={})
     for name, plain in (("sample_weight", None), ("C", 1.0), ("epsilon", 0.1), ("chi", None)):
         value = problem.parameters.get(name)
         if value is not None and np.ndim(value) and plain is None:
@@ -78,7 +80,11 @@ def of_rows(problem: Problem, rows: np.ndarray) -> Problem:
     parameters = {
         name: value[rows] if np.ndim(value) else value for name, value in problem.parameters.items()
     }
-    return replace(problem, X=X, parameters=parameters)
+    options = dict(problem.options)
+    if "x0" in options:
+        parts = np.reshape(options["x0"], (-1, problem.m))
+        options["x0"] = parts[:, rows].ravel()
+    return replace(problem, X=X, parameters=parameters, options=options)
 
 
 def write_script(folder: Path, number: int, outcome: Outcome, solver: Solver) -> Path:
@@ -117,7 +123,10 @@ def script(problem: Problem, outcome: Outcome, path: Path) -> str:
     if problem.family in GENERAL_FAMILIES:
         names.append(f"domain=qpsvm.domains.{DOMAIN_TEXTS[problem.domain].format(m=problem.m)}")
     lines.append(f"problem = qpsvm.{FAMILIES[problem.family]}({', '.join(['K', *names])})")
-    lines.append(f"result = qpsvm.solve(problem, {problem.method!r}, tol={problem.tol!r})")
+    call = [f"{problem.method!r}, tol={problem.tol!r}"]
+    for name, value in problem.options.items():
+        call.append(f"{name}={np.asarray(value).tolist()!r}")
+    lines.append(f"result = qpsvm.solve(problem, {', '.join(call)})")
     return "\n".join([*lines, "print(result.status, result.certificate)", ""])
 
 

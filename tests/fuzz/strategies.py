@@ -6,6 +6,7 @@ generator whose seed is drawn.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ PENALTIES = (
 )  # fmt: skip
 """Values of C and chi."""
 
-SCALES = (0,) * 12 + (-4, -2, 2, 4, -8, 8, -20, 20, -50, 50, -70, 70, -150, 150)
+SCALES = (0,) * 20 + (-4, -2, 2, 4, -8, 8, -20, 20, -50, 50, -70, 70, -150, 150)
 """Powers of ten by which points are multiplied."""
 
 SHARES = (0.5, 0.1, 1.0, 0.01, 0.3, 1e-6)
@@ -62,7 +63,23 @@ def problems(draw: Any, largest: int = 2000) -> Problem:
         problem = _general(draw, rng, family, min(m, 60), d, tol)
     else:
         problem = _machine(draw, rng, family, m, d, tol)
-    return problem.with_method(f"#{draw(st.integers(0, 29))}")
+    method = f"#{draw(st.integers(0, 29))}"
+    return replace(problem, method=method, options=_options(draw, rng, problem))
+
+
+def _options(draw: Any, rng: Any, problem: Problem) -> dict[str, Any]:
+    """Return further arguments of a call, mostly none."""
+    kind = draw(st.sampled_from((None, None, None, None, "max_iter", "merge", "x0", "seed")))
+    if kind == "max_iter":
+        return {kind: draw(st.sampled_from((0, 1, 5, 50)))}
+    if kind == "merge":
+        return {kind: True}
+    if kind == "seed":
+        return {kind: draw(st.integers(0, 99))}
+    if kind is None or problem.family in PRIMAL_FAMILIES:
+        return {}
+    n = 2 * problem.m if problem.family in ("svr", "nu_svr") else problem.m
+    return {"x0": draw(st.sampled_from((0.0, 1.0, 1e6))) * rng.standard_normal(n)}
 
 
 def _machine(draw: Any, rng: Any, family: str, m: int, d: int, tol: float) -> Problem:
