@@ -1,4 +1,4 @@
-"""Feasible points of Clarabel, solved at 1e-10: what they prove is computed by the judge, not believed."""
+"""Feasible points of Clarabel at 1e-10: what they prove is computed by the judge, not believed."""
 
 from __future__ import annotations
 

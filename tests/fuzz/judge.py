@@ -1,8 +1,8 @@
-"""What the library promises of an answer, checked from the raw data: docs/certificate.md and docs/statuses.md.
+"""What docs/certificate.md and docs/statuses.md promise of an answer, checked from the raw data.
 
-Of every answer: the bounds enclose the optimum, `upper` is the value of x, x is feasible, the certificate agrees with
-itself, the model predicts what it stores. Of OPTIMAL: the gap is within the tolerance. A statement that the judge can
-neither prove nor refute is counted as open.
+Of every answer: the bounds enclose the optimum, `upper` is the value of x, x is feasible, the
+certificate agrees with itself, the model predicts what it stores. Of OPTIMAL: the gap is within the
+tolerance. A statement that the judge can neither prove nor refute is counted as open.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MAX_FLOOR = 1e-13
 class Verdict:
     """What the judge found of one answer.
 
-    `error` is a bound of the relative distance from the optimum that the judge proves itself; `enclosed` and `optimal`
-    are True where proved, False where refuted and None where open.
+    `error` is a bound of the relative distance from the optimum that the judge proves itself;
+    `enclosed` and `optimal` are True where proved, False where refuted and None where open.
     """
 
     failures: list[tuple[str, str]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Objectives in w and b, in extended precision: those of primal formulations, and of models that a dual stores."""
+"""Objectives in w and b in extended precision: of primal formulations, and of stored models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A random problem as plain data: what is declared to the library, and the arrays that the judges read."""
+"""A random problem as plain data: what the library is given, and the arrays that the judges read."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ PARAMETERS = {
 class Problem:
     """A problem and the call that solves it.
 
-    `X` are the points, K where the kernel is precomputed, Q or A of a general quadratic; float64 or float32.
-    `parameters` are the arguments of the formulation. `notes` say how it was made.
+    `X` are the points, K where the kernel is precomputed, Q or A of a general quadratic; float64 or
+    float32. `parameters` are the arguments of the formulation. `notes` say how it was made.
     """
 
     family: str

@@ -1,12 +1,12 @@
-"""The dual problems as quadratic programs, in extended precision: value, violation and a lower bound.
+"""The dual problems as quadratic programs in extended precision: value, violation, lower bound.
 
-Minimize 1/2 x'(G + D)x + c'x + constant where 0 <= x <= u and s'x = t over each group of coordinates, or over
-another set of which only the minimum of a linear function is needed. By convexity
+Minimize 1/2 x'(G + D)x + c'x + constant where 0 <= x <= u and s'x = t over each group of
+coordinates, or over a ball. By convexity
 
     1/2 a'Ga >= (Gx)'a - 1/2 x'Gx  for any a,
 
-so that any x gives a lower bound of the optimum: the minimum of a separable function. Each bound is lowered by its
-own rounding error.
+so that any x gives a lower bound of the optimum: the minimum of a separable function. Each bound is
+lowered by its own rounding error.
 """
 
 from __future__ import annotations

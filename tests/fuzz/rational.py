@@ -29,8 +29,8 @@ def fits(problem: Problem) -> bool:
 def value(problem: Problem, program: Quadratic, x: Any) -> Fraction:
     """Return the exact value of weights x of a dual family.
 
-    The weights are moved onto their equality by the smallest change of the first positive one, so that moving
-    all points changes nothing.
+    The weights are moved onto their equality by the smallest change of the first positive one, so
+    that moving all points changes nothing.
     """
     rows = np.flatnonzero(program.kept)
     K = _gram(problem, rows)

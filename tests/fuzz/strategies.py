@@ -1,7 +1,7 @@
 """Strategies of hypothesis that draw whole problems.
 
-Choices are drawn one by one, so that hypothesis varies and shrinks them; the numbers of a cloud come from a
-generator whose seed is drawn.
+Choices are drawn one by one, so that hypothesis varies and shrinks them; the numbers of a cloud
+come from a generator whose seed is drawn.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SHARES = (0.5, 0.1, 1.0, 0.01, 0.3, 1e-6)
 
 @st.composite
 def problems(draw: Any, largest: int = 2000) -> Problem:
-    """Draw a problem of at most `largest` points, and a number that picks one of the methods that fit it."""
+    """Draw a problem of at most `largest` points, and a number that picks one of its methods."""
     families = [name for name, weight in FAMILY_WEIGHTS.items() for _ in range(weight)]
     family = draw(st.sampled_from(families))
     low, high = draw(st.sampled_from([s for s in SIZES if s[0] <= largest]))

@@ -43,7 +43,10 @@ SIMPLE = {
 def simple(family: str, kernel: str = "linear") -> Problem:
     settings = {"gamma": 0.5} if kernel == "rbf" else {}
     takes_points = family in ("hinge_primal", "ls_svm", "lp_svm") and kernel == "linear"
-    return Problem(family, kernel, settings, X, "C", SIMPLE[family], "auto", 1e-6, takes_points)
+    points = X + 3.0 if family == "one_class" else X  # a hyperplane away from the origin
+    return Problem(
+        family, kernel, settings, points, "C", SIMPLE[family], "auto", 1e-6, takes_points
+    )
 
 
 def answer(problem: Problem):
@@ -76,7 +79,7 @@ def test_the_problems_of_a_seed_are_always_the_same():
     for a, b in zip(one, other, strict=True):
         assert a.describe() == b.describe()
         assert a.X.tobytes() == b.X.tobytes()
-    assert len({problem.family for problem in one}) > 5
+    assert len({problem.family for problem in one}) > 8
 
 
 @every_simple
