@@ -20,10 +20,11 @@ def main() -> int:
     parser.add_argument("--largest", type=int, default=2000, help="largest number of points")
     parser.add_argument("--out", type=Path, help="file of the counts, in JSON")
     parser.add_argument("--scripts", type=Path, help="folder of scripts that show failures")
+    parser.add_argument("--time-limit", type=float, default=1.0, help="seconds of each solve")
     parser.add_argument("--open", action="store_true", help="list what could not be decided, too")
     options = parser.parse_args()
     outcomes: list[Outcome] = []
-    begun, solver = time.monotonic(), Solver()
+    begun, solver = time.monotonic(), Solver(options.time_limit)
     for problem in drawn(options.problems, options.seed, options.largest):
         outcome = solver.solve(problem)
         outcomes.append(outcome)
@@ -47,7 +48,8 @@ def main() -> int:
         if time.monotonic() - begun > options.seconds:
             break
     solver.close()
-    counts = {"seed": options.seed, "largest": options.largest, **summary(outcomes)}
+    names = "seed", "largest", "time_limit"
+    counts = {name: getattr(options, name) for name in names} | summary(outcomes)
     text = json.dumps(counts, indent=2)
     print(text)
     if options.out is not None:

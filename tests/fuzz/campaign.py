@@ -16,7 +16,7 @@ import numpy as np
 
 from tests.fuzz.problem import GENERAL_FAMILIES, Problem, arrays_of, gram_of, stored
 
-SECONDS_FOR_SOLVE = 3.0
+SECONDS_FOR_SOLVE = 1.0
 """Limit of time that each solve is given."""
 
 SECONDS_OF_HANG = 60.0

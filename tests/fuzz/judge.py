@@ -378,8 +378,11 @@ def _size_of_value(problem: Problem, rows: Any, at: Any, K: np.ndarray) -> np.nd
         return K * (1.0 + gamma * (square[rows][:, None] + square[at]))
     lengths = np.sqrt((X * X).sum(axis=1))
     products = lengths[rows][:, None] * lengths[at]
-    if problem.kernel in ("linear", "custom"):
-        return products if problem.kernel == "linear" else (1.0 + products) ** 2
+    if problem.kernel == "linear":  # the library may measure from the mean
+        middle = X.mean(axis=0)
+        return (lengths[rows] + np.sqrt(middle @ middle))[:, None] * lengths[at]
+    if problem.kernel == "custom":
+        return (1.0 + products) ** 2
     inner = problem.settings["gamma"] * products + abs(problem.settings["coef0"])
     if problem.kernel == "sigmoid":
         return np.maximum(inner, 1.0)

@@ -56,6 +56,7 @@ class Quadratic:
     kept: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
     known: float = -np.inf  # a lower bound known in advance
     is_hinge: bool = False
+    rows: tuple[np.ndarray, np.ndarray] | None = None  # A and b of |Ax - b|^2 / 2
 
     def product(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return G x, and bounds on the errors of its entries."""
@@ -71,6 +72,11 @@ class Quadratic:
     def value(self, x: np.ndarray) -> Value:
         """Return the value of x with a bound on its error."""
         x = np.asarray(x, dtype=np.longdouble)
+        if self.rows is not None:
+            A, b = self.rows
+            r = A @ x - b
+            error = (len(x) + 4) * EPS * (np.abs(A) @ np.abs(x) + np.abs(b))
+            return Value(float(0.5 * (r @ r)), _up(np.abs(r) @ error + error @ error))
         h, error = self.product(x)
         found = 0.5 * (x @ h) + 0.5 * (self.ridge @ (x * x)) + self.linear @ x + self.constant
         size = np.abs(x) @ np.abs(h) + self.ridge @ (x * x) + np.abs(self.linear) @ np.abs(x)
@@ -315,7 +321,10 @@ def _general(problem: Problem) -> Quadratic:
     groups = [Group(np.arange(m), ones, 1.0)] if problem.domain == "simplex" else []
     upper = ones if problem.domain == "hypercube" else np.full(m, np.inf, np.longdouble)
     radius = {"l1_ball": ("l1", 2.0), "l2_ball": ("l2", 1.5)}.get(problem.domain)
-    return Quadratic(
+    program = Quadratic(
         kernel, 1.0, ones, np.arange(m), zeros, linear, error, upper, groups, float(constant),
         radius, np.ones(m, bool), known,
     )  # fmt: skip
+    if problem.family == "least_squares":
+        program.rows = A, b
+    return program

@@ -61,8 +61,9 @@ def value(problem: Problem, program: Quadratic, x: Any) -> Fraction:
 def _gram(problem: Problem, rows: np.ndarray) -> list[list[Fraction]]:
     X = [[Fraction(float(v)) for v in problem.X[i]] for i in rows]
     if problem.kernel == "precomputed":
-        return [[X[i][j] for j in rows] for i in range(len(rows))]
-    K = [[sum((a * b for a, b in zip(p, q, strict=True)), Fraction(0)) for q in X] for p in X]
+        K = [[X[i][j] for j in rows] for i in range(len(rows))]
+    else:
+        K = [[sum((a * b for a, b in zip(p, q, strict=True)), Fraction(0)) for q in X] for p in X]
     if problem.kernel == "polynomial":
         gamma, coef0 = (Fraction(float(problem.settings[name])) for name in ("gamma", "coef0"))
         K = [[(gamma * k + coef0) ** int(problem.settings["degree"]) for k in row] for row in K]

@@ -59,7 +59,7 @@ every_simple = pytest.mark.parametrize("family", SIMPLE)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_promised_holds_on_random_problems(seed, tmp_path):
-    solver = Solver(seconds=1.0)
+    solver = Solver()
     outcomes = []
     for problem in drawn(PROBLEMS_OF_TEST, seed, 60):
         outcomes.append(solver.solve(problem))
