@@ -169,6 +169,7 @@ def compared(problem: Problem, counts: dict[str, Counter[str]]) -> None:
     except qpsvm.InputError:
         return
     answers: dict[str, Answer | None] = {}
+    qpsvm.solve(declared, tol=problem.tol, max_iter=1)  # compiles, which the limit of time counts
     result = qpsvm.solve(declared, tol=problem.tol, time_limit=SECONDS)
     answers["qpsvm"] = result.converged, taken(problem, program, result.x)
     if result.status.name == "INFEASIBLE":
