@@ -165,12 +165,14 @@ def compared(problem: Problem, counts: dict[str, Counter[str]]) -> None:
         return
     try:
         declared, _ = handed_over(problem)
-        program = quadratic_of(problem)
+        qpsvm.solve(
+            declared, tol=problem.tol, max_iter=1
+        )  # compiles, which the limit of time counts
+        result = qpsvm.solve(declared, tol=problem.tol, time_limit=SECONDS)
     except qpsvm.InputError:
         return
+    program = quadratic_of(problem)
     answers: dict[str, Answer | None] = {}
-    qpsvm.solve(declared, tol=problem.tol, max_iter=1)  # compiles, which the limit of time counts
-    result = qpsvm.solve(declared, tol=problem.tol, time_limit=SECONDS)
     answers["qpsvm"] = result.converged, taken(problem, program, result.x)
     if result.status.name == "INFEASIBLE":
         return  # there is no optimum
