@@ -182,7 +182,8 @@ def _check_words(where: str, words: list[tuple[int, str]]) -> None:
         name, colon, value = word.partition(":")
         if not colon:
             raise _wrong(where, column, "index:value", word)
-        if not re.fullmatch(r"[+-]?[0-9]+", name) or not 0 <= int(name) <= MAX_INDEX:
+        # int() refuses thousands of digits
+        if not re.fullmatch(r"[+-]?0{0,99}[0-9]{1,10}", name) or not 0 <= int(name) <= MAX_INDEX:
             raise _wrong(where, column, f"an index, an integer from 0 to {MAX_INDEX}", name)
         if int(name) <= before:
             raise _wrong(where, column, f"an index above {before}, the one before", name)

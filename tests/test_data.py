@@ -75,6 +75,7 @@ GOOD_LINE = "1 1:2\n"
         ),
         ("1 a:2\n", r"line 1, column 3: expected an index, .*got 'a'"),
         ("1 99999999999999999999:2\n", r"line 1, column 3: expected an index, .*got '9+'"),
+        ("1 " + "9" * 5000 + ":2\n", r"line 1, column 3: expected an index, .*got '9+"),
         ("1 1:2\n1 1:0 22:nan\n", r"line 2, column 10: expected a finite number; got 'nan'"),
         ("1 1:1e999\n", r"line 1, column 5: expected a finite number; got '1e999'"),
         ("1 1:2:3\n", r"line 1, column 5: expected a finite number; got '2:3'"),

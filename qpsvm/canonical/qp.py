@@ -178,10 +178,10 @@ class QP(Form):
 
     @cached_property
     def scale(self) -> float:
-        """Largest diagonal entry of G: the size of the data; for least squares b'b."""
+        """Largest absolute diagonal entry of G: the size of the data; for least squares b'b."""
         if isinstance(self.gram, Residual):
             return self.gram.scale
-        return self.gram.scale * (float(np.max(self.gram.kernel.diag())) + self.gram.shift)
+        return self.gram.scale * (float(np.max(np.abs(self.gram.kernel.diag()))) + self.gram.shift)
 
     @cached_property
     def is_hinge(self) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.data import MAX_INDEX
 from qpsvm.errors import InputError
 from qpsvm.files.libsvm.text import short
 
@@ -155,7 +156,7 @@ def read_scaling(path: str | Path) -> Scaling:
     ranges = {}
     for number in range(at + 2, len(lines)):
         j, low, high = _numbers(path, lines, number, 3)
-        if j < 0 or j != int(j) or not low <= high:
+        if not 0 <= j <= MAX_INDEX or j != int(j) or not low <= high:
             raise InputError(
                 f"{path}, line {number + 1}: expected an index and its least and largest value; "
                 f"got {lines[number]!r}"

@@ -9,7 +9,17 @@ import pytest
 
 import problems
 from problems.clouds import moved, two_clouds
-from qpsvm import HingeDual, L2SVMDual, Linear, Status, solve
+from qpsvm import (
+    HingeDual,
+    L2SVMDual,
+    Linear,
+    MEBDual,
+    OneClassDual,
+    Polynomial,
+    Sigmoid,
+    Status,
+    solve,
+)
 
 Rational = list[Fraction]
 
@@ -116,3 +126,30 @@ def test_a_large_penalty_is_certified():
     assert result.status is Status.OPTIMAL
     entries = 4 * np.finfo(float).eps * np.max(np.sum((10.0 * X) ** 2, axis=1))
     assert entries * np.sum(result.x) ** 2 > 1e-8 * abs(result.value)
+
+
+CANCELLING = 1.0 + np.array([[3.1], [5.7], [1.3], [8.9], [2.2]]) / 2**20
+"""Points of one feature whose products are near 1, so that x z - 1 has few digits."""
+
+
+@pytest.mark.parametrize(
+    "kernel", [Sigmoid(CANCELLING, 1.0, -1.0), Polynomial(CANCELLING, 3, 1.0, -1.0)], ids=type
+)
+def test_the_roundoff_includes_the_difference_in_a_kernel_value(kernel):
+    """K is not positive semidefinite, but the upper bound is the value of the answer all the same."""
+    result = solve(OneClassDual(kernel, nu=0.5), "smo", max_iter=20)
+    x, a = rational(CANCELLING.ravel()), rational(result.x)
+    exact = Fraction(0)
+    for p, v in zip(x, a, strict=True):
+        for q, w in zip(x, a, strict=True):
+            u = p * q - 1
+            exact += v * w * (u**3 if isinstance(kernel, Polynomial) else u - u**3 / 3) / 2
+    total = sum(a)
+    assert abs(Fraction(result.certificate.upper) - exact / total**2) <= result.certificate.roundoff
+
+
+def test_a_roundoff_is_not_negative_where_all_kernel_values_are():
+    K = Sigmoid([[0.1], [0.2], [-0.3]], 1.0, -1.0)
+    for problem in (OneClassDual(K, nu=0.5), MEBDual(K), HingeDual(K, [1, -1, 1])):
+        c = solve(problem, "smo", max_iter=20).certificate
+        assert c.gap >= c.roundoff > 0.0

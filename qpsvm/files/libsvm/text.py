@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import lzma
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -157,7 +159,7 @@ def read_libsvm_text(path: str | Path) -> LibsvmModel:
     try:
         with open_by_content(Path(path)) as file:
             lines = file.read().decode("ascii", errors="replace").splitlines()
-    except (OSError, EOFError) as problem:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
         raise InputError(f"path must be a file that can be read; got {problem}") from None
     return _Reader(str(path), lines).model()
 
@@ -185,22 +187,25 @@ class _Reader:
         if k < 2 and is_classifier:
             self.fail(self.line_of_name["nr_class"], "at least 2 classes", str(k))
         n_machines = k * (k - 1) // 2 if is_classifier else 1
-        parameters = {
-            name: self.numbers(name, 1)[0]
+        parameters: dict[str, Any] = {
+            name: self.integers(name, 1)[0] if name == "degree" else self.numbers(name, 1)[0]
             for name in KERNEL_PARAMETERS[kernel]
         }  # fmt: skip
-        if "degree" in parameters:
-            parameters["degree"] = int(parameters["degree"])
-        label = self.numbers("label", k) if is_classifier else np.zeros(0)
-        n_support = self.numbers("nr_sv", k) if is_classifier else np.zeros(0)
-        if is_classifier and n_support.sum() != n:
-            self.fail(self.line_of_name["nr_sv"], f"numbers of sum {n}", str(n_support))
+        for name in ("degree", "gamma"):
+            if parameters.get(name, 0.0) < 0.0:
+                self.fail(self.line_of_name[name], f"{name} >= 0", str(parameters[name]))
+        label = self.integers("label", k) if is_classifier else np.zeros(0, np.int64)
+        if len(set(label.tolist())) < len(label):
+            self.fail(self.line_of_name["label"], "different labels", str(label))
+        n_support = self.integers("nr_sv", k) if is_classifier else np.zeros(0, np.int64)
+        if is_classifier and (n_support.min() < 0 or n_support.sum() != n):
+            self.fail(self.line_of_name["nr_sv"], f"numbers >= 0 of sum {n}", str(n_support))
         coef, points = self.support(begin, n, k - 1 if is_classifier else 1)
         serial = np.zeros(0, np.int64)
         if kernel == "precomputed":
-            serial = np.array([int(value) for value in points[2]], dtype=np.int64)
-            if len(serial) != n or any(index != 0 for index in points[1]):
+            if len(points[2]) != n or any(points[1]) or not all(map(_is_serial, points[2])):
                 self.fail(begin, "one entry 0:number for each support vector", "others")
+            serial = np.array(points[2], dtype=np.int64)
             points = [0] * (n + 1), [], []
         ends, indices, values = points
         shape = n, max(indices, default=0) + 1
@@ -211,8 +216,8 @@ class _Reader:
             coef,
             sp.csr_matrix((np.array(values, dtype=np.float64), indices, ends), shape),
             serial,
-            label=label.astype(np.int64),
-            n_support=n_support.astype(np.int64),
+            label=label,
+            n_support=n_support,
             prob_a=self.optional("probA"),
             prob_b=self.optional("probB"),
             density_marks=self.optional("prob_density_marks"),
@@ -247,9 +252,10 @@ class _Reader:
 
     def count(self, name: str) -> int:
         values = self.values(name)
-        if len(values) != 1 or not values[0].isdigit():
+        count = _index(values[0]) if len(values) == 1 else None
+        if count is None:
             self.fail(self.line_of_name[name], f"{name} and a number", " ".join(values))
-        return int(values[0])
+        return count
 
     def numbers(self, name: str, n: int) -> NDArray[np.float64]:
         values = self.values(name)
@@ -257,6 +263,12 @@ class _Reader:
         if len(found) != n or None in found:
             self.fail(self.line_of_name[name], f"{name} and {n} numbers", " ".join(values))
         return np.array(found, dtype=np.float64)
+
+    def integers(self, name: str, n: int) -> NDArray[np.int64]:
+        values = self.numbers(name, n)
+        if np.any(values != np.round(values)) or np.any(np.abs(values) > MAX_INDEX):
+            self.fail(self.line_of_name[name], f"{name} and {n} integers", str(values))
+        return values.astype(np.int64)
 
     def optional(self, name: str) -> NDArray[np.float64]:
         return self.numbers(name, len(self.header[name])) if name in self.header else np.zeros(0)
@@ -279,14 +291,29 @@ class _Reader:
             before = -1
             for word in words[n_coef:]:
                 name, _, text = word.partition(":")
-                value = _finite(text)
-                if value is None or not name.isdigit() or not before < int(name) <= MAX_INDEX:
+                value, index = _finite(text), _index(name)
+                if value is None or index is None or index <= before:
                     self.fail(begin + s + 1, "index:value, indices ascending", word)
-                before = int(name)
+                before = index
                 indices.append(before)
                 values.append(value)
             ends.append(len(indices))
         return coef, (ends, indices, values)
+
+
+def _index(text: str) -> int | None:
+    """Return the index or the number of something that a word stands for, if it is in range."""
+    digits = text.lstrip("0") or text[-1:]
+    if not digits.isdigit() or len(digits) > len(
+        str(MAX_INDEX)
+    ):  # int() refuses thousands of digits
+        return None
+    index = int(digits)
+    return index if index <= MAX_INDEX else None
+
+
+def _is_serial(value: float) -> bool:
+    return value == round(value) and 1.0 <= value <= MAX_INDEX
 
 
 def _finite(text: str) -> float | None:

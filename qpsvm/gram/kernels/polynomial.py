@@ -58,6 +58,15 @@ class Polynomial(PointGram):
         squares = np.asarray(squared_norms(self.X.astype(np.float64, copy=False)))
         return (self.gamma * squares + self.coef0) ** self.degree
 
+    @property
+    def error(self) -> float:
+        """Effect of a rounded base where coef0 is negative, so that it may be a small difference."""
+        if self.coef0 >= 0:
+            return 0.0
+        longest = float(np.max(squared_norms(self.X.astype(np.float64, copy=False))))
+        largest = (self.gamma * longest + abs(self.coef0)) ** self.degree
+        return 4.0 * float(np.finfo(np.float64).eps) * self.degree * largest
+
     @cached_property
     def _formula_of_points(self) -> Formula:
         return polynomial(int(self.degree), self.gamma, self.coef0)

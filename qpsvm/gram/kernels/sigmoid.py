@@ -59,5 +59,13 @@ class Sigmoid(PointGram):
         return sigmoid(self.gamma, self.coef0)
 
     @property
+    def error(self) -> float:
+        """Effect of a rounded argument of the hyperbolic tangent, which may be a small difference."""
+        longest = float(np.max(squared_norms(self.X.astype(np.float64, copy=False))))
+        return min(
+            1.0, 4.0 * float(np.finfo(np.float64).eps) * (self.gamma * longest + abs(self.coef0))
+        )
+
+    @property
     def _largest_value(self) -> float:
         return 1.0  # the diagonal is no bound: K may be indefinite

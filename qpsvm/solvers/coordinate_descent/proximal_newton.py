@@ -91,6 +91,7 @@ def _cost(state: State, free: int) -> float:
     return free * d + (free * d * d / 2.0 + d**3 / 3.0) / BLAS_OPERATIONS_PER_ENTRY
 
 
+@np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging w
 def advance(state: State, stage: Stage) -> bool:
     """Make at most `MAX_NEWTON_STEPS` steps of a stage; return whether a changed."""
     rows, y, upper, a, w = state.rows, state.y, state.upper, state.a, stage.w

@@ -202,11 +202,13 @@ class State:
             self._product /= self.total
         return self._product
 
+    @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging v
     def compute_margins(self) -> None:
         """Recompute the margins of v, the weights, the value and the slope."""
         self.margins[:] = self.y * self.points.times(self.v)
         self._weigh()
 
+    @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging v
     def start_at(self, x: Vector) -> None:
         """Set x to a point of the simplex, and v to Z'Y x at its best scale."""
         support = np.flatnonzero(x)
@@ -228,6 +230,7 @@ class State:
         if total > 0.0:  # else no margin is below 1: the last weights are kept
             self.x[:], self.total = a / total, total
 
+    @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging v
     def step(self) -> float:
         """Make a Newton step; return the decrease of P."""
         S, before = np.flatnonzero(self.margins < 1.0), self.value

@@ -277,10 +277,26 @@ SV
         ("nr_class 2", "nr_class two", r"line 4: expected nr_class and a number; got 'two'"),
         ("nr_class 2", "nr_class 1", r"line 4: expected at least 2 classes; got '1'"),
         ("rho 0.1", "rho 0.1 nan", r"line 6: expected rho and 1 numbers"),
-        ("nr_sv 1 1", "nr_sv 1 2", r"line 8: expected numbers of sum 2"),
+        ("nr_sv 1 1", "nr_sv 1 2", r"line 8: expected numbers >= 0 of sum 2"),
         ("SV\n", "vectors\n", r"line 9: expected a line of the header, or SV; got 'vectors'"),
         ("-1 2:1\n", "", r"line 10: expected 2 support vectors; got '1 lines after SV'"),
         ("-1 2:1\n", "x 2:1\n", r"line 11: expected 1 coefficients; got 'x 2:1'"),
+        ("label 1 -1", "label 1 1", r"line 7: expected different labels"),
+        ("label 1 -1", "label 1 0.5", r"line 7: expected label and 2 integers"),
+        ("nr_sv 1 1", "nr_sv 3 -1", r"line 8: expected numbers >= 0 of sum 2"),
+        ("gamma 0.5", "gamma -0.5", r"line 3: expected gamma >= 0; got '-0.5'"),
+        (
+            "rbf\ngamma 0.5",
+            "polynomial\ndegree 2.5\ngamma 0.5\ncoef0 0",
+            r"line 3: expected degree and 1 integers",
+        ),
+        ("total_sv 2", "total_sv " + "9" * 5000, r"line 5: expected total_sv and a number"),
+        ("3:2", "9" * 5000 + ":2", r"line 10: expected index:value, indices ascending"),
+        (
+            "rbf\ngamma 0.5",
+            "precomputed",
+            r"line 8: expected one entry 0:number for each support vector",
+        ),
         ("3:2", "1:2", r"line 10: expected index:value, indices ascending; got '1:2'"),
         (
             "SV\n1 1:0.5 3:2\n-1 2:1\n",
@@ -292,6 +308,14 @@ SV
 def test_a_wrong_model_file_names_the_line(old, new, said, tmp_path):
     (tmp_path / "model").write_text(GOOD.replace(old, new))
     with pytest.raises(qpsvm.InputError, match=said):
+        qpsvm.load_libsvm_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("serial", ["1e300", "0", "1.5", "-1"])
+def test_a_serial_number_out_of_range_is_an_error(serial, tmp_path):
+    text = GOOD.replace("rbf\ngamma 0.5", "precomputed").replace("1:0.5 3:2", "0:1")
+    (tmp_path / "model").write_text(text.replace("2:1", f"0:{serial}"))
+    with pytest.raises(qpsvm.InputError, match="line 8: expected one entry 0:number"):
         qpsvm.load_libsvm_model(tmp_path / "model")
 
 

@@ -243,3 +243,14 @@ def test_auto_takes_coordinate_descent_without_bias():
     assert qpsvm.solve(HingePrimal(X, Y)).method == "crsvm"
     assert qpsvm.solve(HingePrimal(X[:, :2], np.sign(X[:, 0]), np.inf, bias=False)).method == "mnp"
     assert qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X, 0.1), Y, bias=False)).method == "smo"
+
+
+@pytest.mark.filterwarnings("error")
+def test_points_near_the_largest_ones_allowed_leak_no_warning():
+    """A certificate may be out of reach; numpy's warnings of overflow say nothing to a user."""
+    rows = np.arange(10)[:, None]
+    points = np.where(rows % 3, np.random.default_rng(0).standard_normal((10, 10)), 0.0)
+    y = np.where(np.arange(10) % 2, 1.0, -1.0)
+    problem = HingePrimal(1e70 * (1e3 + points), y, C=1e150, bias=False)
+    result = qpsvm.solve(problem, tol=1e-9)
+    assert np.isfinite(result.x).all()

@@ -90,3 +90,12 @@ def test_it_is_the_automatic_choice_where_there_is_a_factor():
         assert result.method == "mfn" and result.status is Status.OPTIMAL
     for problem in (MEBDual(Linear(X)), L2SVMDual(Linear(X), y, np.inf), L2SVMDual(RBF(X), y)):
         assert "mfn" not in methods(problem)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(3))
+def test_points_near_the_largest_ones_allowed_leak_no_warning(seed):
+    rng = np.random.default_rng(seed)
+    points = 1e70 * (1e3 + rng.standard_normal((10, 10)))
+    problem = L2SVMDual(Linear(points), np.where(np.arange(10) % 2, 1.0, -1.0), C=1e9)
+    assert np.isfinite(solve(problem, "mfn", tol=1e-9).x).all()

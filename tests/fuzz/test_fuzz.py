@@ -1,0 +1,156 @@
+"""Random problems: what is promised holds, and the judge sees where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import qpsvm
+from tests.fuzz.campaign import Solver, drawn, handed_over, solved, summary
+from tests.fuzz.judge import judge
+from tests.fuzz.problem import Problem
+from tests.fuzz.reproduce import write_script
+
+PROBLEMS_OF_TEST = 100
+"""Problems of one test; there are five of them, which processes share."""
+
+MAX_OPEN_SHARE = 0.02
+"""Share of answers that the judge may leave undecided."""
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((20, 2))
+Y = np.where(X[:, 0] + 0.5 * RNG.standard_normal(20) > 0, 1.0, -1.0)
+
+SIMPLE = {
+    "hinge": {"y": Y, "C": 1.0, "bias": True},
+    "l2_svm": {"y": Y, "C": 1.0, "bias": True},
+    "meb": {},
+    "svdd": {"C": 0.2},
+    "one_class": {"nu": 0.3},
+    "nu_svc": {"y": Y, "nu": 0.4},
+    "polytope_distance": {"y": Y, "chi": 1.0},
+    "svr": {"y": X[:, 0], "C": 1.0, "epsilon": 0.1, "bias": True},
+    "nu_svr": {"y": X[:, 0] ** 2, "C": 1.0, "nu": 0.4},
+    "hinge_primal": {"y": Y, "C": 1.0, "bias": True},
+    "ls_svm": {"y": Y, "C": 1.0, "bias": True},
+    "lp_svm": {"y": Y, "C": 1.0, "bias": True},
+}
+
+
+def simple(family: str, kernel: str = "linear") -> Problem:
+    settings = {"gamma": 0.5} if kernel == "rbf" else {}
+    takes_points = family in ("hinge_primal", "ls_svm", "lp_svm") and kernel == "linear"
+    points = X + 3.0 if family == "one_class" else X  # a hyperplane away from the origin
+    return Problem(
+        family, kernel, settings, points, "C", SIMPLE[family], "auto", 1e-6, takes_points
+    )
+
+
+def answer(problem: Problem):
+    return qpsvm.solve(handed_over(problem)[0], tol=problem.tol)
+
+
+every_simple = pytest.mark.parametrize("family", SIMPLE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_promised_holds_on_random_problems(seed, tmp_path):
+    solver = Solver()
+    outcomes = []
+    for problem in drawn(PROBLEMS_OF_TEST, seed, 60):
+        outcomes.append(solver.solve(problem))
+        if outcomes[-1].failures:
+            path = write_script(tmp_path, len(outcomes), outcomes[-1], solver)
+            pytest.fail(f"{outcomes[-1].failures}\n{path.read_text()}")
+    solver.close()
+    counts = summary(outcomes)
+    answered = [o for o in outcomes if o.status == "OPTIMAL"]
+    n_open = sum(o.optimal is not True for o in answered)
+    assert len(answered) >= 0.7 * len(outcomes), counts
+    assert n_open <= MAX_OPEN_SHARE * len(answered), counts
+
+
+def test_the_problems_of_a_seed_are_always_the_same():
+    one, other = (list(islice(drawn(30, 7, 60), 30)) for _ in range(2))
+    for a, b in zip(one, other, strict=True):
+        assert a.describe() == b.describe()
+        assert a.X.tobytes() == b.X.tobytes()
+    assert len({problem.family for problem in one}) > 8
+
+
+@every_simple
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_the_judge_proves_an_ordinary_answer(family, kernel):
+    outcome = solved(simple(family, kernel))
+    assert outcome.status == "OPTIMAL" and not outcome.failures
+    assert outcome.optimal is True and outcome.enclosed is True and outcome.error <= 1e-6
+
+
+@every_simple
+def test_the_judge_refutes_a_lower_bound_above_the_optimum(family):
+    result = answer(simple(family))
+    c = result.certificate
+    high = c.upper + 1e-3 * abs(c.upper)
+    lie = replace(result, certificate=replace(c, lower=high, upper=high, gap=0.0, roundoff=0.0))
+    kinds = {kind for kind, _ in judge(simple(family), lie).failures}
+    assert {"bounds", "value"} <= kinds
+
+
+@every_simple
+def test_the_judge_refutes_optimality_at_another_point(family):
+    """A feasible point that is not the minimizer, with the value and the gap of the true one."""
+    problem = simple(family)
+    result, other = answer(problem), answer(_with_other_values(problem))
+    kinds = {kind for kind, _ in judge(problem, replace(result, x=other.x)).failures}
+    assert kinds & {"value", "optimal", "gap"}
+
+
+def _with_other_values(problem: Problem) -> Problem:
+    return replace(problem, X=problem.X * np.array([1.0, -0.3]) + 0.2)
+
+
+@every_simple
+def test_the_judge_sees_a_point_outside_of_the_domain(family):
+    result = answer(simple(family))
+    if family in ("ls_svm",):  # its weights have no bounds
+        lie = replace(result, x=result.x * 1.001)
+    elif family in ("hinge_primal", "lp_svm"):
+        lie = replace(result, dual=result.dual + 1e-6)
+    else:
+        lie = replace(result, x=result.x * 1.001)
+    kinds = {kind for kind, _ in judge(simple(family), lie).failures}
+    assert kinds & {"infeasible", "value"}
+
+
+def test_the_judge_sees_predictions_of_another_model():
+    problem = simple("hinge")
+    result = answer(problem)
+    shifted = replace(result.model, b=result.model.b + 1e-6)
+    object.__setattr__(shifted, "decision_function", result.model.decision_function)
+    kinds = {kind for kind, _ in judge(problem, replace(result, model=shifted)).failures}
+    assert "prediction" in kinds
+
+
+def test_a_failure_is_made_small_and_its_script_runs(tmp_path, monkeypatch):
+    """A kernel that is called positive semidefinite and is not: NONCONVEX is then a failure."""
+    K = np.eye(12)
+    K[3, 4] = K[4, 3] = 2.0
+    problem = Problem("meb", "precomputed", {}, K, "C", {}, "smo", 1e-6)
+
+    class InProcess:
+        def solve(self, problem):
+            outcome = solved(problem)
+            if outcome.status == "NONCONVEX":
+                outcome.failures.append(("status", "NONCONVEX"))
+            return outcome
+
+    solver = InProcess()
+    path = write_script(tmp_path, 0, solver.solve(problem), solver)
+    space = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    assert space["result"].status.name == "NONCONVEX"
+    assert space["X"].shape == (2, 2)
