@@ -2,7 +2,7 @@
 
 Run from the root of the repository, when nothing else runs on the machine::
 
-    python -m docs.benchmarks.make.products > products.md
+    python -m docs.make.products > products.md
 
 With ``--measure`` it prints a line of JSON for each shape, as this process computes it.
 """
@@ -48,6 +48,7 @@ def page(numbers_of_threads: list[int]) -> Iterator[str]:
         "The last column is the first over the second. One thread is measured by processor time, two by\n"
         "the clock.",
         runs=1,
+        room="docs.make",
     )
     for level in LEVELS:
         for n_threads in numbers_of_threads:
