@@ -236,6 +236,16 @@ class KernelEstimator(Estimator):
         with prediction_threads(X.shape[0] * len(columns), shares=not self._kernel.is_precomputed):
             return self._support_gram.combine(X, columns, coef)
 
+    def _group_sums(
+        self, X: Any, groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
+    ) -> NDArray[np.float64]:
+        """Return sums of kernel values of groups of support vectors, shape (total of p, n)."""
+        if "_support_gram" not in vars(self):
+            self._support_gram = self._gram_of_support()
+        n_columns = sum(len(columns) for columns, _ in groups)
+        with prediction_threads(X.shape[0] * n_columns, shares=not self._kernel.is_precomputed):
+            return np.asarray(self._support_gram.combine_groups(X, groups))
+
     def _new_points(self, X: Any) -> Any:
         """Return new points, checked against the training points."""
         check_is_fitted(self)

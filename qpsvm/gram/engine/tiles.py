@@ -154,6 +154,25 @@ def add_both(
         back += behind[: len(back)]
 
 
+def write_values(
+    few: Any,
+    a: Vector,
+    some: Any,
+    b: Vector,
+    factor: float,
+    kernel_map: Any,
+    K: NDArray[np.floating],
+) -> None:
+    """Write the kernel values of points `few` and `some` to K, in this thread.
+
+    Points are dense or packed; a and b are their terms, in the precision of K.
+    """
+    sides, factor = _sides(few, a, some, b, factor)
+    at, like = (ALL_ROWS, 0, len(b), factor, kernel_map), np.empty((2, 0), K.dtype)
+    slots = read_only(np.arange(len(a)))
+    _sweep(*sides, *at, K, NO_PACKED_BLOCK, slots, like, *[NO_NUMBERS] * 5)
+
+
 def _sides(few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], factor: float) -> Any:
     """Return both sets of points and their terms as the sweep reads them, `few` in groups; the factor."""
     kind = b.dtype.type
