@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qpsvm.api import solve
 from qpsvm.errors import InputError
+from qpsvm.estimators.callbacks import CallbackSupport
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.parameters import SOLVER_RULES, Rules, check_parameters
 from qpsvm.estimators.training import INTERRUPT_EFFECT, Plan, Terms, light, warn_of_gaps
@@ -42,7 +43,11 @@ def prediction_threads(n_entries: int, *, shares: bool) -> AbstractContextManage
     return single_threaded_blas() if shares or is_small else nullcontext()
 
 
-class Estimator(BaseEstimator):
+FRAMES_OF_FIT = 5
+"""Frames from the call of `fit` to a warning at its end."""
+
+
+class Estimator(CallbackSupport, BaseEstimator):
     """Base of the estimators.
 
     A subclass names its parameters in `__init__`, their allowed values in `_rules`, and fits.
@@ -112,7 +117,9 @@ class Estimator(BaseEstimator):
             **self._options(),
         )
 
-    def _report(self, results: list[Result], *, single: bool, stacklevel: int = 4) -> None:
+    def _report(
+        self, results: list[Result], *, single: bool, stacklevel: int = FRAMES_OF_FIT
+    ) -> None:
         """Set the attributes that say how good the answers are; warn where a gap was not reached."""
         self.dual_gap_ = max(result.certificate.relative_gap for result in results)
         missed = [r.status for r in results if r.status is not Status.OPTIMAL]

@@ -127,7 +127,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         machines = self._solved_on_matrix(plan, tasks) or solve_tasks(plan, tasks)
         self._set_machines(samples, machines, X, kernel)
         self._remember([machine.terms for machine in machines], samples.rows)
-        self._report([machine.result for machine in machines], single=False, stacklevel=5)
+        self._report([machine.result for machine in machines], single=False, stacklevel=6)
         return self
 
     def _solved_on_matrix(self, plan: Plan, tasks: list[Task]) -> list[Machine] | None:
@@ -300,6 +300,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         from sklearn.calibration import CalibratedClassifierCV
 
         plain = clone(self).set_params(probability=False)
+        vars(plain).pop("_skl_callbacks", None)  # they are told of this fit, not of those in it
         n_folds = min(MAX_FOLDS, int(np.min(np.unique(y, return_counts=True)[1])))
         if n_folds < 2:
             raise InputError("probability=True needs at least 2 points of each class; got 1")

@@ -33,7 +33,7 @@ MAX_PAIR_POINTS = 2000
 larger one."""
 
 MAX_SWEPT_POINTS = 10_000
-"""The same where rows are computed as they are needed."""
+"""The same where rows are computed as they are needed; `solve` takes over where they are too many."""
 
 LOCAL_BACKENDS = ("ThreadingBackend", "LokyBackend", "MultiprocessingBackend", "SequentialBackend")
 """Backends of joblib that use this machine alone; its threads then solve the pairs."""
@@ -145,7 +145,7 @@ class _PairMatrices:
             source, sweep = self._points.sums(i, j), self._points.rows(i, j)
             return hinge_path(
                 source,
-                lambda rows, slot, n: ComputedRows(rows, slot, n, sweep),
+                lambda rows, slot, counts: ComputedRows(rows, slot, counts, sweep),
                 *own,
                 self._buffers,
             )
@@ -154,7 +154,7 @@ class _PairMatrices:
             blocks = GroupBlocks(first, second, between)
             return hinge_path(
                 blocks if self._points is None else self._points.sums(i, j),
-                lambda rows, slot, n: StoredRows(rows, slot, n, *blocks),
+                lambda rows, slot, counts: StoredRows(rows, slot, counts, *blocks),
                 *own,
                 self._buffers,
             )

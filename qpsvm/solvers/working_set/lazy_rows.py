@@ -26,7 +26,7 @@ class StoredRows(NamedTuple):
 
     rows: NDArray[np.float32]  # (n_slots, at least n), zero beyond n columns
     slot: NDArray[np.int64]  # (n,), where a row was written, or -1
-    n_written: NDArray[np.int64]  # (1,)
+    counts: NDArray[np.int64]  # (2,): rows written, and how often all were forgotten
     first: NDArray[np.floating]  # (n1, n1), C-ordered
     second: NDArray[np.floating]  # (n2, n2), C-ordered
     between: NDArray[np.floating]  # (n1, n2), C-ordered
@@ -37,7 +37,7 @@ class ComputedRows(NamedTuple):
 
     rows: NDArray[np.float32]  # (n_slots, at least n), two groups of slots at least
     slot: NDArray[np.int64]  # as above
-    n_written: NDArray[np.int64]
+    counts: NDArray[np.int64]
     sweep: Sweep
 
 
@@ -60,18 +60,19 @@ def _nothing(source: Any, k: int, e: Any, blocked: Any, sign: float) -> None:
 
 def _copy_row(source: Any, k: int, e: Any, blocked: Any, sign: float) -> None:
     if source.slot[k] < 0:
-        _make_room(source.slot, source.n_written, len(source.rows))
-        at = source.n_written[0]
+        _make_room(source.slot, source.counts, len(source.rows))
+        at = source.counts[0]
         _write_stored(source.first, source.second, source.between, k, source.rows[at])
-        source.slot[k], source.n_written[0] = at, at + 1
+        source.slot[k], source.counts[0] = at, at + 1
 
 
 @vectorized
-def _make_room(slot: Any, n_written: Any, n_slots: int) -> None:
+def _make_room(slot: Any, counts: Any, n_slots: int) -> None:
     """Forget all rows where a group of them may not fit any more."""
-    if n_written[0] + GROUP_ROWS > n_slots and n_slots < len(slot):
+    if counts[0] + GROUP_ROWS > n_slots and n_slots < len(slot):
         slot[:] = -1
-        n_written[0] = 0
+        counts[0] = 0
+        counts[1] += 1
 
 
 @vectorized
@@ -91,13 +92,13 @@ def _write_stored(first: Any, second: Any, between: Any, k: int, row: Any) -> No
 
 def _compute_row(source: Any, k: int, e: Any, blocked: Any, sign: float) -> None:
     if source.slot[k] < 0:
-        _make_room(source.slot, source.n_written, len(source.rows))
-        chosen, at = np.empty(GROUP_ROWS, np.int64), source.n_written[0]
+        _make_room(source.slot, source.counts, len(source.rows))
+        chosen, at = np.empty(GROUP_ROWS, np.int64), source.counts[0]
         n_chosen = _likely(k, source.slot, e, blocked, sign, chosen)
         _write_computed(source.sweep, chosen[:n_chosen], source.rows[at : at + n_chosen])
         for u in range(n_chosen):
             source.slot[chosen[u]] = at + u
-        source.n_written[0] = at + n_chosen
+        source.counts[0] = at + n_chosen
 
 
 @vectorized

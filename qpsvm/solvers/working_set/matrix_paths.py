@@ -53,7 +53,7 @@ computed again exactly: the exact gap may be a little greater."""
 TOLERANCE_DECREASE = 0.1
 """Factor of the tolerance where the steps ended and the exact gap is still too large."""
 
-MAX_ROW_ENTRIES, MIN_ROWS = 1 << 22, 64
+MAX_ROW_ENTRIES, MIN_ROWS = 1 << 23, 64
 """Entries of the rows of two groups that are held at a time, and least number of rows."""
 
 MAX_ROUGH_ROUNDS = 3
@@ -164,7 +164,7 @@ def hinge_path(
     source : GroupBlocks or Sweep
         The matrix in float64.
     rows : callable
-        ``rows(memory, slot, n_written)`` returns what writes its rows in float32 to memory.
+        ``rows(memory, slot, counts)`` returns what writes its rows in float32 to memory.
     diagonal : ndarray, shape (n,)
     y, weight, penalties, tol, entry_error, buffers
         As in `hinge_paths`.
@@ -172,6 +172,7 @@ def hinge_path(
     Returns
     -------
     SubsetPath
+        Where steps read more rows than memory holds, the gap of the weights that they came to.
     """
     n = len(y)
     path, width = empty_path(len(penalties), n), max(n, VECTOR_LANES)
@@ -181,8 +182,9 @@ def hinge_path(
         block = memory.reshape(n_slots, width)
         if width > n:
             block[:] = 0.0
-        own = rows(block, np.full(n, -1), np.zeros(1, np.int64))
-        _path(source, y, weight, own, diagonal, penalties, tol, rounding, *path)
+        counts = np.zeros(2, np.int64)
+        own, limits = rows(block, np.full(n, -1), counts), (n_slots, counts)
+        _path(source, y, weight, own, diagonal, penalties, tol, rounding, *limits, *path)
     return path
 
 
@@ -224,8 +226,8 @@ def _solve_subset(
             block[:] = 0.0
         copy_matrix(source, block)
         block.flags.writeable = False
-        diagonal = np.diagonal(block).astype(np.float64)
-        _path(source, y, weight, block, diagonal, penalties, tol, rounding, *path)
+        diagonal, limits = np.diagonal(block).astype(np.float64), (n, np.zeros(2, np.int64))
+        _path(source, y, weight, block, diagonal, penalties, tol, rounding, *limits, *path)
 
 
 def chunks_of(sizes: list[int]) -> list[list[int]]:
@@ -323,6 +325,8 @@ def _path(
     penalties: Any,
     tol: float,
     rounding: float,
+    n_slots: int,
+    counts: Any,
     weights: Any,
     biases: Any,
     values: Any,
@@ -330,7 +334,7 @@ def _path(
     roundoffs: Any,
     n_steps: Any,
 ) -> None:
-    """Solve one subset for all penalties."""
+    """Solve one subset for all penalties; give up where memory is short for the rows that are read."""
     n, width = len(y), max(len(y), VECTOR_LANES)
     side, sizes = np.ones(width, np.float32), np.zeros(width, np.float32)
     flags, extremes = np.ones((2, 1, width), np.int8), np.full((2, 1), -1, np.intp)
@@ -364,12 +368,16 @@ def _path(
                 start[k] = x[k]
             goal = -GAP_GOAL_FRACTION * tol * value
             least = tolerance if goal == 0.0 else min(tolerance, 1e-3 * FIRST_TOLERANCE)
-            most = STEPS_PER_POINT * n + MIN_ROUND_STEPS
+            most = STEPS_PER_POINT * n + MIN_ROUND_STEPS if n_slots >= n else n_slots
             steps, _, _ = _solve(
                 problem, state, x, start, s, up_barrier, low_barrier, most, tolerance, least, goal
             )
             total_steps += steps
-            if attempt > 1:
+            if counts[1] > 0:
+                _exact_sums(source, y, x, u, s)
+                value, gap, roundoff, bias = _bounds(y, x, upper, rounding, u, s)
+                break
+            if attempt > 1 and steps < most:
                 tolerance *= TOLERANCE_DECREASE
         for k in range(n):
             weights[c, k], before[k] = x[k], upper[k]

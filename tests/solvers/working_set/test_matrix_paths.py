@@ -119,28 +119,34 @@ def test_two_groups_by_rows_that_are_computed(sizes, kind, rng):
 
 
 @pytest.mark.parametrize("computes", [False, True])
-def test_rows_may_be_forgotten(computes, rng, monkeypatch):
-    """The same answer with memory for 16 of 200 rows."""
+@pytest.mark.parametrize(("n_rows", "is_solved"), [(200, True), (150, None), (16, False)])
+def test_memory_for_few_rows_ends_the_steps_with_valid_bounds(
+    n_rows, is_solved, computes, rng, monkeypatch
+):
     y, weight, gram = two_groups((90, 110), rng)
     blocks = blocks_of(gram, 90)
     points = PointGroups(gram, [np.arange(90), np.arange(90, 200)])
-    rows, source = points.rows(0, 1), points.sums(0, 1) if computes else blocks
-    found, written = [], []
+    rows, source, shapes = points.rows(0, 1), points.sums(0, 1) if computes else blocks, []
 
-    def reader(memory, slot, n_written):
-        written.append((memory, n_written))
+    def reader(memory, slot, counts):
+        shapes.append(memory.shape)
         if computes:
-            return ComputedRows(memory, slot, n_written, rows)
-        return StoredRows(memory, slot, n_written, *blocks)
+            return ComputedRows(memory, slot, counts, rows)
+        return StoredRows(memory, slot, counts, *blocks)
 
-    for n_rows in (200, 16):
-        monkeypatch.setattr(matrix_paths, "MIN_ROWS", n_rows)
-        monkeypatch.setattr(matrix_paths, "MAX_ROW_ENTRIES", 0)
-        own = gram.diag(), y, weight, PENALTIES, 1e-4, 1e-13, BufferPool()
-        found.append(hinge_path(source, reader, *own))
-        assert written[-1][0].shape == (n_rows, 200) and written[-1][1] > 0
-        check(found[-1], Subset(np.array([[0, 200]]), y, weight), np.arange(200), gram, 1e-4)
-    np.testing.assert_allclose(found[0].value, found[1].value, rtol=2e-4)
+    monkeypatch.setattr(matrix_paths, "MIN_ROWS", n_rows)
+    monkeypatch.setattr(matrix_paths, "MAX_ROW_ENTRIES", 0)
+    one, upper = np.array([30.0]), 30.0 * weight
+    path = hinge_path(source, reader, gram.diag(), y, weight, one, 1e-4, 1e-13, BufferPool())
+    assert shapes == [(n_rows, 200)]
+    x, value, gap = path.x[0], path.value[0], path.gap[0]
+    assert np.all(x >= 0.0) and np.all(x <= upper) and abs(y @ x) <= 1e-9 * np.sum(x)
+    if is_solved is not None:
+        assert (gap <= 1e-4 * abs(value)) == is_solved
+    best = solve(HingeDual(gram, y, upper), tol=1e-8).certificate
+    assert value >= best.lower - 1e-9 * abs(value) and value - gap <= best.upper + 1e-9 * abs(value)
+    exact = gram.block(np.arange(200), None, np.float64)
+    assert value == pytest.approx(0.5 * (y * x) @ exact @ (y * x) - np.sum(x), rel=1e-9)
 
 
 def test_sums_of_points_are_those_of_the_matrix(rng):
