@@ -33,8 +33,9 @@ class Recorder:
         self.events.append(("begin", type(estimator).__name__, np.shape(X), metadata))
 
     def on_fit_task_end(self, estimator, context, *, X=None, fitted_estimator=None):
-        predicted = fitted_estimator is not None and len(fitted_estimator.predict(X))
-        self.events.append(("end", type(estimator).__name__, predicted))
+        can_predict = hasattr(fitted_estimator, "predict")  # a scaler cannot
+        n_predicted = len(fitted_estimator.predict(X)) if can_predict else None
+        self.events.append(("end", type(estimator).__name__, n_predicted))
 
     def teardown(self, estimator, context):
         self.events.append(("teardown", type(estimator).__name__))

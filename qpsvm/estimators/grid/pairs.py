@@ -28,7 +28,7 @@ from qpsvm.solvers.working_set.lazy_rows import ComputedRows, StoredRows
 from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks
 from qpsvm.solvers.working_set.matrix_paths import SubsetPath, chunks_of, hinge_path
 
-MAX_PAIR_POINTS = 2000
+MAX_PAIR_POINTS = 3000
 """Maximum number of points of a pair whose matrix is computed; `solve` computes some columns of a
 larger one."""
 

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from qpsvm.gram.base import Gram
 from qpsvm.gram.engine.formula import L1Exponential
 from qpsvm.gram.engine.sweep import map_block
-from qpsvm.gram.engine.tiles import _sides
+from qpsvm.gram.engine.tiles import MAX_FEATURES_TO_SWEEP, _sides
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.integer import norms_of
 from qpsvm.gram.storage.points import products
 
-MAX_FEATURES_TO_SWEEP = 64
-"""Number of features of a dense point up to which its kernel values are swept by tiles as they are
-needed; with more, products of whole groups by BLAS take less time."""
+EXACT_DTYPE = np.dtype(np.float64)
+"""The precision of sums."""
 
 Indices = NDArray[np.int64]
 
@@ -59,10 +58,10 @@ class PointGroups:
     """
 
     def __init__(self, gram: Gram, groups: list[Indices]) -> None:
-        self._gram, self._groups = gram, groups
-        self._exact: dict[int, Side] = {}
-        self._low: dict[int, Side] = {}
-        self._factors: dict[str, Any] = {}
+        self._gram: Any = gram
+        self._groups = groups
+        self._sides: dict[tuple[int, np.dtype[Any]], Side] = {}
+        self._factors: dict[np.dtype[Any], Any] = {}
 
     @staticmethod
     def are_available(gram: Gram) -> bool:
@@ -74,56 +73,56 @@ class PointGroups:
         )
 
     @cached_property
-    def _rough(self) -> Any:
-        """The Gram of lower precision."""
-        low = self._gram.low_precision()
-        return low if self.are_available(low) else self._gram
+    def _low(self) -> np.dtype[Any]:
+        """The precision of rows: float32, unless the Gram says that it loses too many digits."""
+        is_enough = self._gram.dtype == np.float32 or self._gram.low_precision() is not self._gram
+        return np.dtype(np.float32 if is_enough else np.float64)
 
     @property
     def is_swept(self) -> bool:
         """Whether rows are computed as they are needed, not by products of whole groups."""
-        points = self._rough._points
-        is_product = not isinstance(self._rough._formula.map, L1Exponential)
-        return not (
-            is_product
-            and isinstance(points, np.ndarray)
-            and points.shape[1] > MAX_FEATURES_TO_SWEEP
-        )
+        points, formula = self._gram._points, self._gram._formula
+        is_product = not isinstance(formula.map, L1Exponential)
+        is_dense = isinstance(points, np.ndarray)
+        return not (is_product and is_dense and points.shape[1] > MAX_FEATURES_TO_SWEEP)
 
     def prepare(self, number: int) -> None:
         """Prepare the points of a group, which `rows` and `sums` read."""
-        self._side(self._rough, self._low, number, self._rough.dtype)
-        self._side(self._gram, self._exact, number, np.dtype(np.float64))
+        for dtype in (self._low, EXACT_DTYPE):
+            self._side(number, dtype)
 
     def rows(self, i: int, j: int) -> Sweep:
         """Return what evaluates rows of two groups, in low precision."""
-        low = self._rough
-        first, second = (self._side(low, self._low, k, low.dtype) for k in (i, j))
-        like = np.empty((2, 0), low.dtype)
-        return Sweep(first, second, self._factors["low"], low._formula.map, like)
+        return self._sweep(i, j, self._low)
 
     def sums(self, i: int, j: int) -> Sweep:
         """Return what evaluates sums of kernel values of two groups, in float64."""
-        gram: Any = self._gram
-        first, second = (self._side(gram, self._exact, k, np.dtype(np.float64)) for k in (i, j))
-        return Sweep(first, second, self._factors["exact"], gram._formula.map, np.empty((2, 0)))
+        return self._sweep(i, j, EXACT_DTYPE)
+
+    def _sweep(self, i: int, j: int, dtype: np.dtype[Any]) -> Sweep:
+        first, second = self._side(i, dtype), self._side(j, dtype)
+        kernel_map = self._gram._formula.map
+        return Sweep(first, second, self._factors[dtype], kernel_map, np.empty((2, 0), dtype))
 
     def write(self, i: int, j: int, out: NDArray[np.float32]) -> None:
         """Write k(group i, group j), shape (n_i, n_j), in low precision, in this thread."""
-        low = self._rough
-        points, others = (self._side(low, self._low, k, low.dtype) for k in (i, j))
-        K = out if low.dtype == out.dtype else np.empty(out.shape, low.dtype)
-        products(points.points, points.points if i == j else others.points, K)
-        map_block(K, self._factors["low"], low._formula.map, points.b, others.b)
+        points, others = self._side(i, self._low), self._side(j, self._low)
+        K = out if self._low == out.dtype else np.empty(out.shape, self._low)
+        pair = points.points, points.points if i == j else others.points
+        if points.points.dtype == K.dtype:
+            products(*pair, K)
+        else:  # integers
+            K[:] = products(*pair)
+        map_block(K, self._factors[self._low], self._gram._formula.map, points.b, others.b)
         if K is not out:
             out[:] = K
 
-    def _side(self, gram: Any, known: dict[int, Side], number: int, dtype: np.dtype[Any]) -> Side:
-        if number not in known:
-            formula, rows = gram._formula, self._groups[number]
-            points = gram._multiplied(rows, dtype)
+    def _side(self, number: int, dtype: np.dtype[Any]) -> Side:
+        if (number, dtype) not in self._sides:
+            formula = self._gram._formula
+            points = self._gram._multiplied(self._groups[number], dtype)
             terms = formula.terms(points, norms_of(points)).astype(dtype)
             (few, a, held, _, b), factor = _sides(points, terms, points, terms, formula.factor)
-            known[number] = Side(few, a, held, b)
-            self._factors["exact" if known is self._exact else "low"] = factor
-        return known[number]
+            self._factors[dtype] = factor
+            self._sides[number, dtype] = Side(few, a, held, b)
+        return self._sides[number, dtype]

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.engine.exact_products import BLOCK_POINTS, kernel_expansion, prepared
 from qpsvm.gram.engine.formula import Formula
-from qpsvm.gram.engine.groups import MAX_FEATURES_TO_SWEEP
 from qpsvm.gram.engine.sweep import map_block
-from qpsvm.gram.engine.tiles import write_values
+from qpsvm.gram.engine.tiles import MAX_FEATURES_TO_SWEEP, write_values
 from qpsvm.gram.storage.points import MAX_DENSE_FEATURES, Points, products
 from qpsvm.numerics.parallel import parallel_for, scratch
 

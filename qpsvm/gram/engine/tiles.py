@@ -39,6 +39,10 @@ CHUNK_ENTRIES, MAX_CHUNK_POINTS = 1 << 18, 1 << 14
 MIN_ENTRIES_FOR_TWO_THREADS = 1 << 16
 """Number of entries below which one thread finishes before a second one has started."""
 
+MAX_FEATURES_TO_SWEEP = 64
+"""Number of features of a dense point up to which values of a few hundred points are swept by tiles; with
+more, products of whole groups by BLAS take less time."""
+
 Vector = NDArray[np.float64]
 ALL_ROWS, NO_NUMBERS = read_only(np.empty(0, np.int64)), np.empty(0)
 NO_PACKED_BLOCK = np.empty((0, 0), np.uint16)

@@ -8,7 +8,7 @@ import pytest
 from problems.clouds import two_clouds
 from qpsvm import RBF, HingeDual, Linear, solve
 from qpsvm.gram.engine.groups import PointGroups
-from qpsvm.numerics.jit import njit
+from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.parallel import BufferPool
 from qpsvm.solvers.working_set import matrix_paths
 from qpsvm.solvers.working_set.lazy_rows import ComputedRows, StoredRows
@@ -171,7 +171,7 @@ def test_blocks_in_float32_are_those_of_the_matrix(rng):
         np.testing.assert_allclose(out, K[np.ix_(parts[i], parts[j])], atol=1e-5)
 
 
-@njit
+@vectorized
 def sum_of(source, u, s):
     sum_rows(source, u, s)
 
