@@ -157,8 +157,8 @@ def every_kind_of_points() -> Iterator[Task]:
 
 def several_classes() -> Iterator[Task]:
     """Yield fits of `SVC` to more than two classes, and their predictions."""
-    for m in (N_POINTS, N_POINTS_FOR_BLOCKS // 2):
-        X, _ = points(m)
+    for m, kind in ((N_POINTS, "integers"), (N_POINTS_FOR_BLOCKS // 2, "dense")):
+        X, _ = points(m, kind)
         yield partial(_fit, qpsvm.SVC(), X, np.arange(m) % 3)
 
 

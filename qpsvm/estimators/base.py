@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from qpsvm.api import solve
 from qpsvm.errors import InputError
+from qpsvm.estimators.callbacks import CallbackSupport
 from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.parameters import SOLVER_RULES, Rules, check_parameters
 from qpsvm.estimators.training import INTERRUPT_EFFECT, Plan, Terms, light, warn_of_gaps
@@ -42,7 +43,11 @@ def prediction_threads(n_entries: int, *, shares: bool) -> AbstractContextManage
     return single_threaded_blas() if shares or is_small else nullcontext()
 
 
-class Estimator(BaseEstimator):
+FRAMES_OF_FIT = 5
+"""Frames from the call of `fit` to a warning at its end."""
+
+
+class Estimator(CallbackSupport, BaseEstimator):
     """Base of the estimators.
 
     A subclass names its parameters in `__init__`, their allowed values in `_rules`, and fits.
@@ -112,7 +117,9 @@ class Estimator(BaseEstimator):
             **self._options(),
         )
 
-    def _report(self, results: list[Result], *, single: bool, stacklevel: int = 4) -> None:
+    def _report(
+        self, results: list[Result], *, single: bool, stacklevel: int = FRAMES_OF_FIT
+    ) -> None:
         """Set the attributes that say how good the answers are; warn where a gap was not reached."""
         self.dual_gap_ = max(result.certificate.relative_gap for result in results)
         missed = [r.status for r in results if r.status is not Status.OPTIMAL]
@@ -235,6 +242,16 @@ class KernelEstimator(Estimator):
             self._support_gram = self._gram_of_support()
         with prediction_threads(X.shape[0] * len(columns), shares=not self._kernel.is_precomputed):
             return self._support_gram.combine(X, columns, coef)
+
+    def _group_sums(
+        self, X: Any, groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
+    ) -> NDArray[np.float64]:
+        """Return sums of kernel values of groups of support vectors, shape (total of p, n)."""
+        if "_support_gram" not in vars(self):
+            self._support_gram = self._gram_of_support()
+        n_columns = sum(len(columns) for columns, _ in groups)
+        with prediction_threads(X.shape[0] * n_columns, shares=not self._kernel.is_precomputed):
+            return np.asarray(self._support_gram.combine_groups(X, groups))
 
     def _new_points(self, X: Any) -> Any:
         """Return new points, checked against the training points."""

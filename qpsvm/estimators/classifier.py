@@ -28,8 +28,9 @@ from qpsvm.estimators.parameters import (
 )
 from qpsvm.estimators.samples import Indices, Samples, Vector, arranged, checked_weight
 from qpsvm.estimators.training import Machine, Plan, Task, solve_tasks
-from qpsvm.estimators.votes import by_graph, by_votes, pair_number, pairs_of, scores
+from qpsvm.estimators.votes import by_graph, by_votes, pairs_of, scores
 from qpsvm.gram import Cached
+from qpsvm.gram.base import slices
 
 CLASSIFIER_RULES: Rules = {
     **KERNEL_RULES, **CLASS_RULES, **SHAPE_RULES, **SOLVER_RULES,
@@ -37,6 +38,9 @@ CLASSIFIER_RULES: Rules = {
 }  # fmt: skip
 """Parameters of classifiers with a kernel."""
 
+
+MAX_POINTS_AT_ONCE = 1 << 14
+"""New points whose sums over support vectors are held at a time."""
 
 MAX_FOLDS = 5
 """Folds of the calibration; as many as the smallest class has points, if these are fewer."""
@@ -123,7 +127,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         machines = self._solved_on_matrix(plan, tasks) or solve_tasks(plan, tasks)
         self._set_machines(samples, machines, X, kernel)
         self._remember([machine.terms for machine in machines], samples.rows)
-        self._report([machine.result for machine in machines], single=False, stacklevel=5)
+        self._report([machine.result for machine in machines], single=False, stacklevel=6)
         return self
 
     def _solved_on_matrix(self, plan: Plan, tasks: list[Task]) -> list[Machine] | None:
@@ -222,15 +226,26 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
             return np.asarray(self._sums(X, every, dual[0])[:, None] + self.intercept_)
         if k == 2 or self.multi_class == "ovr":
             return np.asarray(self._sums(X, every, np.ascontiguousarray(dual.T)) + self.intercept_)
-        values = np.tile(self.intercept_, (X.shape[0], 1))
         ends = np.append(0, np.cumsum(self.n_support_))
-        for own in range(k):
-            columns = every[ends[own] : ends[own + 1]]
-            part = self._sums(X, columns, np.ascontiguousarray(dual[:, columns].T))
-            for row in range(k - 1):
-                other = row if row < own else row + 1
-                values[:, pair_number(min(own, other), max(own, other), k)] += part[:, row]
-        return values
+        groups = [
+            (every[ends[own] : ends[own + 1]], dual[:, ends[own] : ends[own + 1]].T)
+            for own in range(k)
+            if ends[own] < ends[own + 1]
+        ]
+        i, j = np.array(pairs_of(k)).T
+        own, other = (
+            (k - 1) * i + j - 1,
+            (k - 1) * j + i,
+        )  # a class counts the others without itself
+        present = np.repeat(self.n_support_ > 0, k - 1)
+        values = np.empty((len(i), X.shape[0]))
+        for at in slices(X.shape[0], MAX_POINTS_AT_ONCE):
+            sums = np.zeros((k * (k - 1), X[at].shape[0]))
+            if groups:
+                sums[present] = self._group_sums(X[at], groups)
+            np.add(sums[own], sums[other], out=values[:, at])
+        values += self.intercept_[:, None]
+        return values.T
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the values of the machines, or scores of the classes.
@@ -285,6 +300,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         from sklearn.calibration import CalibratedClassifierCV
 
         plain = clone(self).set_params(probability=False)
+        vars(plain).pop("_skl_callbacks", None)  # they are told of this fit, not of those in it
         n_folds = min(MAX_FOLDS, int(np.min(np.unique(y, return_counts=True)[1])))
         if n_folds < 2:
             raise InputError("probability=True needs at least 2 points of each class; got 1")

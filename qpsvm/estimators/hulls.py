@@ -88,7 +88,7 @@ class HullClassifier(KernelClassifier):
         warnings.warn(
             f"{text}. In {len(wrong)} of {len(tasks)} problems the reduced hull of the smaller one "
             "is its mean.",
-            stacklevel=6,
+            stacklevel=7,
         )
 
     def _solved_on_matrix(self, plan: Plan, tasks: list[Task]) -> list[Machine] | None:

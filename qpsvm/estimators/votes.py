@@ -17,19 +17,13 @@ def pairs_of(k: int) -> list[tuple[int, int]]:
     return [(i, j) for i in range(k) for j in range(i + 1, k)]
 
 
-def pair_number(i: int, j: int, k: int) -> int:
-    """Return the position of the pair i < j."""
-    return i * k - i * (i + 1) // 2 + j - i - 1
-
-
 def count_votes(values: Values, k: int) -> NDArray[np.int64]:
     """Return the number of machines that decide for each class, shape (n, k); 0 is for the second."""
-    votes = np.zeros((len(values), k), np.int64)
+    votes, positive = np.zeros((k, len(values)), np.int64), values.T > 0
     for number, (i, j) in enumerate(pairs_of(k)):
-        first = values[:, number] > 0
-        votes[:, i] += first
-        votes[:, j] += ~first
-    return votes
+        votes[i] += positive[number]
+        votes[j] += ~positive[number]
+    return votes.T
 
 
 def by_votes(values: Values, k: int) -> NDArray[np.int64]:
@@ -58,12 +52,12 @@ def scores(values: Values, k: int) -> Values:
     The sum s of a class is moved into (-1/3, 1/3) as s / (3 (|s| + 1)), so that it decides between equal
     votes only. It is scikit-learn's ``decision_function_shape="ovr"``.
     """
-    votes, sums = np.zeros((len(values), k)), np.zeros((len(values), k))
+    votes, sums = np.zeros((k, len(values))), np.zeros((k, len(values)))
     for number, (i, j) in enumerate(pairs_of(k)):
         value = values[:, number]
         second = value < 0
-        votes[:, i] += ~second
-        votes[:, j] += second
-        sums[:, i] += value
-        sums[:, j] -= value
-    return votes + sums / (3.0 * (np.abs(sums) + 1.0))
+        votes[i] += ~second
+        votes[j] += second
+        sums[i] += value
+        sums[j] -= value
+    return np.ascontiguousarray((votes + sums / (3.0 * (np.abs(sums) + 1.0))).T)

@@ -140,6 +140,15 @@ class Gram(ABC):
             return self.cross(points, columns) @ coef
         return np.concatenate([self.cross(points[at], columns) @ coef for at in slices(n, size)])
 
+    def combine_groups(
+        self, points: Any, groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
+    ) -> NDArray[np.float64]:
+        """Return the sums of several groups of columns at new points, shape (total of p, n).
+
+        A group has its columns and their coefficients, shapes (k,) and (k, p).
+        """
+        return np.concatenate([self.combine(points, *group).T for group in groups])
+
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return K x, or its entries `rows`, recomputed in float64, block by block."""
         support = np.flatnonzero(x != 0)

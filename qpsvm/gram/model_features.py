@@ -119,6 +119,10 @@ class MatrixColumns:
         """Return sum_j coef_j k(z, x_j), where `points` is the matrix of all k(z, x_j)."""
         return np.asarray(self.values(points, columns) @ coef, dtype=np.float64)
 
+    def combine_groups(self, points: Any, groups: list[tuple[Indices, Vector]]) -> Vector:
+        """Return the sums of groups of columns, with coefficients of shape (k, p), shape (total, n)."""
+        return np.concatenate([self.combine(points, *group).T for group in groups])
+
     def cross(self, points: Any, columns: Indices) -> NDArray[np.float64]:
         """Return k(z, x_j) for the support points j = columns, shape (n, len(columns))."""
         K = self.values(points, columns)

@@ -4,8 +4,11 @@
     python -m docs.benchmarks.make.multi_class --sets usps mushrooms --points 1000
     python -m docs.benchmarks.make.multi_class --sets letter --earlier rows.json   # others from there
     python -m docs.benchmarks.make.multi_class --choose letter usps shuttle
+    python -m docs.benchmarks.make.multi_class --tune letter usps shuttle \
+        > docs/benchmarks/make/multi_class_tuned.jsonl
 
-The rows go to the error stream too, one JSON object a line: `--earlier` reads such a file.
+The rows go to the error stream too, one JSON object a line: `--earlier` reads such a file. `--tune` fits
+machines with the loss of the paper over a grid, for the last table; it takes half an hour.
 
 QPSVM_DATA names the folder of the data, QPSVM_PEER_PYTHON a Python with scikit-learn-intelex, which need
 not have this package; without it the rows of scikit-learn-intelex say that it is not installed.
@@ -60,6 +63,16 @@ SETS = {  # C; what it is
 }
 """Sets with the C that `--choose` finds."""
 
+TUNED_GRIDS: dict[str, tuple[tuple[float, ...], tuple[int, ...]]] = {
+    "letter": ((1.0, 4.0), (0, 1, 2, 3, 4, 5, 6, 8, 10, 12)),
+    "usps": ((1.0, 2.0, 4.0), (0, 1, 2, 3, 4, 5, 6, 8)),
+    "shuttle": ((1.0,), (0, 2, 4, 6, 7, 8, 10, 12)),
+}
+"""Grids of the squared hinge: factors of 1 / (2 sigma^2), and binary logarithms of C."""
+
+TUNED_FILE = Path(__file__).with_name("multi_class_tuned.jsonl")
+"""Cells of these grids, one JSON object a line."""
+
 PAPER = {  # accuracy and its standard deviation in percent: CVM, FW, MFW
     "letter": ((97.48, 2.19e-2), (96.54, 1.37e-1), (97.35, 1.50e-1)),
     "usps": ((95.63, 3.73e-2), (95.12, 1.05e-1), (95.47, 8.34e-2)),
@@ -80,6 +93,23 @@ Table 2 of Frandi et al. prints accuracies and neither C nor gamma. As in their 
 is the mean squared distance of training points (of 100,000 pairs), gamma = 1 / (2 sigma^2), and C is the
 best of 1, 2, 4, ..., 4096 on a random 30 percent of the training points (of the first 10,000 at most;
 seed 0; `--choose` repeats it). For usps they searched gamma, too. Their machines are L2-SVMs."""
+
+
+TUNED_TEXT = """
+`SVC(loss="squared_hinge")` is the L2-SVM of the paper, with a penalized bias. C, and gamma in multiples
+of 1 / (2 sigma^2), have the greatest accuracy on the validation set; the least of several. The greatest
+accuracy on the test set over the grid, which no validation could choose, says what is possible.
+"""
+"""Text before the table of the squared hinge."""
+
+ACCURACY_NOTE = """
+Gamma decides for letter: at 1 / (2 sigma^2) no C reaches CVM's accuracy, and the best C is within a
+standard deviation of FW's; at four times this gamma the cell chosen by validation exceeds all three.
+For usps the paper chose both by 10 folds on a grid of its own. No cell here reaches CVM's value; one has
+MFW's, and the cell chosen by validation is 0.1 percent, two of 2,007 points, below it and above FW's. Our
+shuttle, scaled to [-1, 1], exceeds all three. No machine of mnist was tuned with this loss.
+"""
+"""Text after it."""
 
 
 def load(name: str, n_points: int | None = None) -> dict[str, Any]:
@@ -126,6 +156,26 @@ def choose(name: str) -> float:
     X, y = data["X"][:MAX_POINTS_TO_CHOOSE], data["y"][:MAX_POINTS_TO_CHOOSE]
     split = ShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=0)
     return SVCCV(Cs=PENALTY_GRID, gammas=[width(data["X"])], cv=split).fit(X, y).C_
+
+
+def tune(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the cells of the grid of a set: accuracies on the validation set and on the test set."""
+    from sklearn.model_selection import ShuffleSplit
+
+    data = load(name)
+    X, y, gamma = data["X"], data["y"], width(data["X"])
+    split = ShuffleSplit(1, test_size=VALIDATION_SHARE, random_state=0)
+    train, held_out = next(split.split(X[:MAX_POINTS_TO_CHOOSE]))
+    factors, exponents = TUNED_GRIDS[name]
+    for factor in factors:
+        for exponent in exponents:
+            machine = SVC(loss="squared_hinge", C=2.0**exponent, gamma=factor * gamma)
+            validation = machine.fit(X[train], y[train]).score(X[held_out], y[held_out])
+            yield {
+                "set": name, "factor": factor, "C": 2.0**exponent,
+                "validation": round(100 * float(validation), 2),
+                "test": round(100 * float(machine.fit(X, y).score(data["Z"], data["z"])), 2),
+            }  # fmt: skip
 
 
 def one(path: str, C: float, gamma: float) -> dict[str, Any]:
@@ -201,6 +251,10 @@ def page(rows: list[dict[str, Any]], n_points: int | None) -> Iterator[str]:
                   f"{r['gap']:.2g}" if "gap" in r else "")  # fmt: skip
     yield from ratios(rows)
     yield from papers_accuracies(rows)
+    if TUNED_FILE.exists():
+        yield from tuned_accuracies(
+            [json.loads(line) for line in TUNED_FILE.read_text().splitlines()]
+        )
 
 
 def ratios(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -239,16 +293,45 @@ def papers_accuracies(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield row(r["set"], f"{100 * r['accuracy']:.2f}", *printed)
 
 
+def tuned_accuracies(cells: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what the loss of the paper reaches, with its gamma and with one chosen by validation."""
+    yield from ("", "### With the squared hinge", "")
+    yield TUNED_TEXT.strip()
+    yield ""
+    yield row(
+        "data", "gamma", "C", "validation", "ours", "greatest on the grid", "CVM", "FW", "MFW"
+    )
+    yield row("---", *["---:"] * 8)
+    for name in dict.fromkeys(cell["set"] for cell in cells):
+        own = [cell for cell in cells if cell["set"] == name]
+        factors = sorted({cell["factor"] for cell in own})
+        for among in dict.fromkeys(((1.0,), tuple(factors))):
+            some = [cell for cell in own if cell["factor"] in among]
+            best = max(some, key=lambda cell: (cell["validation"], -cell["factor"], -cell["C"]))
+            top = max(cell["test"] for cell in some)
+            printed = [f"{mean:.2f} ± {deviation:.2g}" for mean, deviation in PAPER[name]]
+            grid = ", ".join(f"{factor:g}" for factor in among)
+            gamma = f"{best['factor']:g}" if len(among) == 1 else f"{best['factor']:g} of {grid}"
+            yield row(name, gamma, f"{best['C']:g}", f"{best['validation']:.2f}",
+                      f"{best['test']:.2f}", f"{top:.2f}", *printed)  # fmt: skip
+    yield f"\n{ACCURACY_NOTE.strip()}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Print the page of several classes in Markdown.")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--points", type=int, help="training points of a trial, drawn with seed 1")
     parser.add_argument("--choose", nargs="+", choices=SETS, help="print the C of these sets")
+    parser.add_argument("--tune", nargs="+", choices=TUNED_GRIDS, help="print cells of the grids")
     parser.add_argument("--earlier", type=Path, help="rows of sets that are not measured now")
     parser.add_argument("--one", nargs=3, metavar=("DATA", "C", "GAMMA"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         print(json.dumps(one(given.one[0], float(given.one[1]), float(given.one[2]))))
+    elif given.tune:
+        for name in given.tune:
+            for cell in tune(name):
+                print(json.dumps(cell), flush=True)
     elif given.choose:
         for name in given.choose:
             print(name, choose(name), flush=True)

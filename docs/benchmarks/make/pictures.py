@@ -231,7 +231,7 @@ SENTENCES = {
     "linear_svm": "To a gap of 1e-6 `crsvm` is the fastest solver on every set.",
     "low_rank": "A low-rank factor and training on it take 24 to 240 times less than SVC, at about "
     "the same accuracy.",
-    "multi_class": "A fit to several classes is 1.7 to 7 times as fast as that of the faster peer.",
+    "multi_class": "A fit to several classes is 1.9 to 7.3 times as fast as that of the faster peer.",
     "prediction": "A prediction takes a thirtieth to a hundred-and-fortieth of the time of SVC.",
     "regression": "Regressions of 2,000 points and more are 3.4 to 22 times faster than scikit-learn's.",
     "scaling": "The time of an iteration grows more slowly than the number of points, while columns "

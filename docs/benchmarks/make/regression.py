@@ -1,12 +1,15 @@
 """The page of support vector regression beside scikit-learn's SVR and NuSVR, at equal certified gaps.
 
 python -m docs.benchmarks.make.regression > docs/benchmarks/regression.md
+python -m docs.benchmarks.make.regression --sets usps   # rows of sets whose names begin so
 
-``QPSVM_DATA`` names the folder of covtype and cod-rna, one of whose features is to be predicted.
+``QPSVM_DATA`` names the folder of covtype and cod-rna, one of whose features is to be predicted, and of
+usps, whose digit is.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +20,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_diabetes, load_digits, make_friedman1
 from sklearn.svm import SVR, NuSVR
 
-from docs.benchmarks.make.pages import RUNS, head, section
+from docs.benchmarks.make.pages import RUNS, head, row, section
 from qpsvm import RBF, NuSVRDual, SVRDual, solve
 from qpsvm.data import load_libsvm
 from qpsvm.driver.certificate import certify
@@ -59,14 +62,22 @@ def feature(name: str, number: int, m: int) -> tuple[Any, Any]:
     return np.delete(X[rows], number, axis=1), X[rows, number]
 
 
+def digits_of_usps(m: int) -> tuple[Any, Any]:
+    """Return m points of usps, drawn by a seed, whose digit is to be predicted as a number."""
+    X, y = load_libsvm("usps")
+    rows = np.sort(np.random.default_rng(0).permutation(len(y))[:m])
+    return X[rows].toarray(), y[rows]
+
+
 SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "diabetes": lambda: load_diabetes(return_X_y=True),
     "digits": lambda: load_digits(return_X_y=True),
     "friedman1, 2,000": lambda: make_friedman1(2000, 10, noise=1.0, random_state=0),
     "friedman1, 5,000": lambda: make_friedman1(5000, 10, noise=1.0, random_state=0),
     "houses, 20,000": houses,
-    "covtype, elevation, 10,000": lambda: feature("covtype", 0, 10_000),
-    "cod-rna, first feature, 10,000": lambda: feature("cod-rna.nolabel", 0, 10_000),
+    "covtype, elevation, 5,000": lambda: feature("covtype", 0, 5000),
+    "cod-rna, first feature, 5,000": lambda: feature("cod-rna.nolabel", 0, 5000),
+    "usps, digit, 3,000": lambda: digits_of_usps(3000),
 }
 NU_SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
     **{name: load for name, load in SETS.items() if name.startswith("friedman1")},
@@ -137,5 +148,9 @@ def page() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    for line in page():
+    parser = argparse.ArgumentParser(description="Print the page of regressions in Markdown.")
+    parser.add_argument("--sets", nargs="+", help="first letters of sets; their rows alone")
+    begin = parser.parse_args().sets
+    chosen = {name: load for name, load in SETS.items() if name.startswith(tuple(begin or ()))}
+    for line in page() if begin is None else (row(*r) for r in rows(chosen, SETTINGS, SVRDual)):
         print(line, flush=True)

@@ -1,7 +1,7 @@
 """The machines of pairs of classes, each on the kernel matrix of its points.
 
-A matrix has four blocks. Those of a class with itself are the same in all pairs of the class: they are
-computed once, as far as they fit in memory. The two others are each other's transpose: one is computed.
+What pairs share is computed once: the points of each class as they are multiplied and, where rows are
+not computed one by one, the kernel values of a class with itself, as far as they fit in memory.
 """
 
 from __future__ import annotations
@@ -19,16 +19,21 @@ from qpsvm.clock import Clock, Expired, call_clock
 from qpsvm.errors import Interrupted
 from qpsvm.estimators.training import Machine, Plan, Task, Terms, solve_task
 from qpsvm.gram import Gram
+from qpsvm.gram.engine.groups import PointGroups
 from qpsvm.gram.engine.matrices import entry_error, write_block
 from qpsvm.gram.psd import psd_defect
-from qpsvm.numerics.parallel import parallel_for, scratch
+from qpsvm.numerics.parallel import BufferPool, parallel_for
 from qpsvm.result import Certificate, History, Result, Status, passed_test
+from qpsvm.solvers.working_set.lazy_rows import ComputedRows, StoredRows
 from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks
 from qpsvm.solvers.working_set.matrix_paths import SubsetPath, chunks_of, hinge_path
 
-MAX_PAIR_POINTS = 2000
+MAX_PAIR_POINTS = 3000
 """Maximum number of points of a pair whose matrix is computed; `solve` computes some columns of a
 larger one."""
+
+MAX_SWEPT_POINTS = 10_000
+"""The same where rows are computed as they are needed; `solve` takes over where they are too many."""
 
 LOCAL_BACKENDS = ("ThreadingBackend", "LokyBackend", "MultiprocessingBackend", "SequentialBackend")
 """Backends of joblib that use this machine alone; its threads then solve the pairs."""
@@ -51,26 +56,26 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
     """
     gram, tol = plan.points, plan.options["tol"]
     sizes = [len(task.C) for task in tasks]
-    small = [k for k, n in enumerate(sizes) if n <= MAX_PAIR_POINTS]
+    most = MAX_SWEPT_POINTS if _PairMatrices.are_swept(gram) else MAX_PAIR_POINTS
+    small = [k for k, n in enumerate(sizes) if n <= most]
     is_suited = len(tasks) > 1 and small and _is_plain(plan, tasks)
     if not is_suited or psd_defect(gram) > 0.0:
         return None
-    error = entry_error(gram)
     machines: list[Machine | None] = [None] * len(tasks)
-    blocks = _ClassBlocks(gram, plan.options["memory_limit"])
+    few = [tasks[k] for k in small]
+    matrices = _PairMatrices(gram, few, plan.options["memory_limit"])
 
     def solve_chunk(chunk: list[int]) -> None:
         for k in [small[number] for number in chunk]:
             begun, task = time.perf_counter(), tasks[k]
-            with blocks.of_pair(*_groups(task)) as matrix:
-                path = hinge_path(matrix, task.y, task.C, ONE_PENALTY, tol, error)
+            path = matrices.path(task, tol)
             machines[k] = _machine(task, path, tol, time.perf_counter() - begun)
 
     clock = Clock(None, call_clock())
     with clock.listening():
         try:
             with clock.abandoning():
-                blocks.compute([rows for k in small for rows in _groups(tasks[k])])
+                matrices.prepare()
                 parallel_for(solve_chunk, chunks_of([sizes[k] for k in small]))
         except Expired:
             if plan.options["interrupt"] == "raise":
@@ -81,53 +86,101 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
     ]
 
 
-class _ClassBlocks:
-    """Kernel values of classes with themselves, each stored once.
+class _PairMatrices:
+    """The kernel matrices of pairs of classes, as `hinge_path` reads them.
+
+    Where the kernel has a formula, rows are in low precision, from points that are prepared once for each
+    class, and sums are exact. Rows of few features are computed when they are needed. Otherwise the
+    blocks of classes with themselves are stored, and those between two classes computed for each pair.
 
     Parameters
     ----------
     gram : Gram
+    tasks : list of Task
+        Those that are solved.
     memory_limit : int
-        Bytes. Blocks that do not fit are computed for each pair.
+        Bytes. Blocks of classes that do not fit are computed for each pair.
     """
 
-    def __init__(self, gram: Gram, memory_limit: int) -> None:
-        self._gram, self._limit = gram, memory_limit
-        self._stored: dict[int, NDArray[np.float64]] = {}  # by the first point of the class
+    def __init__(self, gram: Gram, tasks: list[Task], memory_limit: int) -> None:
+        pairs = [_groups(task) for task in tasks]
+        classes = {int(rows[0]): rows for pair in pairs for rows in pair}
+        self._gram, self._limit, self._rows = gram, memory_limit, list(classes.values())
+        self._n_uses = Counter(int(rows[0]) for pair in pairs for rows in pair)
+        self._number = {first: number for number, first in enumerate(classes)}
+        self._points = None
+        if PointGroups.are_available(gram):
+            self._points = PointGroups(gram, self._rows)
+        self._by_sweep = self._points is not None and self._points.is_swept
+        self._dtype = np.dtype(np.float64 if self._points is None else np.float32)
+        self._stored: dict[int, NDArray[Any]] = {}
+        self._error, self._diagonal = entry_error(gram), gram.diag()
+        self._buffers = BufferPool()
 
-    def compute(self, classes: list[NDArray[np.int64]]) -> None:
-        """Compute the blocks of classes that occur more than once, in parallel."""
-        sizes = Counter(int(rows[0]) for rows in classes)
-        n_bytes, chosen = 0, []
-        for rows in {int(rows[0]): rows for rows in classes}.values():
-            n_bytes += 8 * len(rows) ** 2
-            if sizes[int(rows[0])] > 1 and n_bytes <= self._limit:
-                self._stored[int(rows[0])] = np.empty((len(rows), len(rows)))
-                chosen.append(rows)
-        parallel_for(
-            lambda rows: write_block(self._gram, rows, rows, self._stored[int(rows[0])]), chosen
-        )
+    @staticmethod
+    def are_swept(gram: Any) -> bool:
+        """Return whether rows are computed as they are needed."""
+        return PointGroups.are_available(gram) and PointGroups(gram, []).is_swept
 
-    @contextmanager
-    def of_pair(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> Iterator[GroupBlocks]:
-        """Provide the matrix of two classes."""
-        with self._within(first) as A, self._within(second) as B:
-            with scratch(len(first) * len(second), np.float64) as memory:
-                between = memory.reshape(len(first), len(second))
-                write_block(self._gram, first, second, between)
-                yield GroupBlocks(A, B, between)
-
-    @contextmanager
-    def _within(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float64]]:
-        stored = self._stored.get(int(rows[0]))
-        if stored is not None:
-            yield stored
+    def prepare(self) -> None:
+        """Compute what several pairs read, in parallel."""
+        numbers = list(range(len(self._rows)))
+        if self._points is not None:
+            parallel_for(self._points.prepare, numbers)
+        if self._by_sweep:
             return
-        n = len(rows)
-        with scratch(n * n, np.float64) as memory:
-            matrix = memory.reshape(n, n)
-            write_block(self._gram, rows, rows, matrix)
-            yield matrix
+        n_bytes, chosen = 0, []
+        for number, rows in enumerate(self._rows):
+            n_bytes += self._dtype.itemsize * len(rows) ** 2
+            if self._n_uses[int(rows[0])] > 1 and n_bytes <= self._limit:
+                self._stored[number] = np.empty((len(rows), len(rows)), self._dtype)
+                chosen.append(number)
+        parallel_for(lambda k: self._write(k, k, self._stored[k]), chosen)
+
+    def path(self, task: Task, tol: float) -> SubsetPath:
+        """Return the answer of a pair."""
+        i, j = (self._number[int(rows[0])] for rows in _groups(task))
+        own = self._diagonal[task.rows], task.y, task.C, ONE_PENALTY, tol, self._error
+        if self._points is not None and self._by_sweep:
+            source, sweep = self._points.sums(i, j), self._points.rows(i, j)
+            return hinge_path(
+                source,
+                lambda rows, slot, counts: ComputedRows(rows, slot, counts, sweep),
+                *own,
+                self._buffers,
+            )
+        with self._within(i) as first, self._within(j) as second, self._block(i, j) as between:
+            self._write(i, j, between)
+            blocks = GroupBlocks(first, second, between)
+            return hinge_path(
+                blocks if self._points is None else self._points.sums(i, j),
+                lambda rows, slot, counts: StoredRows(rows, slot, counts, *blocks),
+                *own,
+                self._buffers,
+            )
+
+    def _write(self, i: int, j: int, out: NDArray[Any]) -> None:
+        if self._points is None:
+            write_block(self._gram, self._rows[i], self._rows[j], out)
+        else:
+            self._points.write(i, j, out)
+
+    @contextmanager
+    def _within(self, i: int) -> Iterator[NDArray[Any]]:
+        """Provide the block of a class with itself."""
+        if i in self._stored:
+            yield self._stored[i]
+            return
+        with self._block(i, i) as own:
+            self._write(i, i, own)
+            yield own
+
+    @contextmanager
+    def _block(self, i: int, j: int) -> Iterator[NDArray[Any]]:
+        """Provide memory for the block of two classes."""
+        shape = len(self._rows[i]), len(self._rows[j])
+        with self._buffers.array(shape[0] * shape[1], self._dtype) as memory:
+            yield memory.reshape(shape)
 
 
 def _is_plain(plan: Plan, tasks: list[Task]) -> bool:

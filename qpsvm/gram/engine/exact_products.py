@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from qpsvm.clock import poll
 from qpsvm.gram.engine.formula import Formula
 from qpsvm.gram.engine.tiles import add_both
-from qpsvm.gram.storage.csr import numbered
 from qpsvm.gram.storage.points import Points
+from qpsvm.gram.storage.sparse_panels import numbered
 from qpsvm.numerics.parallel import parallel_for
 from qpsvm.numerics.row_products import csr_row_squares
 

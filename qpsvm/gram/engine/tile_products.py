@@ -13,7 +13,7 @@ from numba.extending import overload
 
 from qpsvm.gram.engine.kernel_rows import kernel_rows
 from qpsvm.gram.engine.sparse_rows import POINTS_AT_ONCE_32, POINTS_AT_ONCE_64, sparse_row
-from qpsvm.gram.storage.csr import SparseRows, load_panel, new_panel
+from qpsvm.gram.storage.sparse_panels import SparseRows, load_panel, new_panel
 from qpsvm.numerics.simd import aligned_tile, transpose_tile
 from qpsvm.numerics.vector_shape import GROUP_ROWS
 

@@ -26,8 +26,8 @@ from qpsvm.gram.engine.maps import finish_map
 from qpsvm.gram.engine.sweep import mapping, summing
 from qpsvm.gram.engine.tile_products import load_tile, multiply_group, new_tile
 from qpsvm.gram.storage.byte_grid import ByteGrid
-from qpsvm.gram.storage.csr import NumberedRows, numbered, sparse_sides
 from qpsvm.gram.storage.integer import PackedBits
+from qpsvm.gram.storage.sparse_panels import NumberedRows, numbered, sparse_sides
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.row_products import all_read_only, read_only
@@ -42,6 +42,10 @@ CHUNK_ENTRIES, MAX_CHUNK_POINTS = 1 << 18, 1 << 14
 
 MIN_ENTRIES_FOR_TWO_THREADS = 1 << 16
 """Number of entries below which one thread finishes before a second one has started."""
+
+MAX_FEATURES_TO_SWEEP = 64
+"""Number of features of a dense point up to which values of a few hundred points are swept by tiles; with
+more, products of whole groups by BLAS take less time."""
 
 Vector = NDArray[np.float64]
 ALL_ROWS, NO_NUMBERS = read_only(np.empty(0, np.int64)), np.empty(0)

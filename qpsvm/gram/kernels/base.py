@@ -375,14 +375,29 @@ class PointGram(Gram):
         """Return sum_j coef_j k(points, columns_j) for new points, shape (n,) or (n, p)."""
         return self._combine(self._checked(points), columns, coef)
 
+    def combine_groups(
+        self, points: Any, groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
+    ) -> NDArray[np.float64]:
+        """As in `Gram`: in one pass over the new points, where compiled code evaluates them."""
+        new, n_columns = self._checked(points), sum(len(columns) for columns, _ in groups)
+        if not self._combines(new, n_columns, several=True):
+            return np.concatenate([self._combine(new, *group).T for group in groups])
+        from qpsvm.gram.engine.prediction import kernel_combinations
+
+        return kernel_combinations(self, groups, new)
+
+    def _combines(self, new: Points, n_columns: int, *, several: bool) -> bool:
+        """Return whether compiled code evaluates sums at new points."""
+        formula = self._formula_of_points
+        by_distances = formula is not None and isinstance(formula.map, L1Exponential)
+        small = new.shape[0] * n_columns < MIN_ENTRIES_FOR_COMPILED_PASS
+        return not (formula is None or small or (by_distances and several))
+
     def _combine(
         self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return `combine` for points that were checked."""
-        formula = self._formula_of_points
-        small = new.shape[0] * len(columns) < MIN_ENTRIES_FOR_COMPILED_PASS
-        by_distances = formula is not None and isinstance(formula.map, L1Exponential)
-        if formula is None or small or (by_distances and coef.ndim == 2):
+        if not self._combines(new, len(columns), several=coef.ndim == 2):
             return Gram.combine(self, new, columns, coef)
         from qpsvm.gram.engine.prediction import kernel_combination  # which is compiled
 

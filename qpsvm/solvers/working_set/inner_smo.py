@@ -23,6 +23,7 @@ from qpsvm.solvers.working_set.inner_smo_simd import (
     update_gradient,
     update_gradient_of_two,
 )
+from qpsvm.solvers.working_set.lazy_rows import row_of, write_row
 
 TOLERANCE_REDUCTION = 0.7
 """Factor of the tolerance from one evaluation of the gap over the working set to the next."""
@@ -48,7 +49,7 @@ class InnerProblem(NamedTuple):
     bandwidth limits the steps over thousands of coordinates.
     """
 
-    block: NDArray[Any]  # (n, at least n), read-only
+    block: Any  # (n, at least n), read-only; or rows that are written when read: `lazy_rows`
     diagonal: NDArray[np.float64]  # (n,), the diagonal of G + D
     side: NDArray[np.floating]  # (n,), z times the sign, in the precision of curvatures
     ridge: NDArray[np.float64]  # (n,)
@@ -144,7 +145,9 @@ def _solve(
         for i in range(n):
             change = problem.z[i] * (x[i] - x_before[i])
             if change != 0.0:
-                weight, row = problem.scale * problem.side[i] * change, problem.block[i]
+                weight = problem.scale * problem.side[i] * change
+                write_row(problem.block, i, state.e, state.up_blocked[0], 1.0)
+                row = row_of(problem.block, i)
                 x_before[i] = x[i]
                 for k in range(n):
                     s[k] += weight * problem.side[k] * (problem.unit * row[k] + problem.shift)
@@ -295,14 +298,17 @@ def _steps(
         if i < 0:
             return step
         # 2. Second coordinate: the greatest decrease of the value.
-        row_i, scalars[0], scalars[2] = block[i], diagonal[i] / size, shift
+        write_row(block, i, e, state.up_blocked[g], 1.0)
+        row_i, scalars[0], scalars[2] = row_of(block, i), diagonal[i] / size, shift
         scalars[1] = 2.0 * problem.scale * unit / size * side[i]
         terms = (scalars[0], scalars[1], scalars[2], scalars[3])
         j = second_index(row_i, side, state.diagonal, state.low_blocked[g], e, e[i], terms)
         if j < 0 or j == i:
             return step
         # 3. Step length in double precision, clipped to the box.
-        row_j, side_product = block[j], side[i] * side[j]
+        write_row(block, j, e, state.low_blocked[g], -1.0)
+        write_row(block, i, e, state.up_blocked[g], 1.0)  # where it was forgotten
+        row_i, row_j, side_product = row_of(block, i), row_of(block, j), side[i] * side[j]
         curvature = (
             diagonal[i]
             + diagonal[j]

@@ -1,7 +1,7 @@
 """Kernel matrices in float64 as `matrix_paths` reads them: sums of rows, and copies in float32.
 
 A subset of the points of one matrix is given by runs of its rows (`MatrixRuns`), two groups of points by
-three blocks (`GroupBlocks`): blocks within a group serve all pairs of groups.
+three blocks (`GroupBlocks`), which serve all pairs of groups, or by the points themselves (`Sweep`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from qpsvm.gram.engine.groups import Sweep
+from qpsvm.gram.engine.tiles import _sweep
 from qpsvm.numerics.jit import VECTORIZED_FLAGS, vectorized
+from qpsvm.numerics.vector_shape import GROUP_ROWS
 
 Matrix = NDArray[np.float64]
 
@@ -32,26 +35,14 @@ class GroupBlocks(NamedTuple):
     between: Matrix  # (n1, n2), C-ordered
 
 
-def largest_diagonal(source: MatrixRuns | GroupBlocks) -> float:
-    """Return the largest entry of the diagonal; of a matrix with runs that of all points."""
-    if isinstance(source, MatrixRuns):
-        return float(np.max(np.diag(source.matrix)))
-    return max(float(np.max(np.diag(block))) for block in (source.first, source.second))
-
-
 def sum_rows(source: Any, u: Any, s: Any) -> None:
     """Write Ku to s; rows of zero weight are not read."""
     _SUMS[type(source)](source, u, s)
 
 
-def copy_matrix(source: MatrixRuns | GroupBlocks, block: NDArray[np.floating]) -> None:
+def copy_matrix(source: MatrixRuns, block: NDArray[np.floating]) -> None:
     """Copy the matrix to the first columns of a block of n rows, in this thread."""
-    if isinstance(source, MatrixRuns):
-        _copy_runs(*source, block)
-        return
-    n, n_second = source.between.shape
-    block[:n, :n], block[:n, n : n + n_second] = source.first, source.between
-    block[n:, :n], block[n:, n : n + n_second] = source.between.T, source.second
+    _copy_runs(*source, block)
 
 
 @vectorized
@@ -97,6 +88,46 @@ def _sum_groups(source: Any, u: Any, s: Any) -> None:
         s[i] += total
 
 
+def _sum_sweep(source: Any, u: Any, s: Any) -> None:
+    first, second = source.first, source.second
+    n, n_second = len(first.b), len(second.b)
+    n_support = 0
+    for i in range(n + n_second):
+        n_support += u[i] != 0.0
+    s[:] = 0.0
+    if n_support == 0:
+        return
+    size = -(-n_support // GROUP_ROWS) * GROUP_ROWS
+    few = np.empty((size, first.few.shape[1]), first.few.dtype)
+    a, weights, at = np.empty(size, first.a.dtype), np.zeros((2, size)), 0
+    for i in range(n):
+        if u[i] != 0.0:
+            a[at], weights[0, at] = first.a[i], u[i]
+            for j in range(few.shape[1]):
+                few[at, j] = first.few[i, j]
+            at += 1
+    for i in range(n_second):
+        if u[n + i] != 0.0:
+            a[at], weights[0, at] = second.a[i], u[n + i]
+            for j in range(few.shape[1]):
+                few[at, j] = second.few[i, j]
+            at += 1
+    for k in range(at, size):  # a full group, whose last rows weigh nothing
+        a[k] = a[at - 1]
+        for j in range(few.shape[1]):
+            few[k, j] = few[at - 1, j]
+    every, store, packed = np.empty(0, np.int64), np.empty((0, 0)), np.empty((0, 0), np.uint16)
+    none, top = np.empty(0), np.ones(2)
+    _sweep(
+        few, a, first.points, False, first.b, every, 0, n, source.factor, source.kernel_map,
+        store, packed, every, weights, top, s[:n], none, none, none,
+    )  # fmt: skip
+    _sweep(
+        few, a, second.points, False, second.b, every, 0, n_second, source.factor,
+        source.kernel_map, store, packed, every, weights, top, s[n:], none, none, none,
+    )  # fmt: skip
+
+
 @vectorized
 def _copy_runs(matrix: Any, runs: Any, block: Any) -> None:
     i = 0
@@ -112,7 +143,7 @@ def _copy_runs(matrix: Any, runs: Any, block: Any) -> None:
             i += 1
 
 
-_SUMS: dict[type, Any] = {MatrixRuns: _sum_runs, GroupBlocks: _sum_groups}
+_SUMS: dict[type, Any] = {MatrixRuns: _sum_runs, GroupBlocks: _sum_groups, Sweep: _sum_sweep}
 
 
 @overload(sum_rows, jit_options=VECTORIZED_FLAGS, strict=False)

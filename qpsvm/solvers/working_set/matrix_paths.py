@@ -15,23 +15,24 @@ Sources: the steps are those of `inner_smo`. Warm starts along C: DeCoste and Wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS
+from qpsvm.gram.engine.groups import Sweep
 from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.parallel import BufferPool, parallel_for, scratch
 from qpsvm.numerics.vector_shape import VECTOR_LANES
 from qpsvm.solvers.smo.pair_data import is_blocked
 from qpsvm.solvers.working_set.inner_smo import InnerProblem, InnerState, _solve
+from qpsvm.solvers.working_set.lazy_rows import ComputedRows, StoredRows, row_of, write_row
 from qpsvm.solvers.working_set.matrix_blocks import (
     GroupBlocks,
     MatrixRuns,
     copy_matrix,
-    largest_diagonal,
     sum_rows,
 )
 
@@ -45,11 +46,18 @@ are slow to read from a matrix beyond the caches."""
 FIRST_TOLERANCE = 0.1
 """KKT violation, in units of the margin, down to which the first steps for a C go."""
 
-GAP_GOAL_FRACTION = 0.6
-"""Fraction of the gap asked for at which the steps end: the exact gap may be a little greater."""
+GAP_GOAL_FRACTION, ROUGH_GOAL_FRACTION = 0.6, 0.9
+"""Fractions of the gap asked for at which the steps end, and at which a gap from rows in float32 is
+computed again exactly: the exact gap may be a little greater."""
 
 TOLERANCE_DECREASE = 0.1
 """Factor of the tolerance where the steps ended and the exact gap is still too large."""
+
+MAX_ROW_ENTRIES, MIN_ROWS = 1 << 23, 64
+"""Entries of the rows of two groups that are held at a time, and least number of rows."""
+
+MAX_ROUGH_ROUNDS = 3
+"""Number of rounds whose gaps are computed from the rows in float32, until one is small enough."""
 
 MAX_ROUNDS = 40
 """Number of rounds of steps for one C, after which the gap is returned as it is."""
@@ -117,8 +125,7 @@ def hinge_paths(
         If a limit is met between two chunks of subsets: see `qpsvm.clock`.
     """
     paths = [empty_path(len(penalties), len(subset.y)) for subset in subsets]
-    whole = MatrixRuns(matrix, np.array([[0, len(matrix)]]))
-    rounding = _entry_rounding(whole, entry_error)
+    rounding = entry_rounding(np.diag(matrix), entry_error)
     buffers = BufferPool() if buffers is None else buffers
 
     def solve_chunk(chunk: list[int]) -> None:
@@ -140,23 +147,50 @@ def hinge_paths(
 
 
 def hinge_path(
-    source: GroupBlocks,
+    source: GroupBlocks | Sweep,
+    rows: Callable[..., StoredRows | ComputedRows],
+    diagonal: Vector,
     y: Vector,
     weight: Vector,
     penalties: Vector,
     tol: float,
     entry_error: float,
+    buffers: BufferPool,
 ) -> SubsetPath:
-    """Solve the hinge dual of two groups of points for each penalty, in this thread."""
-    path = empty_path(len(penalties), len(y))
-    rounding = _entry_rounding(source, entry_error)
-    _solve_subset(source, y, weight, penalties, tol, rounding, path, BufferPool())
+    """Solve the hinge dual of two groups of points for each penalty, in this thread.
+
+    Parameters
+    ----------
+    source : GroupBlocks or Sweep
+        The matrix in float64.
+    rows : callable
+        ``rows(memory, slot, counts)`` returns what writes its rows in float32 to memory.
+    diagonal : ndarray, shape (n,)
+    y, weight, penalties, tol, entry_error, buffers
+        As in `hinge_paths`.
+
+    Returns
+    -------
+    SubsetPath
+        Where steps read more rows than memory holds, the gap of the weights that they came to.
+    """
+    n = len(y)
+    path, width = empty_path(len(penalties), n), max(n, VECTOR_LANES)
+    n_slots = min(n, max(MIN_ROWS, MAX_ROW_ENTRIES // width))
+    rounding = entry_rounding(diagonal, entry_error)
+    with buffers.array(n_slots * width, np.float32) as memory:
+        block = memory.reshape(n_slots, width)
+        if width > n:
+            block[:] = 0.0
+        counts = np.zeros(2, np.int64)
+        own, limits = rows(block, np.full(n, -1), counts), (n_slots, counts)
+        _path(source, y, weight, own, diagonal, penalties, tol, rounding, *limits, *path)
     return path
 
 
-def _entry_rounding(source: MatrixRuns | GroupBlocks, entry_error: float) -> float:
+def entry_rounding(diagonal: Vector, entry_error: float) -> float:
     """Return a bound on the error of an entry of Ku for weights of sum 1, rounding included."""
-    return entry_error + 4.0 * FLOAT64_EPS * largest_diagonal(source)
+    return entry_error + 4.0 * FLOAT64_EPS * float(np.max(diagonal))
 
 
 def empty_path(n_penalties: int, n: int) -> SubsetPath:
@@ -173,7 +207,7 @@ def empty_path(n_penalties: int, n: int) -> SubsetPath:
 
 
 def _solve_subset(
-    source: MatrixRuns | GroupBlocks,
+    source: MatrixRuns,
     y: Vector,
     weight: Vector,
     penalties: Vector,
@@ -192,7 +226,8 @@ def _solve_subset(
             block[:] = 0.0
         copy_matrix(source, block)
         block.flags.writeable = False
-        _path(source, y, weight, block, penalties, tol, rounding, *path)
+        diagonal, limits = np.diagonal(block).astype(np.float64), (n, np.zeros(2, np.int64))
+        _path(source, y, weight, block, diagonal, penalties, tol, rounding, *limits, *path)
 
 
 def chunks_of(sizes: list[int]) -> list[list[int]]:
@@ -209,17 +244,35 @@ def chunks_of(sizes: list[int]) -> list[list[int]]:
 
 
 @vectorized
+def _exact_sums(source: Any, y: Any, x: Any, u: Any, s: Any) -> None:
+    """Write y x to u and Ku to s."""
+    for k in range(len(y)):
+        u[k] = y[k] * x[k]
+    sum_rows(source, u, s)
+
+
+@vectorized
+def _rough_sums(block: Any, y: Any, x: Any, e: Any, blocked: Any, u: Any, s: Any) -> None:
+    """Do the same with the rows that the steps read."""
+    s[:] = 0.0
+    for i in range(len(y)):
+        u[i] = y[i] * x[i]
+        if u[i] != 0.0:
+            write_row(block, i, e, blocked, 1.0)
+            row, weight = row_of(block, i), u[i]
+            for k in range(len(s)):
+                s[k] += weight * row[k]
+
+
+@vectorized
 def _bounds(
-    source: Any, y: Any, x: Any, upper: Any, rounding: float, u: Any, s: Any
+    y: Any, x: Any, upper: Any, rounding: float, u: Any, s: Any
 ) -> tuple[float, float, float, float]:
-    """Return value, gap, its roundoff and the bias of feasible weights; write y x to u, Ku - y to s.
+    """Return value, gap, its roundoff and the bias of feasible weights, given Ku; write Ku - y to s.
 
     The gap is that of the primal point with this bias, which is midway between the bounds that the index
     sets give. An entry of Ku is off by at most `rounding` times the sum of x.
     """
-    for k in range(len(y)):
-        u[k] = y[k] * x[k]
-    sum_rows(source, u, s)
     total, quadratic = 0.0, 0.0
     low, high = np.inf, -np.inf
     for k in range(len(y)):
@@ -268,9 +321,12 @@ def _path(
     y: Any,
     weight: Any,
     block: Any,
+    diagonal: Any,
     penalties: Any,
     tol: float,
     rounding: float,
+    n_slots: int,
+    counts: Any,
     weights: Any,
     biases: Any,
     values: Any,
@@ -278,16 +334,14 @@ def _path(
     roundoffs: Any,
     n_steps: Any,
 ) -> None:
-    """Solve one subset for all penalties."""
-    n, width = len(y), block.shape[1]
+    """Solve one subset for all penalties; give up where memory is short for the rows that are read."""
+    n, width = len(y), max(len(y), VECTOR_LANES)
     side, sizes = np.ones(width, np.float32), np.zeros(width, np.float32)
     flags, extremes = np.ones((2, 1, width), np.int8), np.full((2, 1), -1, np.intp)
     state = InnerState(
         np.zeros(width, np.float32), side, sizes, flags[0], flags[1], extremes[0], extremes[1]
     )
-    ones, no_ridge, diagonal = np.ones(n, np.float32), np.zeros(n), np.empty(n)
-    for k in range(n):
-        diagonal[k] = block[k, k]
+    ones, no_ridge = np.ones(n, np.float32), np.zeros(n)
     x, start, u, s = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
     before, upper = np.zeros(n), np.empty(n)
     up_barrier, low_barrier = np.empty((1, n)), np.empty((1, n))
@@ -296,11 +350,17 @@ def _path(
         for k in range(n):
             upper[k] = penalties[c] * weight[k]
         _scale_weights(y, x, before, upper)
-        tolerance, total_steps = FIRST_TOLERANCE, 0
+        tolerance, total_steps, is_exact = FIRST_TOLERANCE, 0, False
         for attempt in range(MAX_ROUNDS):
-            value, gap, roundoff, bias = _bounds(source, y, x, upper, rounding, u, s)
-            if gap <= -tol * value:
-                break
+            if not is_exact:
+                _rough_sums(block, y, x, state.e, flags[0, 0], u, s)
+                value, gap, roundoff, bias = _bounds(y, x, upper, rounding, u, s)
+                is_exact = gap <= -ROUGH_GOAL_FRACTION * tol * value or attempt >= MAX_ROUGH_ROUNDS
+            if is_exact:
+                _exact_sums(source, y, x, u, s)
+                value, gap, roundoff, bias = _bounds(y, x, upper, rounding, u, s)
+                if gap <= -tol * value:
+                    break
             for k in range(n):
                 up_blocked, low_blocked = is_blocked(x, y, upper, k)
                 up_barrier[0, k] = np.inf if up_blocked else 0.0
@@ -308,12 +368,16 @@ def _path(
                 start[k] = x[k]
             goal = -GAP_GOAL_FRACTION * tol * value
             least = tolerance if goal == 0.0 else min(tolerance, 1e-3 * FIRST_TOLERANCE)
-            most = STEPS_PER_POINT * n + MIN_ROUND_STEPS
+            most = STEPS_PER_POINT * n + MIN_ROUND_STEPS if n_slots >= n else n_slots
             steps, _, _ = _solve(
                 problem, state, x, start, s, up_barrier, low_barrier, most, tolerance, least, goal
             )
             total_steps += steps
-            if attempt > 1:
+            if counts[1] > 0:
+                _exact_sums(source, y, x, u, s)
+                value, gap, roundoff, bias = _bounds(y, x, upper, rounding, u, s)
+                break
+            if attempt > 1 and steps < most:
                 tolerance *= TOLERANCE_DECREASE
         for k in range(n):
             weights[c, k], before[k] = x[k], upper[k]

@@ -43,3 +43,37 @@ def test_sums_are_the_same(name, kind, rng):
     size = np.abs(single).max()
     error = 1e-3 if kind == "float32" else 1e-9
     np.testing.assert_allclose(together, single, rtol=error, atol=error * size)
+
+
+@pytest.mark.parametrize(
+    "kind", ["dense", "float32", "integers", "bytes", "binary", "sparse", "many"]
+)
+def test_groups_in_one_pass(kind, rng):
+    """Sums over groups are those of each group alone; an empty one has none."""
+    n_points, d = (2500, 12) if kind == "bytes" else (1300, 90 if kind == "many" else 12)
+    X = rng.standard_normal((n_points, d)) + 1.0
+    if kind in ("integers", "bytes"):
+        X = np.clip(np.rint(30.0 * X), 0, 255)
+    elif kind == "binary":
+        X = (X > 1.0) * 1.0
+    elif kind == "float32":
+        X = X.astype(np.float32)
+    elif kind == "sparse":
+        X = sp.csr_matrix(np.where(X > 1.5, X, 0.0))
+    gram = RBF(X, "scale")
+    groups = [
+        (np.arange(0, 700), rng.standard_normal((700, 3))),
+        (np.arange(700, 710), rng.standard_normal((10, 2))),
+        (np.arange(0), np.empty((0, 1))),
+        (np.arange(900, 1250), rng.standard_normal((350, 3))),
+    ]
+    new = X[:n_points:2]
+    together = gram.combine_groups(new, groups)
+    assert together.shape == (9, new.shape[0])
+    alone = [
+        gram.cross(new, columns) @ coef if len(columns) else np.zeros((new.shape[0], 1))
+        for columns, coef in groups
+    ]
+    expected = np.concatenate(alone, axis=1).T
+    error = 1e-3 if kind == "float32" else 1e-10
+    np.testing.assert_allclose(together, expected, rtol=error, atol=error * np.abs(expected).max())

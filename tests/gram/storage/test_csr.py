@@ -13,7 +13,7 @@ from qpsvm import RBF, Laplacian, Linear, Polynomial, Sigmoid, threads
 from qpsvm.gram.engine.formula import gaussian, linear
 from qpsvm.gram.engine.tiles import add_both, fill_between
 from qpsvm.gram.kernels import base
-from qpsvm.gram.storage.csr import numbered
+from qpsvm.gram.storage.sparse_panels import numbered
 
 DIGITS = 40
 """Decimal digits of the exponential of an exact argument."""

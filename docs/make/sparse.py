@@ -1,8 +1,8 @@
 """The page of kernels on CSR points: ours beside SVC and scikit-learn-intelex, at equal certified gap.
 
-    python -m docs.benchmarks.make.sparse > docs/benchmarks/sparse.md
-    python -m docs.benchmarks.make.sparse --sets reuters --kernels rbf
-    python -m docs.benchmarks.make.sparse --rows rows.json > docs/benchmarks/sparse.md   # no new runs
+    python -m docs.make.sparse > docs/benchmarks/sparse.md
+    python -m docs.make.sparse --sets reuters --kernels rbf
+    python -m docs.make.sparse --rows rows.json > docs/benchmarks/sparse.md   # no new runs
 
 The rows go to the error stream too, one JSON object a line: `--rows` reads such a file. QPSVM_DATA names
 the folder of the data, QPSVM_PEER_PYTHON a Python with scikit-learn-intelex.
