@@ -1,7 +1,7 @@
 """The micro-kernel of CSR points: a row times a panel, sums in registers, then t or the kernel value.
 
 An entry of the row costs a look-up of its place in the panel and a multiply-add for each vector of
-points, whatever the number of features. See `qpsvm.gram.storage.csr` for panels.
+points, whatever the number of features. See `qpsvm.gram.storage.sparse_panels`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,14 @@ from qpsvm.gram.base import Gram
 from qpsvm.gram.engine.blocks import values_of_products
 from qpsvm.gram.engine.error_bounds import formula_error, term_counts
 from qpsvm.gram.engine.formula import Evaluator, Formula, L1Exponential
-from qpsvm.gram.kernels.limits import LARGEST_VALUE, check_lengths, check_values
+from qpsvm.gram.kernels.limits import (
+    LARGEST_VALUE,
+    MAX_COLUMN_ERROR,
+    MAX_DENSE_COORDINATES,
+    POINTS_PER_OUTLIER,
+    check_lengths,
+    check_values,
+)
 from qpsvm.gram.storage.byte_grid import ByteGrid
 from qpsvm.gram.storage.csr import is_sparse, stored_alike
 from qpsvm.gram.storage.integer import PackedBits, pack, packs
@@ -31,8 +38,7 @@ DERIVED_ATTRIBUTES = ("relative_error", "break_even_reuse_count")
 """Public attributes that are derived from the points of a Gram and cached."""
 
 MIN_POINTS_FOR_TILES = 2000
-"""Number of points from which float32 columns are always swept by tiles and may be summed without being
-stored; below it all columns take a few MB together."""
+"""Number of points from which float32 columns are always swept by tiles, and may be summed unstored."""
 
 MAX_FEATURES_FOR_SINGLE_COLUMN = {np.dtype(np.float32): 128, np.dtype(np.float64): 64}
 """Maximum number of features with which a single column has a separate loop, by precision."""
@@ -42,15 +48,6 @@ EVALUATED_FEATURES = 160
 
 FEATURES_PER_ENTRY = 1.5
 """Number of features of dense points that cost as much as a stored entry of CSR points."""
-
-MAX_DENSE_COORDINATES = 1 << 26
-"""Maximum number of coordinates stored a second time for columns in float32: 256 MB."""
-
-MAX_COLUMN_ERROR = 1e-3
-"""Maximum error of float32 columns for most points, relative to the median of the diagonal."""
-
-POINTS_PER_OUTLIER = 100
-"""Number of points for each one that may exceed `MAX_COLUMN_ERROR`."""
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -363,45 +360,38 @@ class PointGram(Gram):
         """Return new points, or raise InputError where they have another number of features."""
         new = check_points("points", points)
         if new.shape[1] != self.X.shape[1]:
-            raise InputError(
-                f"points must have {self.X.shape[1]} features, as the training points have; "
-                f"got shape {new.shape}"
-            )
+            wanted = f"{self.X.shape[1]} features, as the training points have"
+            raise InputError(f"points must have {wanted}; got shape {new.shape}")
         return new
 
     def combine(
         self, points: Any, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return sum_j coef_j k(points, columns_j) for new points, shape (n,) or (n, p)."""
-        return self._combine(self._checked(points), columns, coef)
+        new = self._checked(points)
+        if not self._combines(new.shape[0] * len(columns), several=coef.ndim == 2):
+            return Gram.combine(self, new, columns, coef)
+        from qpsvm.gram.engine.prediction import kernel_combination  # which is compiled
+
+        return kernel_combination(self, columns, coef, new)
 
     def combine_groups(
         self, points: Any, groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
     ) -> NDArray[np.float64]:
         """As in `Gram`: in one pass over the new points, where compiled code evaluates them."""
         new, n_columns = self._checked(points), sum(len(columns) for columns, _ in groups)
-        if not self._combines(new, n_columns, several=True):
-            return np.concatenate([self._combine(new, *group).T for group in groups])
+        if not self._combines(new.shape[0] * n_columns, several=True):
+            return Gram.combine_groups(self, new, groups)
         from qpsvm.gram.engine.prediction import kernel_combinations
 
         return kernel_combinations(self, groups, new)
 
-    def _combines(self, new: Points, n_columns: int, *, several: bool) -> bool:
-        """Return whether compiled code evaluates sums at new points."""
+    def _combines(self, n_values: int, several: bool) -> bool:
+        """Return whether compiled code sums up this many kernel values at new points."""
         formula = self._formula_of_points
-        by_distances = formula is not None and isinstance(formula.map, L1Exponential)
-        small = new.shape[0] * n_columns < MIN_ENTRIES_FOR_COMPILED_PASS
-        return not (formula is None or small or (by_distances and several))
-
-    def _combine(
-        self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return `combine` for points that were checked."""
-        if not self._combines(new, len(columns), several=coef.ndim == 2):
-            return Gram.combine(self, new, columns, coef)
-        from qpsvm.gram.engine.prediction import kernel_combination  # which is compiled
-
-        return kernel_combination(self, columns, coef, new)
+        if formula is None or (several and isinstance(formula.map, L1Exponential)):
+            return False
+        return n_values >= MIN_ENTRIES_FOR_COMPILED_PASS
 
     def _shifted(
         self, few: NDArray[np.float64], new: NDArray[np.float64]

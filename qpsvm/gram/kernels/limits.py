@@ -20,6 +20,15 @@ float64 products of two values."""
 ABSENT_PARAMETER_VALUES = {"gamma": 1.0, "coef0": 0.0, "degree": 1}
 """Values of the parameters that a kernel does not have."""
 
+MAX_DENSE_COORDINATES = 1 << 26
+"""Maximum number of coordinates stored a second time for columns in float32: 256 MB."""
+
+MAX_COLUMN_ERROR = 1e-3
+"""Maximum error of float32 columns for most points, relative to the median of the diagonal."""
+
+POINTS_PER_OUTLIER = 100
+"""Number of points for each one that may exceed `MAX_COLUMN_ERROR`."""
+
 
 def check_lengths(X: Points) -> float:
     """Return a bound on |x|^2; raise InputError where it would overflow in the points' precision."""

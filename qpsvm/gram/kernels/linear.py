@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.gram.base import Gram
 from qpsvm.gram.engine.formula import Formula, linear
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.points import Points, products
@@ -80,12 +81,20 @@ class Linear(PointGram):
         X = self.X if rows is None else self.X[rows]
         return times(X, transposed_times(self.X, x))
 
-    def _combine(
-        self, new: Points, columns: NDArray[np.int64], coef: NDArray[np.float64]
+    def combine(
+        self, points: Any, columns: NDArray[np.int64], coef: NDArray[np.float64]
     ) -> NDArray[np.float64]:
+        """Return the products of new points with the combination of points, shape (n,) or (n, p)."""
+        new, few = self._checked(points), self.X[columns]
         if coef.ndim == 2:
-            return np.column_stack([self._combine(new, columns, one) for one in coef.T])
-        return times(new, transposed_times(self.X[columns], coef))
+            return np.column_stack([times(new, transposed_times(few, one)) for one in coef.T])
+        return times(new, transposed_times(few, coef))
+
+    def combine_groups(
+        self, points: Any, groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
+    ) -> NDArray[np.float64]:
+        """As in `Gram`, group by group: kernel values are not needed."""
+        return Gram.combine_groups(self, points, groups)
 
     def factor(self) -> Points:
         """Return X itself."""

@@ -21,13 +21,13 @@ from qpsvm.gram.engine.error_bounds import (
     term_counts,
 )
 from qpsvm.gram.engine.formula import Formula, gaussian
-from qpsvm.gram.kernels.base import (
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.kernels.gamma import settle_gamma
+from qpsvm.gram.kernels.limits import (
     MAX_COLUMN_ERROR,
     MAX_DENSE_COORDINATES,
     POINTS_PER_OUTLIER,
-    PointGram,
 )
-from qpsvm.gram.kernels.gamma import settle_gamma
 from qpsvm.gram.storage.byte_grid import ByteGrid, fits_byte_grid, near_grid
 from qpsvm.gram.storage.integer import IntegerPoints, PackedBits, integer_points, norms_of
 from qpsvm.gram.storage.points import Points, mean_point, moved, products
