@@ -43,11 +43,9 @@ MIN_POINTS_FOR_TILES = 2000
 MAX_FEATURES_FOR_SINGLE_COLUMN = {np.dtype(np.float32): 128, np.dtype(np.float64): 64}
 """Maximum number of features with which a single column has a separate loop, by precision."""
 
-EVALUATED_FEATURES = 160
-"""Number of features times evaluations of a column that cost as much as a first touch of its memory."""
-
-FEATURES_PER_ENTRY = 1.5
-"""Number of features of dense points that cost as much as a stored entry of CSR points."""
+EVALUATED_FEATURES, FEATURES_PER_ENTRY = 160, 1.5
+"""Number of features times evaluations of a column that cost as much as a first touch of its memory;
+number of features of dense points that cost as much as a stored entry of CSR points."""
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -219,10 +217,8 @@ class PointGram(Gram):
         from qpsvm.gram.engine.tiles import add
 
         known = None if size is None else self.relative_error
-        if known is None:
-            return add(self._evaluator, columns, [weights], out)
-        sizes = np.abs(weights) * known.columns(columns)
-        add(self._evaluator, columns, [weights, sizes], out, size)
+        sizes = [] if known is None else [np.abs(weights) * known.columns(columns)]
+        add(self._evaluator, columns, [weights, *sizes], out, size if sizes else None)
 
     @property
     def sum_error(self) -> float:
