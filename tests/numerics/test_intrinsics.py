@@ -55,6 +55,7 @@ def plain(fresh_process, tmp_path_factory):
     return json.loads(fresh_process(code, cache=tmp_path_factory.mktemp("plain")))
 
 
+@pytest.mark.slow
 def test_plain_loops_serve_without_private_names(plain):
     has_intrinsics, found = plain
     assert not has_intrinsics

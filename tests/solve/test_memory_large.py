@@ -22,6 +22,7 @@ def sparse(m):
     return sp.random(m, 2000, 0.01, format="csr", dtype=np.float32, random_state=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [dense, sparse])
 @pytest.mark.parametrize("method", ["mfw", "smo"])
 @pytest.mark.parametrize("family", ["ball", "machine"])

@@ -39,6 +39,7 @@ def test_closed_forms(instance):
 
 
 @every(slow=real)
+@pytest.mark.slow  # it checks the reference, not the library
 def test_clarabel_and_osqp_agree(instance):
     """OSQP may be inexact; its verified residual says by how much."""
     clarabel, osqp = reference.answer(instance), reference.answer_osqp(instance)

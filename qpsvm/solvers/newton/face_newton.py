@@ -241,7 +241,8 @@ class FaceNewton(Solver):
     def _set_product(self, problem: QP, state: FaceState, product: NDArray[np.float64]) -> None:
         """Set the weights to x at its best scale, and the margins to theirs."""
         x = state.x
-        scale = 1.0 / float(x @ product + problem.gram.ridge @ (x * x))
+        curvature = float(x @ product + problem.gram.ridge @ (x * x))
+        scale = 1.0 / curvature if curvature > 0.0 else 1.0  # without a best scale
         state.product[:], state.u[:], state.g[:] = product, scale * x, scale * product
 
 
