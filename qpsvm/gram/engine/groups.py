@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from qpsvm.gram.base import Gram
 from qpsvm.gram.engine.formula import L1Exponential
 from qpsvm.gram.engine.sweep import map_block
-from qpsvm.gram.engine.tiles import MAX_FEATURES_TO_SWEEP, _sides
+from qpsvm.gram.engine.tiles import MAX_FEATURES_TO_SWEEP, sides_of_sweep
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.integer import norms_of
 from qpsvm.gram.storage.points import products
@@ -122,7 +122,9 @@ class PointGroups:
             formula = self._gram._formula
             points = self._gram._multiplied(self._groups[number], dtype)
             terms = formula.terms(points, norms_of(points)).astype(dtype)
-            (few, a, held, _, b), factor = _sides(points, terms, points, terms, formula.factor)
+            (few, a, stored, _, b), factor = sides_of_sweep(
+                points, terms, points, terms, formula.factor
+            )
             self._factors[dtype] = factor
-            self._sides[number, dtype] = Side(few, a, held, b)
+            self._sides[number, dtype] = Side(few, a, stored, b)
         return self._sides[number, dtype]

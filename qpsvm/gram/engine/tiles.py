@@ -72,7 +72,7 @@ def fill(
         All rows if they are None.
     """
     points, b, factor, kernel_map = evaluator
-    sides, factor = _sides(points[columns], b[columns], points, b, factor, rows)
+    sides, factor = sides_of_sweep(points[columns], b[columns], points, b, factor, rows)
     _fill(sides, factor, kernel_map, rows, out, slots)
 
 
@@ -90,7 +90,7 @@ def fill_between(
     `out` has their precision, and shape (n_few, n_some). With `alone`, this thread does it.
     """
     a, b = a.astype(out.dtype, copy=False), b.astype(out.dtype, copy=False)
-    sides, factor = _sides(few, a, some, b, formula.factor)
+    sides, factor = sides_of_sweep(few, a, some, b, formula.factor)
     _fill(sides, factor, formula.map, None, out, np.arange(len(out)), alone)
 
 
@@ -112,7 +112,7 @@ def _fill(
 
     def piece(first: int) -> None:
         at = chosen, first, min(first + width, m), factor, kernel_map
-        _sweep(*sides, *at, *stores, into, x, *nothing)
+        sweep_tiles(*sides, *at, *stores, into, x, *nothing)
 
     parallel_for(piece, alternating_starts(m, width))
 
@@ -130,7 +130,7 @@ def add(
     assignment of points to threads.
     """
     points, b, factor, kernel_map = evaluator
-    sides, factor = _sides(points[columns], b[columns], points, b, factor)
+    sides, factor = sides_of_sweep(points[columns], b[columns], points, b, factor)
     m, width = len(b), _width(len(columns), len(b))
     x, top = np.zeros((2, len(sides[1])), b.dtype), np.ones(2)
     for n, w in enumerate(weights):  # scaled, so that they do not overflow in float32
@@ -140,7 +140,7 @@ def add(
 
     def piece(first: int) -> None:
         at = ALL_ROWS, first, min(first + width, m), factor, kernel_map
-        _sweep(*sides, *at, *to, ALL_ROWS, x, top, out, sizes, NO_NUMBERS, NO_NUMBERS)
+        sweep_tiles(*sides, *at, *to, ALL_ROWS, x, top, out, sizes, NO_NUMBERS, NO_NUMBERS)
 
     parallel_for(piece, alternating_starts(m, width))
 
@@ -163,13 +163,13 @@ def add_both(
     Of `some`, the points `rows` are taken, all by default. The sums are in float64 and in this thread.
     a and b are the terms of the points; CSR points `few` may be `NumberedRows`.
     """
-    sides, factor = _sides(few, a, some, b, factor, rows)
+    sides, factor = sides_of_sweep(few, a, some, b, factor, rows)
     n, to = len(sides[1]), (np.empty((0, 0)), NO_PACKED_BLOCK)
     weights, behind = np.zeros((2, n)), np.zeros(n)
     weights[0, : len(x)] = x
     (chosen,) = all_read_only(ALL_ROWS if rows is None else rows)
     at = chosen, 0, len(b) if rows is None else len(rows), factor, kernel_map
-    _sweep(
+    sweep_tiles(
         *sides,
         *at,
         *to,
@@ -185,7 +185,7 @@ def add_both(
         back += behind[: len(back)]
 
 
-def _sides(
+def sides_of_sweep(
     few: Any, a: NDArray[Any], some: Any, b: NDArray[Any], factor: float, rows: Any = None
 ) -> Any:
     """Return both sets of points and their terms as the sweep reads them, `few` in groups; the factor.
@@ -204,10 +204,10 @@ def _sides(
         factor *= some.weight
         few, some = few.words, some.words
     turned = some.flags.f_contiguous and not some.flags.c_contiguous
-    held = np.ascontiguousarray(some.T if turned else some)
+    stored = np.ascontiguousarray(some.T if turned else some)
     few, a = _grouped(few), _grouped(a)
-    few, a, held, b = all_read_only(few, a, held, b)
-    return (few, a, held, turned, b), kind(factor)
+    few, a, stored, b = all_read_only(few, a, stored, b)
+    return (few, a, stored, turned, b), kind(factor)
 
 
 def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
@@ -227,7 +227,7 @@ def _width(n: int, m: int) -> int:
 
 
 @mapping
-def _sweep(
+def sweep_tiles(
     few: Any, a: Any, points: Any, turned: bool, b: Any, rows: Any, first: int, last: int,
     factor: Any, kernel_map: Any, store: Any, packed: Any, slots: Any, x: Any, top: Any, out: Any,
     size: Any, z: Any, back: Any,

@@ -56,7 +56,7 @@ class PointGram(Gram):
 
     X: Points
     spreads = True
-    KEPT_SETTINGS: ClassVar[tuple[str, ...]] = ()
+    _KEPT_SETTINGS: ClassVar[tuple[str, ...]] = ()
     """Private attributes that are settings of the Gram, not derived from its points."""
     by_products: ClassVar[bool] = False
     """Whether the kernel is a function of the inner product."""
@@ -327,7 +327,7 @@ class PointGram(Gram):
         """Return the Gram of other points with these parameters; the points are not checked again."""
         other = copy(self)
         for name in [name for name in vars(other) if name[0] == "_" or name in DERIVED_ATTRIBUTES]:
-            if name not in self.KEPT_SETTINGS:  # it was derived from the points
+            if name not in self._KEPT_SETTINGS:  # it was derived from the points
                 other.__dict__.pop(name)
         other._set(X=X, m=X.shape[0], dtype=np.dtype(X.dtype), **known)
         return other

@@ -71,7 +71,7 @@ class RBF(PointGram):
 
     gamma: Any = "scale"
     unit = QUANTUM
-    KEPT_SETTINGS = ("_is_integer", "_grid_offset")
+    _KEPT_SETTINGS = ("_is_integer", "_grid_offset")
     _is_integer = False
     """Whether the points are integer, so that inner products are exact in any order."""
     _grid_offset = 0.0

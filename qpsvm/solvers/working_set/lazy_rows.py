@@ -16,7 +16,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from qpsvm.gram.engine.groups import Sweep
-from qpsvm.gram.engine.tiles import _sweep
+from qpsvm.gram.engine.tiles import sweep_tiles
 from qpsvm.numerics.jit import VECTORIZED_FLAGS, vectorized
 from qpsvm.numerics.vector_shape import GROUP_ROWS
 
@@ -143,14 +143,14 @@ def _write_computed(sweep: Any, chosen: Any, rows: Any) -> None:
         np.empty(0),
         np.ones(2),
     )
-    _sweep(
+    sweep_tiles(
         few, a, first.points, False, first.b, every, 0, n, sweep.factor, sweep.kernel_map,
         values, packed, slots, sweep.like, top, none, none, none, none,
     )  # fmt: skip
     for u in range(len(chosen)):
         for j in range(n):
             rows[u, j] = values[u, j]
-    _sweep(
+    sweep_tiles(
         few, a, second.points, False, second.b, every, 0, n_second, sweep.factor, sweep.kernel_map,
         values, packed, slots, sweep.like, top, none, none, none, none,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from qpsvm.gram.engine.groups import Sweep
-from qpsvm.gram.engine.tiles import _sweep
+from qpsvm.gram.engine.tiles import sweep_tiles
 from qpsvm.numerics.jit import VECTORIZED_FLAGS, vectorized
 from qpsvm.numerics.vector_shape import GROUP_ROWS
 
@@ -118,11 +118,11 @@ def _sum_sweep(source: Any, u: Any, s: Any) -> None:
             few[k, j] = few[at - 1, j]
     every, store, packed = np.empty(0, np.int64), np.empty((0, 0)), np.empty((0, 0), np.uint16)
     none, top = np.empty(0), np.ones(2)
-    _sweep(
+    sweep_tiles(
         few, a, first.points, False, first.b, every, 0, n, source.factor, source.kernel_map,
         store, packed, every, weights, top, s[:n], none, none, none,
     )  # fmt: skip
-    _sweep(
+    sweep_tiles(
         few, a, second.points, False, second.b, every, 0, n_second, source.factor,
         source.kernel_map, store, packed, every, weights, top, s[n:], none, none, none,
     )  # fmt: skip

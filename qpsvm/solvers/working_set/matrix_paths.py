@@ -54,7 +54,7 @@ TOLERANCE_DECREASE = 0.1
 """Factor of the tolerance where the steps ended and the exact gap is still too large."""
 
 MAX_ROW_ENTRIES, MIN_ROWS = 1 << 23, 64
-"""Entries of the rows of two groups that are held at a time, and least number of rows."""
+"""Entries of the rows of two groups in memory at a time, and least number of rows."""
 
 MAX_ROUGH_ROUNDS = 3
 """Number of rounds whose gaps are computed from the rows in float32, until one is small enough."""
