@@ -216,6 +216,7 @@ HUGE = np.float32(1e19) * np.float32(X)
         ("gamma, coef0, degree", lambda: Polynomial(X, degree=1000)),
         ("gamma, coef0, degree", lambda: Polynomial(sp.csr_matrix(X), degree=1000)),
         ("gamma, coef0, degree", lambda: Polynomial(np.float32(X), degree=100, gamma=1e3)),
+        ("gamma must be below", lambda: Sigmoid(np.float32(1e-20 * X), gamma=3.5e42, coef0=-1.0)),
         ("gamma, coef0", lambda: Sigmoid(X, gamma=1e300)),
         ("gamma", lambda: RBF(X, gamma=1e300)),
         ("K", lambda: Precomputed(K * 1e300)),

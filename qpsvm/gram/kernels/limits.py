@@ -47,15 +47,22 @@ def check_lengths(X: Points) -> float:
 
 
 def check_values(kernel: Any, square: float) -> None:
-    """Raise InputError where (gamma |x|^2 + |coef0|)^degree may exceed `LARGEST_VALUE`.
+    """Raise InputError where gamma or kernel values are too large.
 
-    `square` is a bound on |x|^2; the exact one is computed where that bound is not enough.
+    The values are where (gamma |x|^2 + |coef0|)^degree may exceed `LARGEST_VALUE`. `square` is a bound on
+    |x|^2; the exact one is computed where that bound is not enough.
     """
     names = [name for name in ABSENT_PARAMETER_VALUES if hasattr(kernel, name)]
     gamma, coef0, degree = (
         float(getattr(kernel, n, k)) for n, k in ABSENT_PARAMETER_VALUES.items()
     )
     limit = LARGEST_VALUE[np.dtype(kernel.dtype)]
+    largest_gamma = float(np.finfo(kernel.dtype).max) / 4.0
+    if "coef0" in names and gamma > largest_gamma:
+        raise InputError(
+            f"gamma must be below {largest_gamma:.0e} for points in {kernel.dtype}; got {gamma:.3g} "
+            "(multiply X by a common factor)"
+        )
 
     def exponent(square: float) -> float:
         return degree * math.log2(max(gamma * square + abs(coef0), 1.0))
