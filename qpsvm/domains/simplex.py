@@ -95,12 +95,13 @@ class SimplexProduct(Domain):
         candidates = np.flatnonzero(g < bound) if any(top > low) else none
         for k in range(self.n_groups):
             below = candidates if is_single else candidates[self.group[candidates] == k]
-            rho = low[k] if top[k] <= low[k] else water_level(g[below], d[below], top[k])
+            # what is no number on points that overflow has no water level
+            rho = water_level(g[below], d[below], top[k]) if top[k] > low[k] else low[k]
             filled = below[(g[below] < rho) & (d[below] > 0)]
             a = (rho - g[filled]) / d[filled]
             gap += 0.5 * float(d[filled] @ (x[filled] - a) ** 2)
             dry = support if is_single else support[self.group[support] == k]
-            dry = dry[(g[dry] >= rho) | (d[dry] == 0)]
+            dry = dry[~((g[dry] < rho) & (d[dry] > 0))]  # all of them where g is no number
             gap += float(x[dry] @ (g[dry] - rho + 0.5 * d[dry] * x[dry]))
             levels[k] = rho
         return gap, levels

@@ -358,3 +358,11 @@ def test_rounding_of_steps_is_taken_from_one_weight():
     assert np.count_nonzero(repaired != x) == 1
     x[3] += 1e-3  # no rounding: the nearest point has other weights
     assert np.count_nonzero(box.repair(x)) > 20
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1.0])
+def test_a_gradient_that_is_no_number_has_no_gap(ridge):
+    """Products of points near the largest ones allowed may overflow: the bounds say so."""
+    x, d = np.full(10, 0.1), np.full(10, ridge)
+    gap, _ = simplex(10).separable_gap(x, np.full(10, np.nan), d)
+    assert np.isnan(gap)
