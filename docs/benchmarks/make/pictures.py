@@ -260,7 +260,8 @@ SENTENCES = {
     "the same accuracy.",
     "multi_class": "A fit to several classes is 1.9 to 7.3 times as fast as that of the faster peer.",
     "prediction": "A prediction takes a thirtieth to a hundred-and-fortieth of the time of SVC.",
-    "products": "512 columns of 200 features and more reach 0.92 of the rate of sgemm or more on one thread.",
+    "products": "512 columns of 200 features and more reach 0.92 of the rate of sgemm or more on "
+    "one thread.",
     "regression": "Regressions of 2,000 points and more are 3.4 to 22 times faster than scikit-learn's.",
     "reliability": "Of 993 answers called `OPTIMAL` on random problems, 989 are proved by a judge of its "
     "own, 4 are beyond its 80 bits, none is refuted.",
