@@ -40,7 +40,7 @@ CLASSIFIER_RULES: Rules = {
 
 
 MAX_POINTS_AT_ONCE = 1 << 14
-"""New points whose sums over support vectors are held at a time."""
+"""New points whose sums over support vectors are in memory at a time."""
 
 MAX_FOLDS = 5
 """Folds of the calibration; as many as the smallest class has points, if these are fewer."""

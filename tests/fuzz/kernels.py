@@ -1,4 +1,4 @@
-"""Kernel matrices in extended precision, written anew, with bounds on their errors."""
+"""Kernel matrices in extended precision, by code of their own, with bounds on their errors."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from qpsvm.gram.engine.tiles import MAX_FEATURES_TO_SWEEP, sides_of_sweep
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.integer import norms_of
 from qpsvm.gram.storage.points import products
+from qpsvm.numerics.jit import vectorized
 
 EXACT_DTYPE = np.dtype(np.float64)
 """The precision of sums."""
@@ -45,6 +46,23 @@ class Sweep(NamedTuple):
     factor: Any
     kernel_map: Any
     like: NDArray[np.floating]  # (2, 0), in the precision of the values
+
+
+@vectorized
+def gather_points(sweep: Sweep, chosen: Any, few: Any, a: Any) -> None:
+    """Write points of both groups to `few`, and their terms to `a`; the last point fills the rest."""
+    first, second = sweep.first, sweep.second
+    n = len(first.b)
+    for u in range(len(few)):
+        k = chosen[min(u, len(chosen) - 1)]
+        if k < n:
+            a[u] = first.a[k]
+            for j in range(few.shape[1]):
+                few[u, j] = first.few[k, j]
+        else:
+            a[u] = second.a[k - n]
+            for j in range(few.shape[1]):
+                few[u, j] = second.few[k - n, j]
 
 
 class PointGroups:

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from qpsvm.gram.engine.groups import Sweep
+from qpsvm.gram.engine.groups import Sweep, gather_points
 from qpsvm.gram.engine.tiles import sweep_tiles
 from qpsvm.numerics.jit import VECTORIZED_FLAGS, vectorized
 from qpsvm.numerics.vector_shape import GROUP_ROWS
@@ -122,41 +122,22 @@ def _likely(k: int, slot: Any, e: Any, blocked: Any, sign: float, chosen: Any) -
 def _write_computed(sweep: Any, chosen: Any, rows: Any) -> None:
     """Write the rows `chosen`, at most a group, to `rows`: a sweep over each group of points."""
     first, second = sweep.first, sweep.second
-    n, n_second = len(first.b), len(second.b)
     few = np.empty((GROUP_ROWS, first.few.shape[1]), first.few.dtype)
-    a = np.empty(GROUP_ROWS, first.a.dtype)
-    slots = np.arange(GROUP_ROWS)
-    for u in range(GROUP_ROWS):
-        k = chosen[min(u, len(chosen) - 1)]
-        if k < n:
-            a[u] = first.a[k]
-            for j in range(few.shape[1]):
-                few[u, j] = first.few[k, j]
-        else:
-            a[u] = second.a[k - n]
-            for j in range(few.shape[1]):
-                few[u, j] = second.few[k - n, j]
-    values = np.empty((GROUP_ROWS, max(n, n_second)), rows.dtype)
-    every, packed, none, top = (
-        np.empty(0, np.int64),
-        np.empty((0, 0), np.uint16),
-        np.empty(0),
-        np.ones(2),
-    )
-    sweep_tiles(
-        few, a, first.points, False, first.b, every, 0, n, sweep.factor, sweep.kernel_map,
-        values, packed, slots, sweep.like, top, none, none, none, none,
-    )  # fmt: skip
-    for u in range(len(chosen)):
-        for j in range(n):
-            rows[u, j] = values[u, j]
-    sweep_tiles(
-        few, a, second.points, False, second.b, every, 0, n_second, sweep.factor, sweep.kernel_map,
-        values, packed, slots, sweep.like, top, none, none, none, none,
-    )  # fmt: skip
-    for u in range(len(chosen)):
-        for j in range(n_second):
-            rows[u, n + j] = values[u, j]
+    a, slots = np.empty(GROUP_ROWS, first.a.dtype), np.arange(GROUP_ROWS)
+    gather_points(sweep, chosen, few, a)
+    values = np.empty((GROUP_ROWS, max(len(first.b), len(second.b))), rows.dtype)
+    every, packed = np.empty(0, np.int64), np.empty((0, 0), np.uint16)
+    none, top, start = np.empty(0), np.ones(2), 0
+    for side in (first, second):
+        n = len(side.b)
+        sweep_tiles(
+            few, a, side.points, False, side.b, every, 0, n, sweep.factor, sweep.kernel_map,
+            values, packed, slots, sweep.like, top, none, none, none, none,
+        )  # fmt: skip
+        for u in range(len(chosen)):
+            for j in range(n):
+                rows[u, start + j] = values[u, j]
+        start += n
 
 
 _WRITERS: dict[type, Any] = {

@@ -12,7 +12,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from qpsvm.gram.engine.groups import Sweep
+from qpsvm.gram.engine.groups import Sweep, gather_points
 from qpsvm.gram.engine.tiles import sweep_tiles
 from qpsvm.numerics.jit import VECTORIZED_FLAGS, vectorized
 from qpsvm.numerics.vector_shape import GROUP_ROWS
@@ -89,43 +89,26 @@ def _sum_groups(source: Any, u: Any, s: Any) -> None:
 
 
 def _sum_sweep(source: Any, u: Any, s: Any) -> None:
-    first, second = source.first, source.second
-    n, n_second = len(first.b), len(second.b)
-    n_support = 0
-    for i in range(n + n_second):
-        n_support += u[i] != 0.0
+    support = np.flatnonzero(u)
     s[:] = 0.0
-    if n_support == 0:
+    if len(support) == 0:
         return
-    size = -(-n_support // GROUP_ROWS) * GROUP_ROWS
+    first = source.first
+    size = -(-len(support) // GROUP_ROWS) * GROUP_ROWS
     few = np.empty((size, first.few.shape[1]), first.few.dtype)
-    a, weights, at = np.empty(size, first.a.dtype), np.zeros((2, size)), 0
-    for i in range(n):
-        if u[i] != 0.0:
-            a[at], weights[0, at] = first.a[i], u[i]
-            for j in range(few.shape[1]):
-                few[at, j] = first.few[i, j]
-            at += 1
-    for i in range(n_second):
-        if u[n + i] != 0.0:
-            a[at], weights[0, at] = second.a[i], u[n + i]
-            for j in range(few.shape[1]):
-                few[at, j] = second.few[i, j]
-            at += 1
-    for k in range(at, size):  # a full group, whose last rows weigh nothing
-        a[k] = a[at - 1]
-        for j in range(few.shape[1]):
-            few[k, j] = few[at - 1, j]
+    a, weights = np.empty(size, first.a.dtype), np.zeros((2, size))
+    gather_points(source, support, few, a)
+    for k in range(len(support)):  # what completes the last group weighs nothing
+        weights[0, k] = u[support[k]]
     every, store, packed = np.empty(0, np.int64), np.empty((0, 0)), np.empty((0, 0), np.uint16)
-    none, top = np.empty(0), np.ones(2)
-    sweep_tiles(
-        few, a, first.points, False, first.b, every, 0, n, source.factor, source.kernel_map,
-        store, packed, every, weights, top, s[:n], none, none, none,
-    )  # fmt: skip
-    sweep_tiles(
-        few, a, second.points, False, second.b, every, 0, n_second, source.factor,
-        source.kernel_map, store, packed, every, weights, top, s[n:], none, none, none,
-    )  # fmt: skip
+    none, top, start = np.empty(0), np.ones(2), 0
+    for side in (first, source.second):
+        n = len(side.b)
+        sweep_tiles(
+            few, a, side.points, False, side.b, every, 0, n, source.factor, source.kernel_map,
+            store, packed, every, weights, top, s[start : start + n], none, none, none,
+        )  # fmt: skip
+        start += n
 
 
 @vectorized
