@@ -33,7 +33,7 @@ from qpsvm.gram.base import slices
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.repeated import RepeatedGram
-from qpsvm.gram.storage.integer import PackedBits
+from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.points import Points
 from qpsvm.result import Progress
 
@@ -220,7 +220,7 @@ def equal_points(points: Points, kinds: list[NDArray[Any]], least: int) -> Dupli
 
     Parameters
     ----------
-    points : ndarray, csr_matrix or PackedBits, shape (m, d)
+    points : ndarray, csr_matrix or StoredPoints, shape (m, d)
     kinds : list of ndarray, shape (m,)
         Numbers that must be equal too.
     least : int
@@ -252,7 +252,7 @@ def equal_points(points: Points, kinds: list[NDArray[Any]], least: int) -> Dupli
 
 def _hashed(points: Points, kinds: list[NDArray[Any]]) -> Vector:
     """Return the products of points and kinds with a random vector; equal ones in the same order."""
-    X = points.words if isinstance(points, PackedBits) else points
+    X = points.words if isinstance(points, StoredPoints) else points
     draw = np.random.default_rng(0).standard_normal(X.shape[1] + len(kinds))
     own, hashed = draw[: X.shape[1]], np.empty(X.shape[0])
     with np.errstate(over="ignore", invalid="ignore"):
@@ -268,7 +268,7 @@ def _hashed(points: Points, kinds: list[NDArray[Any]]) -> Vector:
 
 def _equal(points: Points, some: Indices, others: Indices) -> NDArray[np.bool_]:
     """Return which of the points `some` equal those of `others`, by coordinates."""
-    X = points.words if isinstance(points, PackedBits) else points
+    X = points.words if isinstance(points, StoredPoints) else points
     if sp.issparse(X):
         return _equal_rows(X, some, others)
     same = np.empty(len(some), np.bool_)
@@ -295,7 +295,7 @@ def _n_bytes(points: Points) -> int:
     """Return the memory of points."""
     if sp.issparse(points):
         return int(points.data.nbytes + points.indices.nbytes + points.indptr.nbytes)
-    return int((points.words if isinstance(points, PackedBits) else points).nbytes)
+    return int((points.words if isinstance(points, StoredPoints) else points).nbytes)
 
 
 def _kinds(qp: QP) -> list[NDArray[Any]]:

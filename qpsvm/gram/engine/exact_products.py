@@ -127,7 +127,7 @@ def kernel_expansion(
         ``blocks(k)`` returns the k-th `size` points x_j, and their terms.
     coef : ndarray
     formula : Formula
-    panel : ndarray, csr_matrix, PackedBits or ByteGrid
+    panel : ndarray, csr_matrix or StoredPoints
         Stored as the x_j are.
     size : int
     """

@@ -114,7 +114,7 @@ class Evaluator(NamedTuple):
     """
 
     points: Any
-    """ndarray of shape (m, d) in C or Fortran order, csr_matrix, PackedBits, or ByteGrid."""
+    """ndarray of shape (m, d) in C or Fortran order, csr_matrix, or StoredPoints."""
     terms: NDArray[np.floating]
     """Shape (m,), in the precision of the columns."""
     factor: float

@@ -13,7 +13,7 @@ from qpsvm.gram.engine.blocks import values_of_products
 from qpsvm.gram.engine.formula import L1Exponential
 from qpsvm.gram.engine.sweep import map_block
 from qpsvm.gram.kernels.base import PointGram
-from qpsvm.gram.storage.byte_grid import ByteGrid
+from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.integer import norms_of
 from qpsvm.gram.storage.points import products
 
@@ -70,11 +70,11 @@ def entry_error(gram: Gram) -> float:
 def _shared_key(gram: Gram) -> Any:
     """Return what Grams have in common whose points have the same products, or None.
 
-    It is None without a formula, and for points of bytes, whose products are not the points' own.
+    It is None without a formula, and for points whose products are not to be had.
     """
     if not isinstance(gram, PointGram) or gram._formula is None:
         return None
-    if isinstance(gram._points, ByteGrid):
+    if isinstance(gram._points, StoredPoints) and not gram._points.has_products:
         return None
     is_product = not isinstance(gram._formula.map, L1Exponential)
     return (id(gram.X), type(gram), gram._scale) if is_product else None

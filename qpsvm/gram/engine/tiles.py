@@ -25,8 +25,7 @@ from qpsvm.gram.engine.kernel_rows import weighted_sum
 from qpsvm.gram.engine.maps import finish_map
 from qpsvm.gram.engine.sweep import mapping, summing
 from qpsvm.gram.engine.tile_products import load_tile, multiply_group, new_tile
-from qpsvm.gram.storage.byte_grid import ByteGrid
-from qpsvm.gram.storage.integer import PackedBits
+from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.sparse_panels import NumberedRows, numbered, sparse_sides
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
@@ -197,12 +196,8 @@ def sides_of_sweep(
         few = few if isinstance(few, NumberedRows) else numbered(few)
         few, panels = sparse_sides(few, some, rows)
         return (few, *all_read_only(_grouped(a)), panels, False, read_only(b)), kind(factor)
-    if isinstance(some, ByteGrid):
-        factor *= -0.5
-        few, a, some, b = few.signed(), few.squares, some.words, some.terms()
-    elif isinstance(some, PackedBits):
-        factor *= some.weight
-        few, some = few.words, some.words
+    if isinstance(some, StoredPoints):
+        few, a, some, b, factor = some.sides(few, a, b, factor)
     turned = some.flags.f_contiguous and not some.flags.c_contiguous
     stored = np.ascontiguousarray(some.T if turned else some)
     few, a = _grouped(few), _grouped(a)

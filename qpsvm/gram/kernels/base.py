@@ -28,10 +28,9 @@ from qpsvm.gram.kernels.limits import (
     check_lengths,
     check_values,
 )
-from qpsvm.gram.storage.byte_grid import ByteGrid
+from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.csr import is_sparse, stored_alike
-from qpsvm.gram.storage.integer import PackedBits, pack, packs
-from qpsvm.gram.storage.points import Points, products
+from qpsvm.gram.storage.points import Points, products, stored
 from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS, squared_norms
 
 DERIVED_ATTRIBUTES = ("relative_error", "break_even_reuse_count")
@@ -108,9 +107,9 @@ class PointGram(Gram):
         return 1.0
 
     @cached_property
-    def _packed(self) -> PackedBits | None:
-        """Packed points, where X is binary."""
-        return pack(self.X) if self.by_products and packs(self.X) else None
+    def _stored(self) -> StoredPoints | None:
+        """The points in a storage of their own, where one pays."""
+        return stored(self.X) if self.by_products else None
 
     @cached_property
     def _is_sparse(self) -> bool:
@@ -120,15 +119,15 @@ class PointGram(Gram):
     @cached_property
     def _points(self) -> Points:
         """The points that are multiplied: packed, centered, or X itself."""
-        if self._packed is not None:
-            return self._packed
+        if self._stored is not None:
+            return self._stored
         is_moved = not isinstance(self._mean, float)
         return self._multiplied(slice(None), self.dtype) if is_moved else self.X
 
     def _multiplied(self, rows: Any, dtype: Any) -> Points:
         """Return the points `rows` as they are multiplied: packed, or centered and scaled."""
-        if self._packed is not None:
-            return self._packed[rows]
+        if self._stored is not None:
+            return self._stored[rows]
         part, is_moved = self.X[rows], not isinstance(self._mean, float)
         if self._scale != 1.0:  # in float64, whose range is sufficient for both
             part = part.astype(np.float64)
@@ -164,9 +163,7 @@ class PointGram(Gram):
 
     def _fuses(self, n_entries: int) -> bool:
         """Return whether compiled code evaluates so many entries; it always does for packed points."""
-        return n_entries >= MIN_ENTRIES_FOR_COMPILED_PASS or isinstance(
-            self._points, (PackedBits, ByteGrid)
-        )
+        return n_entries >= MIN_ENTRIES_FOR_COMPILED_PASS or isinstance(self._points, StoredPoints)
 
     def _by_tiles(self, n_entries: int) -> bool:
         """Return whether columns are swept by tiles: those of many points in float32 always are."""
@@ -200,7 +197,7 @@ class PointGram(Gram):
             return -1
         if sp.issparse(points):
             return int(EVALUATED_FEATURES * self.m // max(1.0, FEATURES_PER_ENTRY * points.nnz))
-        at_once = 8 if isinstance(points, PackedBits) else 4 if isinstance(points, ByteGrid) else 1
+        at_once = points.features_at_once if isinstance(points, StoredPoints) else 1
         return EVALUATED_FEATURES // -(-points.shape[1] // at_once)
 
     def add(
@@ -314,7 +311,7 @@ class PointGram(Gram):
         if max(longest, self._largest_value) > LARGEST_VALUE[FLOAT32]:
             return self
         X = self._multiplied(slice(None), np.float32)
-        X = self.X.astype(np.float32) if isinstance(X, PackedBits) else X
+        X = self.X.astype(np.float32) if isinstance(X, StoredPoints) else X
         other = self._over(X.toarray() if densifies else X)
         error = other.column_error
         if error is None:

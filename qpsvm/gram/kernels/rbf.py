@@ -28,6 +28,7 @@ from qpsvm.gram.kernels.limits import (
     MAX_DENSE_COORDINATES,
     POINTS_PER_OUTLIER,
 )
+from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.byte_grid import ByteGrid, fits_byte_grid, near_grid
 from qpsvm.gram.storage.integer import IntegerPoints, PackedBits, integer_points, norms_of
 from qpsvm.gram.storage.points import Points, mean_point, moved, products
@@ -216,8 +217,9 @@ class RBF(PointGram):
         """Return k(columns, rows), one product and one sweep."""
         all_rows, rows = rows is None, slice(None) if rows is None else rows
         dtype = self.dtype if dtype is None else np.dtype(dtype)
-        if isinstance(self._stored_points, ByteGrid):
-            return self._on_grid(columns, rows, dtype)
+        points = self._stored_points
+        if isinstance(points, StoredPoints) and not points.has_products:
+            return self._by_sweep(columns, rows, dtype)
         a: NDArray[np.floating]
         is_available = dtype == self.dtype and (all_rows or "_points" in vars(self))
         if self._unit is not None or is_available:
@@ -233,7 +235,7 @@ class RBF(PointGram):
             return self._swept(A, B, formula, a, b)
         return values_of_products(products(A, B).astype(dtype, copy=False), formula, a, b)
 
-    def _on_grid(self, columns: NDArray[np.int64], rows: Any, dtype: Any) -> NDArray[np.floating]:
+    def _by_sweep(self, columns: NDArray[np.int64], rows: Any, dtype: Any) -> NDArray[np.floating]:
         from qpsvm.gram.engine.tiles import fill
 
         indices = np.arange(self.m)

@@ -9,11 +9,12 @@ correct that, |x|^2 - 256 sum(x) + |z|^2 - 2 x'(z - 128) = |x - z|^2.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.gram.storage.base import Sides, StoredPoints
 from qpsvm.numerics.parallel import parallel_for
 
 MAX_GRID_COORDINATE = 255
@@ -36,10 +37,8 @@ CHUNK_COORDINATES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class ByteGrid:
+class ByteGrid(StoredPoints):
     """Points with integer coordinates from 0 to 255, four in a word.
-
-    The interface is that of an array: `shape`, `dtype`, rows by index or slice.
 
     Attributes
     ----------
@@ -59,6 +58,8 @@ class ByteGrid:
     sums: NDArray[np.int32]
     d: int
     dtype: Any = np.float32
+    features_at_once: ClassVar[int] = 4
+    has_products: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -82,6 +83,10 @@ class ByteGrid:
         """Return the squared distances from a central point, whose coordinates are equal, shape (m,)."""
         c = float(np.mean(self.sums)) / self.d
         return self.squared_norms() - 2.0 * c * self.sums + self.d * c * c
+
+    def sides(self, few: ByteGrid, a: NDArray[Any], b: NDArray[Any], factor: float) -> Sides:
+        """Return signed bytes, bytes, and terms in integers: products are halves of squared distances."""
+        return Sides(few.signed(), few.squares, self.words, self.terms(), -0.5 * factor)
 
     def signed(self) -> NDArray[np.int32]:
         """Return the words of the coordinates minus 128, as signed bytes."""

@@ -8,12 +8,13 @@ multiples are 0 and 1 only, a product is the number of common bits of two packed
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.gram.storage.base import Sides, StoredPoints
 from qpsvm.gram.storage.byte_grid import (
     MAX_GRID_COORDINATE,
     ByteGrid,
@@ -44,10 +45,8 @@ WORDS_PER_COUNT = 4
 
 
 @dataclass(frozen=True, eq=False)
-class PackedBits:
+class PackedBits(StoredPoints):
     """Points with coordinates 0 and 1, or 0 and one other value, packed into bits.
-
-    The interface is that of an array: `shape`, `dtype`, rows by index or slice.
 
     Attributes
     ----------
@@ -67,6 +66,7 @@ class PackedBits:
     d: int
     weight: float = 1.0
     dtype: Any = np.float32
+    features_at_once: ClassVar[int] = 8
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -84,6 +84,23 @@ class PackedBits:
     def squared_norms(self) -> NDArray[np.float64]:
         """Return the squared norms of the points, shape (m,)."""
         return self.weight * self.ones
+
+    def sides(self, few: PackedBits, a: NDArray[Any], b: NDArray[Any], factor: float) -> Sides:
+        """Return the words of both sides: products are numbers of common bits."""
+        return Sides(few.words, a, self.words, b, factor * self.weight)
+
+    @classmethod
+    def of(cls, X: Any) -> PackedBits | None:
+        """Return points with coordinates 0 and one other value, packed, or None."""
+        return pack(X) if packs(X) else None
+
+    def products(
+        self, A: PackedBits, out: NDArray[np.floating] | None = None
+    ) -> NDArray[np.floating]:
+        """Return A B' for these points B, in `out` if it is given."""
+        from qpsvm.gram.storage.packed_bits import common_products  # which is compiled
+
+        return common_products(A, self, out)
 
 
 class IntegerPoints(NamedTuple):
@@ -258,7 +275,7 @@ def _like(X: Any, values: NDArray[np.float32]) -> Any:
 
 def norms_of(points: Any) -> NDArray[np.float64]:
     """Return the squared norms of points, summed in float64; threads share the points."""
-    if isinstance(points, (PackedBits, ByteGrid)):
+    if isinstance(points, StoredPoints):
         return points.squared_norms()
     if sp.issparse(points):
         squares = np.square(points.data, dtype=np.float64)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import slices
+from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.integer import PackedBits
 
 MIN_COORDINATES_FOR_WIDE_SUMS, WIDE_SUM_COORDINATES = 1 << 17, 512
@@ -17,7 +18,15 @@ MIN_COORDINATES_FOR_WIDE_SUMS, WIDE_SUM_COORDINATES = 1 << 17, 512
 CHUNK_COORDINATES = 1 << 14
 """Number of coordinates converted at a time, in cache."""
 
-Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, PackedBits, or ByteGrid
+Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, or StoredPoints
+
+STORAGES: tuple[type[StoredPoints], ...] = (PackedBits,)
+"""Storages that kernels of inner products try, in this order."""
+
+
+def stored(X: Points) -> StoredPoints | None:
+    """Return dense or CSR points in the first storage that pays for them, or None."""
+    return next((found for kind in STORAGES if (found := kind.of(X)) is not None), None)
 
 
 def largest_entry(values: NDArray[np.floating]) -> float:
@@ -26,14 +35,12 @@ def largest_entry(values: NDArray[np.floating]) -> float:
 
 
 def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
-    """Return A B', in `out` if it is given; either both or neither are packed.
+    """Return A B', in `out` if it is given; A is stored as B is where that has a storage of its own.
 
     CSR points are multiplied by scipy: the sweep over tiles is for many of them.
     """
-    if isinstance(B, PackedBits):
-        from qpsvm.gram.storage.packed_bits import common_products
-
-        return common_products(A, B, out)
+    if isinstance(B, StoredPoints):
+        return B.products(A, out)
     if not sp.issparse(B) and not sp.issparse(A):
         return np.matmul(A, B.T, out=out)
     K = A @ B.T if sp.issparse(A) else (B @ A.T).T
