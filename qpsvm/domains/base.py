@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,14 @@ from qpsvm.errors import InputError
 
 FEASIBILITY_TOLERANCE = 1e-9
 """Violation, relative to the size of the set, up to which a starting point counts as feasible."""
+
+
+class BoxWithSums(NamedTuple):
+    """The set {0 <= x <= upper, rows x = sums}."""
+
+    upper: NDArray[np.float64]  # (m,)
+    rows: NDArray[np.float64]  # (n_sums, m)
+    sums: NDArray[np.float64]  # (n_sums,)
 
 
 class Domain(ABC):
@@ -122,6 +130,10 @@ class Domain(ABC):
         bounds. None where the set does not lie in x >= 0, or where this is not implemented.
         """
         return None
+
+    def box_with_sums(self) -> BoxWithSums:
+        """Return the constraints of the set, where it is a bounded box with sums."""
+        raise NotImplementedError(f"{type(self).__name__} is no box with sums")
 
     @abstractmethod
     def violation(self, x: NDArray[np.float64]) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains.base import Domain, OracleDomain, check_size
+from qpsvm.domains.base import BoxWithSums, Domain, OracleDomain, check_size
 from qpsvm.domains.box_hyperplane import convex_gap, slack_gap
 from qpsvm.errors import InputError, check_finite
 
@@ -189,6 +189,10 @@ class PenaltyBox(Domain):
     def cone_multiplier(self, h: Vector) -> tuple[float, float]:
         """Return the largest lo such that h_i >= lo for every i, and 0 for the bias."""
         return float(h.min()), 0.0
+
+    def box_with_sums(self) -> BoxWithSums:
+        """Return the bounds, and no sums."""
+        return BoxWithSums(self.upper, np.zeros((0, self.m)), np.zeros(0))
 
     def violation(self, x: Vector) -> float:
         """Return the largest of -x_i and x_i - upper_i."""

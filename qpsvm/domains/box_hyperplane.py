@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains.base import Domain
+from qpsvm.domains.base import BoxWithSums, Domain
 
 MAX_SORTED_POINTS = 5000
 """Number of breakpoints up to which all are sorted."""
@@ -174,6 +174,10 @@ class BoxHyperplane(Domain):
             return np.inf, np.inf if len(plus) else -np.inf
         p, q = float(np.min(h[plus])), float(np.min(h[minus]))
         return 0.5 * (p + q), 0.5 * (q - p)
+
+    def box_with_sums(self) -> BoxWithSums:
+        """Return the bounds, and y'x = 0."""
+        return BoxWithSums(self.upper, self.y[None, :], np.zeros(1))
 
     def violation(self, x: NDArray[np.float64]) -> float:
         """Return the largest of -x_i, x_i - upper_i and |y'x|."""

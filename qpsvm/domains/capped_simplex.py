@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains.base import Domain
+from qpsvm.domains.base import BoxWithSums, Domain
 from qpsvm.errors import InputError, as_array, check_vector
 
 Vector = NDArray[np.float64]
@@ -158,6 +158,11 @@ class CappedSimplex(Domain):
     def full(self, x: Vector) -> NDArray[np.bool_]:
         """Return which coordinates are at their bounds, up to the rounding of many steps."""
         return np.asarray(x >= self.upper * (1.0 - 1e-9))
+
+    def box_with_sums(self) -> BoxWithSums:
+        """Return the bounds, a row of ones for the members of each group, and the totals."""
+        members = np.equal.outer(np.arange(self.n_groups), self.group).astype(np.float64)
+        return BoxWithSums(self.upper, members, self.total)
 
     def violation(self, x: Vector) -> float:
         """Return the largest of -x_i, x_i - upper_i and |sum of a group - its total|."""

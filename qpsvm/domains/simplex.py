@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains.base import Domain, project_simplex
+from qpsvm.domains.base import BoxWithSums, Domain, project_simplex
 from qpsvm.errors import InputError
 
 FLOAT64_EPS = float(np.finfo(np.float64).eps)
@@ -130,6 +130,11 @@ class SimplexProduct(Domain):
     ) -> NDArray[np.bool_]:
         """Return where g is at most the water level of its group."""
         return np.asarray(~(g > multipliers[self.group]))
+
+    def box_with_sums(self) -> BoxWithSums:
+        """Return bounds of 2, which no point of the set meets, and a row of ones for each group."""
+        members = np.equal.outer(np.arange(self.n_groups), self.group).astype(np.float64)
+        return BoxWithSums(np.full(self.m, 2.0), members, np.ones(self.n_groups))
 
     def violation(self, x: NDArray[np.float64]) -> float:
         """Return the largest of -x_i and |sum of a group - 1|."""

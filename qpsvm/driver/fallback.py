@@ -22,8 +22,8 @@ from qpsvm.solvers.base import Solver
 from qpsvm.solvers.methods import METHODS
 
 FALLBACKS = {
-    "smo": ("mnp", "crsvm"),
-    "decomposition": ("mnp", "crsvm"),
+    "smo": ("mnp", "crsvm", "pdipm"),
+    "decomposition": ("mnp", "crsvm", "pdipm"),
     "mnp": ("smo",),
     "mfn": ("mnp",),
     "dcd": ("crsvm",),
@@ -112,8 +112,9 @@ def _next_stages(
     if precise is not form and stage.solver.on_columns:
         yield precise, stage.name, stage.solver, "warm start with columns in float64"
     name = fallback()
-    if name is not None:
-        yield precise, name, METHODS[name].solver(), f"warm start of {name}"
+    make = None if name is None else METHODS[name].maker(precise)
+    if name is not None and make is not None:
+        yield precise, name, make(), f"warm start of {name}"
 
 
 def run_with_store(

@@ -62,6 +62,11 @@ class SignedGram:
         k = self.kernel.block(np.array([i]), None, np.float64)[0]
         return self.scale * self.sign[i] * self.sign * (k + self.shift)
 
+    def matrix(self) -> NDArray[np.float64]:
+        """Return G in float64, shape (m, m), without the ridge."""
+        K = self.kernel.block(np.arange(self.m), None, np.float64)
+        return np.asarray((self.scale * self.sign)[:, None] * (K + self.shift) * self.sign)
+
     def product(
         self, x: NDArray[np.float64], rows: NDArray[np.int64] | None = None
     ) -> NDArray[np.float64]:
