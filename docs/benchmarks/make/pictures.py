@@ -152,6 +152,20 @@ def regression(ax: Any) -> None:
     dots(ax, labels, {k: [number(r[v]) for r in rows] for k, v in values.items()})
 
 
+def search(ax: Any) -> None:
+    """Draw seconds of searches beside both peers."""
+    rows = table("search", "grid", "who", "seconds")
+    places = list(dict.fromkeys((r["data"], r["grid"]) for r in rows))
+    names = {"qpsvm": "SVCCV", "GridSearchCV": "GridSearchCV", "liquidSVM": "liquidSVM"}
+
+    def seconds(place: tuple[str, str], who: str) -> float:
+        own = [r for r in rows if (r["data"], r["grid"]) == place and r["who"].startswith(who)]
+        return number(own[0]["seconds"]) if own else float("nan")
+
+    labels = [f"{data}, {grid}" for data, grid in places]
+    dots(ax, labels, {k: [seconds(at, who) for at in places] for k, who in names.items()})
+
+
 def cold_start(ax: Any) -> None:
     """Draw seconds of a first solve with and without carried machine code."""
     rows = table("cold_start", "first solve", "installed")
