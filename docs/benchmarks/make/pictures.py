@@ -282,6 +282,7 @@ SENTENCES = {
     "scaling": "The time of an iteration grows more slowly than the number of points, while columns "
     "are cached.",
     "sparse": "On reuters a kernel machine takes a third of the time of scikit-learn-intelex or less.",
+    "search": "A search of digits takes SENTENCE.",
     "spine": "Every method reaches the gap that it promises on every family, most within 20 ms.",
 }
 """What the picture says, as the first sentence of the page."""

@@ -77,8 +77,9 @@ TOLERANCE_DECREASE = 0.1
 GOAL_DECREASE = 0.5
 """Factor of the goal of the gap in the same case."""
 
-MAX_ROUNDS = 400
-"""Number of rounds of steps for one C, after which the gap is returned as it is."""
+MAX_ROUNDS, MAX_MET_ROUNDS = 400, 12
+"""Number of rounds of steps for one C after which the gap is returned as it is, and of those whose
+steps met their tolerance: with a tolerance of 1e-12 rounding alone remains."""
 
 Vector = NDArray[np.float64]
 
@@ -267,7 +268,7 @@ def _path(
                     t[k] -= y[k] if is_exact[k] else 0.0
                     correction[k] = t[k] - s[k]
                 found = bounds(y, x, upper, t, is_exact, exact_error, error, marked)
-            if found.gap <= -tol * found.value or attempt == MAX_ROUNDS:
+            if found.gap <= -tol * found.value or attempt == MAX_ROUNDS or n_met > MAX_MET_ROUNDS:
                 break
             for k in range(n):
                 t[k] = s[k] + correction[k]

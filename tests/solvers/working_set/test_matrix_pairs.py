@@ -137,10 +137,9 @@ def test_sums_of_blocks_are_those_of_the_matrix(rng):
     np.testing.assert_allclose(s, gram.block(np.arange(50), None, np.float64) @ u, atol=1e-13)
 
 
-def test_the_last_round_of_steps_is_evaluated(rng, monkeypatch):
+def test_the_last_round_of_steps_is_evaluated(rng):
     y, weight, gram = two_groups((90, 110), rng)
     blocks, K = blocks_of(gram, 90), gram.block(np.arange(200), None, np.float64)
-    monkeypatch.setattr(matrix_pairs, "MAX_ROUNDS", 4)
     path = hinge_path(
         blocks, lambda *memory: StoredRows(*memory, *blocks), gram.diag(),
         y, weight, PENALTIES, 1e-18, 1e-15, BufferPool(),

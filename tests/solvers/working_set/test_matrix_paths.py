@@ -119,11 +119,8 @@ def exact_kernel(kernel, X, *parameters):
     ],
 )
 @pytest.mark.parametrize("n", [30, 600])
-def test_gaps_enclose_the_optimum_of_the_exact_kernel(
-    n, kernel, parameters, offset, tol, rng, monkeypatch
-):
+def test_gaps_enclose_the_optimum_of_the_exact_kernel(n, kernel, parameters, offset, tol, rng):
     """Whatever the tolerance: the bounds are those of the same weights and bias in long double."""
-    monkeypatch.setattr(matrix_paths, "MAX_ROUNDS", 6)
     X, y = two_clouds(n, 3, seed=2)
     X = X + offset
     gram, penalties = kernel(X, *parameters), np.array([0.01, 0.3, 1.0, 64.0, 1e6])
