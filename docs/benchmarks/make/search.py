@@ -221,9 +221,15 @@ def page(rows: list[Row], n_points: int | None) -> Iterator[str]:
     )
     made = dict.fromkeys(f"commit {r['commit']} on {r['date']}" for r in rows if "commit" in r)
     text += f"\n\nOur rows: {', '.join(made)}."
-    missing = [name for name in SETS if all(r["set"] != name for r in rows)]
+    present = {(r["set"], r["grid"], r["who"]) for r in rows}
+    wanted = [(name, grid, who) for name in SETS for grid in GRIDS for who in SEARCHES]
+    missing = [
+        f"{who} on {name}, {grid}"
+        for name, grid, who in wanted
+        if (name, grid, who) not in present and (who != "GridSearchCV" or grid == PEER_GRID)
+    ]
     if missing:
-        text += f"\n\nNot measured: {', '.join(missing)}."
+        text += f"\n\nNot measured: {'; '.join(missing)}."
     yield from head("search", "Search of C and gamma", text, runs=1)
     versions = {k: v for r in rows for k, v in r.get("versions", {}).items()}
     said = [f"{name} {at}" for name, at in sorted(versions.items())]
