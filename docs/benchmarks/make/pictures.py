@@ -248,7 +248,7 @@ def reliability(ax: Any) -> None:
 HEIGHTS = {
     exact_kernel: 4.2, geometry: 2.6, linear_svm: 4.0, low_rank: 4.0, prediction: 2.8, regression: 5.0,
     cold_start: 4.2, large: 3.2, spine: 5.0, kernel_experiments: 5.6, linear_experiments: 4.6,
-    multi_class: 3.2, sparse: 2.2, products: 4.2, reliability: 3.2,
+    multi_class: 3.2, sparse: 2.2, products: 4.2, reliability: 3.2, search: 3.6,
 }  # fmt: skip
 """Height of each picture in inches."""
 
