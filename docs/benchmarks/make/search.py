@@ -87,7 +87,7 @@ apart. Seconds are the median of three calls, or one call of 10 s and more, afte
 few points and, of `SVCCV`, an untimed fit to all of them. Each row is a process of its own.
 
 The processor is an AMD EPYC (Zen 4, AVX-512), whose two cores other processes share. The rows without a
-commit were measured on the same day; `GridSearchCV` on digits and liquidSVM's large grid some hours before.
+commit were measured on the same day; `GridSearchCV` on digits and liquidSVM's large grid hours before.
 On a5a the goals are not met: of the time of its problems, steps and the gathering of their working sets
 take one half to two thirds, entries of Ku that are summed again in float64 a fifth to a third, and the
 sums that are carried along C the rest."""
@@ -251,12 +251,14 @@ def page(rows: list[Row], n_points: int | None) -> Iterator[str]:
             yield row(*own, r["note"], *[""] * 6)
             continue
         reference = base.get((r["set"], r["grid"]))
-        ratio = np.nan if reference is None else r["seconds"] / reference
-        goal = GOALS.get(r["who"])
-        is_met = "" if goal is None else f"{goal:g}, {'met' if ratio >= goal else 'not met'}"
+        goal, ratio, is_met = GOALS.get(r["who"]), "", ""
+        if reference is not None:
+            ratio = f"{r['seconds'] / reference:.2g}"
+            if goal is not None:
+                is_met = f"{goal:g}, {'met' if r['seconds'] >= goal * reference else 'not met'}"
         more = [f"{r[key]:.4g}" if key in r else "" for key in ("score", "C", "gamma")]
         gap = f"{r['gap']:.2g}" if "gap" in r else ""
-        yield row(*own, f"{r['seconds']:.3g}", f"{ratio:.2g}", is_met, *more, gap)
+        yield row(*own, f"{r['seconds']:.3g}", ratio, is_met, *more, gap)
     yield ""
     for name in dict.fromkeys(r["set"] for r in rows):
         yield f"- `{name}`: {SETS[name]}"
