@@ -20,12 +20,17 @@ from qpsvm.gram import Gram
 from qpsvm.gram.engine.matrices import entry_error, kernel_matrices
 from qpsvm.gram.psd import psd_defect
 from qpsvm.numerics.parallel import BufferPool, parallel_for
-from qpsvm.solvers.working_set.matrix_paths import Subset, SubsetPath, hinge_paths
+from qpsvm.solvers.working_set.matrix_bounds import SubsetPath
+from qpsvm.solvers.working_set.matrix_paths import Subset, hinge_paths, is_read_in_place
 
 Indices = NDArray[np.int64]
 
 MATRICES_AT_ONCE = 3
-"""Matrices of all points that are in memory at a time: products, kernel values, and parts of them."""
+"""Matrices of all points in float64 that are held at a time: products, kernel values, parts of them."""
+
+
+FLOAT32_RANGE = (1e-30, 1e30)
+"""Range of the largest diagonal entry of a matrix that float32 stores."""
 
 
 class Split(NamedTuple):
@@ -43,7 +48,7 @@ class Cells(NamedTuple):
     """Answers for one kernel: every penalty and every split."""
 
     values: list[Vector]
-    """For each split the values of all pairs at its test points, shape (n_test, n_pairs, n_penalties);
+    """For each split the values of all pairs at its test points, shape (n_penalties, n_pairs, n_test);
     positive for the first class of a pair."""
     gaps: Vector
     """Largest relative gap of the pairs, shape (n_penalties, n_splits)."""
@@ -51,23 +56,22 @@ class Cells(NamedTuple):
     """Steps of all pairs, shape (n_penalties, n_splits)."""
 
 
-class _Part(NamedTuple):
-    """Consecutive training points of one class."""
+class _Machines(NamedTuple):
+    """Problems of a split and their answers."""
 
-    start: int
-    stop: int
-    code: int
+    split: Split
+    of_pair: dict[int, tuple[Subset, SubsetPath]]
 
 
 def order_of(codes: Indices, tests: Sequence[Indices]) -> Indices:
-    """Return an order of the points: by the first split that tests them, then by class.
+    """Return an order of the points: by class, then by the first split that tests them.
 
-    The test points of a fold, and the points of a class in it, are then runs of consecutive rows.
+    The points of a class are consecutive, and its training points are two runs.
     """
     fold = np.full(len(codes), len(tests))
     for number, test in reversed(list(enumerate(tests))):
         fold[test] = number
-    return np.lexsort((codes, fold))
+    return np.lexsort((fold, codes))
 
 
 def bytes_needed(m: int) -> int:
@@ -98,7 +102,7 @@ def search(
         Relative gap of each problem.
     done : callable
         ``done(number, cells)`` for each kernel; None in place of the cells where its matrix is not
-        positive semidefinite, so that no gap could be proved.
+        positive semidefinite, so that no gap could be proved, or has entries beyond float32.
 
     Raises
     ------
@@ -106,77 +110,67 @@ def search(
         If a limit is met: see `qpsvm.clock`.
     """
     k = int(codes.max()) + 1
-    parts = [_parts(split.train, codes) for split in splits]
+    starts = np.searchsorted(codes, np.arange(k + 1))
+    by_split = [_subsets(split, codes, k) for split in splits]
     problems = [
-        (number, pair, subset)
-        for number, split in enumerate(splits)
-        for pair, subset in enumerate(_subsets(parts[number], split, codes, k))
-        if subset is not None
+        (number, pair)
+        for pair in range(len(pairs_of(k)))
+        for number in range(len(splits))
+        if by_split[number][pair] is not None
     ]
-    subsets, buffers = [subset for _, _, subset in problems], BufferPool()
-    by_pair = {(at, pair): subset for at, pair, subset in problems}
-    for number, (gram, K) in enumerate(zip(grams, kernel_matrices(grams), strict=True)):
-        if psd_defect(gram) > 0.0:
+    subsets: list[Any] = [by_split[number][pair] for number, pair in problems]
+    buffers = BufferPool()
+    for number, (gram, matrix) in enumerate(zip(grams, kernel_matrices(grams), strict=True)):
+        if psd_defect(gram) > 0.0 or not _fits_float32(matrix.values):
             done(number, None)
             continue
-        paths = hinge_paths(K, subsets, penalties, tol, entry_error(gram), buffers)
-        by_split: list[dict[int, SubsetPath]] = [{} for _ in splits]
-        for (at, pair, _), path in zip(problems, paths, strict=True):
-            by_split[at][pair] = path
-        done(number, _cells(K, splits, parts, by_split, by_pair, k, penalties))
+        paths = hinge_paths(matrix, subsets, penalties, tol, entry_error(gram), buffers)
+        machines = [_Machines(split, {}) for split in splits]
+        for (at, pair), subset, path in zip(problems, subsets, paths, strict=True):
+            machines[at].of_pair[pair] = subset, path
+        done(number, _cells(matrix.values, machines, starts, penalties))
 
 
-def _parts(train: Indices, codes: Indices) -> list[_Part]:
-    """Return the training points as runs of consecutive rows of one class."""
-    of_train = codes[train]
-    ends = np.flatnonzero((np.diff(train) != 1) | (np.diff(of_train) != 0))
-    first = np.concatenate([[0], ends + 1])
-    last = np.concatenate([ends, [len(train) - 1]])
-    return [
-        _Part(int(train[a]), int(train[b]) + 1, int(of_train[a]))
-        for a, b in zip(first, last, strict=True)
-    ]
+def _fits_float32(K: NDArray[np.float32]) -> bool:
+    """Return whether float32 stores a positive semidefinite matrix without over- and underflow."""
+    least, greatest = FLOAT32_RANGE
+    return least <= float(np.max(np.diag(K))) <= greatest
 
 
-def _subsets(parts: list[_Part], split: Split, codes: Indices, k: int) -> list[Subset | None]:
+def _subsets(split: Split, codes: Indices, k: int) -> list[Subset | None]:
     """Return the problem of each pair of classes; None where one of them is not in the training set."""
-    weight = np.zeros(len(codes))
-    weight[split.train] = split.weight
-    present = {part.code for part in parts}
+    own = codes[split.train]
+    starts = np.searchsorted(own, np.arange(k + 1))
+    if k == 2 and np.all(np.diff(starts) > 0) and is_read_in_place(len(own), len(codes)):
+        weight = np.zeros(len(codes))
+        weight[split.train] = split.weight
+        return [Subset(np.arange(len(codes)), np.where(codes == 0, 1.0, -1.0), weight)]
     found: list[Subset | None] = []
     for i, j in pairs_of(k):
-        if not {i, j} <= present:
+        first, second = slice(starts[i], starts[i + 1]), slice(starts[j], starts[j + 1])
+        n = first.stop - first.start, second.stop - second.start
+        if not all(n):
             found.append(None)
             continue
-        own = [part for part in parts if part.code in (i, j)]
-        runs = np.array([(part.start, part.stop) for part in own], dtype=np.int64)
-        lengths = runs[:, 1] - runs[:, 0]
-        y = np.repeat([1.0 if part.code == i else -1.0 for part in own], lengths)
-        some = np.concatenate([weight[part.start : part.stop] for part in own])
-        found.append(Subset(runs, y, some))
+        rows, weight = (np.concatenate([a[first], a[second]]) for a in (split.train, split.weight))
+        found.append(Subset(rows, np.repeat([1.0, -1.0], n), weight))
     return found
 
 
 def _cells(
-    K: NDArray[np.float64],
-    splits: Sequence[Split],
-    parts: list[list[_Part]],
-    paths: list[dict[int, SubsetPath]],
-    subsets: dict[tuple[int, int], Subset],
-    k: int,
-    penalties: Vector,
+    K: NDArray[np.float32], machines: Sequence[_Machines], starts: Indices, penalties: Vector
 ) -> Cells:
     """Return the values and gaps of one kernel."""
-    values: list[Any] = [None] * len(splits)
-    gaps = np.zeros((len(penalties), len(splits)))
-    steps = np.zeros((len(penalties), len(splits)), np.int64)
+    values: list[Any] = [None] * len(machines)
+    gaps = np.zeros((len(penalties), len(machines)))
+    steps = np.zeros((len(penalties), len(machines)), np.int64)
 
     def predict(at: int) -> None:
-        values[at] = _values(K, splits[at], parts[at], paths[at], subsets, at, k, len(penalties))
+        values[at] = _values(K, machines[at], starts, len(penalties))
 
-    parallel_for(predict, list(range(len(splits))))
-    for at, of_split in enumerate(paths):
-        for path in of_split.values():
+    parallel_for(predict, list(range(len(machines))))
+    for at, of_split in enumerate(machines):
+        for _, path in of_split.of_pair.values():
             gaps[:, at] = np.maximum(gaps[:, at], _relative(path))
             steps[:, at] += path.n_steps
     return Cells(values, gaps, steps)
@@ -189,41 +183,30 @@ def _relative(path: SubsetPath) -> Vector:
 
 
 def _values(
-    K: NDArray[np.float64],
-    split: Split,
-    parts: list[_Part],
-    paths: dict[int, SubsetPath],
-    subsets: dict[tuple[int, int], Subset],
-    at: int,
-    k: int,
-    n_penalties: int,
-) -> Vector:
-    """Return the values of all machines at the test points, shape (n_test, n_pairs, n_penalties)."""
-    test, pairs = split.test, pairs_of(k)
-    is_run = len(test) > 0 and int(test[-1]) - int(test[0]) == len(test) - 1
-    rows = K[test[0] : test[-1] + 1] if is_run else K[test]
-    values = np.zeros((len(test), len(pairs), n_penalties))
+    K: NDArray[np.float32], machines: _Machines, starts: Indices, n_penalties: int
+) -> NDArray[np.float32]:
+    """Return the values of all machines at the test points, shape (n_penalties, n_pairs, n_test)."""
+    split, of_pair = machines
+    k = len(starts) - 1
+    rows, pairs = K[split.test], pairs_of(k)
+    present = np.diff(np.searchsorted(split.train, starts)) > 0
+    values = np.empty((n_penalties, len(pairs), len(rows)), np.float32)
     for number, (i, _) in enumerate(pairs):
-        if number in paths:
-            values[:, number] = paths[number].b
+        if number in of_pair:
+            values[:, number] = of_pair[number][1].b[:, None]
         else:  # a class that the training set has not does not win
-            values[:, number] = 1.0 if any(part.code == i for part in parts) else -1.0
+            values[:, number] = 1.0 if present[i] else -1.0
     for code in range(k):
-        own = [part for part in parts if part.code == code]
-        machines = [number for number, pair in enumerate(pairs) if code in pair and number in paths]
-        if not machines:
+        first, last = starts[code], starts[code + 1]
+        own = [number for number, pair in enumerate(pairs) if code in pair and number in of_pair]
+        if not own:
             continue
-        n = sum(part.stop - part.start for part in own)
-        coef = np.empty((n, len(machines), n_penalties))
-        for slot, number in enumerate(machines):
-            y = subsets[at, number].y
-            sign = 1.0 if pairs[number][0] == code else -1.0
-            coef[:, slot] = sign * paths[number].x[:, y == sign].T
-        flat, start = coef.reshape(n, -1), 0
-        total = np.zeros((len(test), flat.shape[1]))
-        for part in own:
-            stop = start + part.stop - part.start
-            total += rows[:, part.start : part.stop] @ flat[start:stop]
-            start = stop
-        values[:, machines] += total.reshape(len(test), len(machines), n_penalties)
+        coef = np.zeros((n_penalties, len(own), last - first), np.float32)
+        for slot, number in enumerate(own):
+            subset, path = of_pair[number]
+            begin, end = np.searchsorted(subset.rows, [first, last])
+            sign = subset.y[begin]
+            coef[:, slot, subset.rows[begin:end] - first] = sign * path.x[:, begin:end]
+        total = coef.reshape(-1, last - first) @ rows[:, first:last].T
+        values[:, own] += total.reshape(n_penalties, len(own), -1)
     return values

@@ -26,7 +26,9 @@ from qpsvm.numerics.parallel import BufferPool, parallel_for
 from qpsvm.result import Certificate, History, Result, Status, passed_test
 from qpsvm.solvers.working_set.lazy_rows import ComputedRows, StoredRows
 from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks
-from qpsvm.solvers.working_set.matrix_paths import SubsetPath, chunks_of, hinge_path
+from qpsvm.solvers.working_set.matrix_bounds import SubsetPath
+from qpsvm.solvers.working_set.matrix_pairs import hinge_path
+from qpsvm.solvers.working_set.matrix_paths import chunks_of
 
 MAX_PAIR_POINTS = 3000
 """Maximum number of points of a pair whose matrix is computed; `solve` computes some columns of a

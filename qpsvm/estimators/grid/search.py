@@ -219,10 +219,10 @@ class SVCCV(ClassifierMixin, GridSearch):
                     ordered = np.sort(rank[test])
                     own = order[ordered]
                     for c in range(len(penalties)):
-                        model = _Predicted(self.classes_, cells.values[at][:, :, c])
+                        model = _Predicted(self.classes_, cells.values[at][c].T)
                         table[number, c, at] = scorer(model, X[own], y[own], weight[own])
                 gaps[number] = cells.gaps
-                missing = cells.gaps > self.tol
+                missing = ~(cells.gaps <= self.tol)
             fit_cells(number, missing)
             if bar is not None:
                 bar.update()

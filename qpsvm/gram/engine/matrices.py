@@ -1,45 +1,86 @@
-"""Whole kernel matrices in float64, for many parameters of a kernel on the same points."""
+"""Whole kernel matrices, for many parameters of a kernel on the same points."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import Gram
-from qpsvm.gram.engine.blocks import values_of_products
-from qpsvm.gram.engine.formula import L1Exponential
-from qpsvm.gram.engine.sweep import map_block
+from qpsvm.gram.engine.formula import Identity, L1Exponential
+from qpsvm.gram.engine.maps import apply_map
+from qpsvm.gram.engine.sweep import CHUNK_ENTRIES, SWEEP_ENTRIES, map_block, mapping
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.integer import norms_of
 from qpsvm.gram.storage.points import products
+from qpsvm.numerics.parallel import parallel_for
 
 
-def kernel_matrices(grams: Sequence[Gram]) -> Iterator[NDArray[np.float64]]:
-    """Yield the matrix of each Gram, shape (m, m); it is overwritten by the next one.
+class KernelMatrix(NamedTuple):
+    """Values of a kernel on m points, k_ij = phi(terms_i + terms_j + factor inner_ij): see `formula`."""
+
+    values: NDArray[np.float32]  # (m, m), C-ordered, rounded
+    inner: NDArray[np.float64]  # (m, m), C-ordered
+    terms: NDArray[np.float64]  # (m,)
+    factor: float
+    map: Any
+
+
+def kernel_matrices(grams: Sequence[Gram]) -> Iterator[KernelMatrix]:
+    """Yield the matrix of each Gram; its values are overwritten by the next one.
 
     The inner products of the points are computed once where the Grams are one kernel on the same points.
     """
-    shared: tuple[Any, Any, NDArray[np.float64], NDArray[np.float64]] | None = None
+    shared: tuple[Any, Any, NDArray[np.float64]] | None = None
+    values: NDArray[np.float32] | None = None
     for gram in grams:
         key = _shared_key(gram)
         if key is None:
-            yield np.asarray(gram.block(np.arange(gram.m), None, np.float64), np.float64)
+            inner = np.asarray(gram.block(np.arange(gram.m), None, np.float64), np.float64)
+            inner = np.ascontiguousarray(inner)
+            yield KernelMatrix(inner.astype(np.float32), inner, np.zeros(gram.m), 1.0, Identity())
             continue
         if shared is None or shared[0] != key:
             assert isinstance(gram, PointGram)
             points = gram._multiplied(slice(None), np.float64)
-            inner = np.asarray(products(points, points), dtype=np.float64)
-            shared = key, points, inner, np.empty_like(inner)
-        _, points, inner, K = shared
+            shared = key, points, np.asarray(products(points, points), dtype=np.float64, order="C")
+        _, points, inner = shared
         formula = gram._formula  # type: ignore[attr-defined]
         terms = formula.terms(points, norms_of(points))
-        np.copyto(K, inner)
-        values_of_products(K, formula, terms, terms)  # in place
-        yield K
+        values = np.empty(inner.shape, np.float32) if values is None else values
+        matrix = KernelMatrix(values, inner, terms, float(formula.factor), formula.map)
+        _write_values(matrix)
+        yield matrix
+
+
+def _write_values(matrix: KernelMatrix) -> None:
+    """Write the values, computed in float64, in parallel."""
+    values, inner, terms, factor, kernel_map = matrix
+    rows = max(1, SWEEP_ENTRIES // max(1, inner.shape[1]))
+
+    def chunk(start: int) -> None:
+        at = slice(start, start + rows)
+        _round(inner[at], factor, kernel_map, terms[at], terms, values[at])
+
+    parallel_for(chunk, list(range(0, len(inner), rows)))
+
+
+@mapping
+def _round(K: Any, factor: float, kernel_map: Any, a: Any, b: Any, out: Any) -> None:
+    buffer = np.empty(CHUNK_ENTRIES, K.dtype)
+    for i in range(len(a)):
+        for start in range(0, len(b), CHUNK_ENTRIES):
+            column_terms, row_term = b[start : start + CHUNK_ENTRIES], a[i]
+            row, t = K[i, start : start + CHUNK_ENTRIES], buffer[: len(column_terms)]
+            to = out[i, start : start + CHUNK_ENTRIES]
+            for j in range(len(t)):
+                t[j] = (row_term + column_terms[j]) + factor * row[j]
+            apply_map(kernel_map, t)
+            for j in range(len(t)):
+                to[j] = t[j]
 
 
 def write_block(

@@ -1,7 +1,9 @@
-"""Kernel matrices in float64 as `matrix_paths` reads them: sums of rows, and copies in float32.
+"""Kernel matrices as `matrix_paths` and `matrix_pairs` read them: copies in float32, and sums in float64.
 
-A subset of the points of one matrix is given by runs of its rows (`MatrixRuns`), two groups of points by
-three blocks (`GroupBlocks`), which serve all pairs of groups, or by the points themselves (`Sweep`).
+A subset of the points of one matrix is given by its rows (`MatrixRows`): its steps and most of its bounds
+read a copy in float32, and single entries of Ku are summed in float64 (`exact_entries`). Two groups of
+points are given by three blocks (`GroupBlocks`), which serve all pairs of groups, or by the points
+themselves (`Sweep`): all of Ku is summed in float64 (`sum_rows`).
 """
 
 from __future__ import annotations
@@ -13,18 +15,26 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from qpsvm.gram.engine.groups import Sweep, gather_points
+from qpsvm.gram.engine.maps import apply_map
+from qpsvm.gram.engine.matrices import KernelMatrix
 from qpsvm.gram.engine.tiles import sweep_tiles
 from qpsvm.numerics.jit import VECTORIZED_FLAGS, vectorized
 from qpsvm.numerics.vector_shape import GROUP_ROWS
 
+MAPPED_ENTRIES = 1024
+"""Number of kernel values that are computed at a time, in the first-level cache."""
+
+ROWS_AT_ONCE = 4
+"""Number of rows that are added to a sum at a time: the sum is read and written once for all of them."""
+
 Matrix = NDArray[np.float64]
 
 
-class MatrixRuns(NamedTuple):
-    """Rows and columns of a matrix, in runs of consecutive ones."""
+class MatrixRows(NamedTuple):
+    """Rows of a matrix and their columns."""
 
-    matrix: Matrix  # (m, m), C-ordered
-    runs: NDArray[np.int64]  # (n_runs, 2): first row of a run, and the row after its last
+    matrix: KernelMatrix
+    rows: NDArray[np.int64]  # (n,), ascending
 
 
 class GroupBlocks(NamedTuple):
@@ -35,35 +45,90 @@ class GroupBlocks(NamedTuple):
     between: Matrix  # (n1, n2), C-ordered
 
 
+def copy_matrix(source: MatrixRows, block: NDArray[np.float32]) -> None:
+    """Copy the values to the first columns of a block of n rows, in this thread."""
+    rows = source.rows
+    ends = np.flatnonzero(rows[1:] != rows[:-1] + 1) + 1
+    _copy_rows(source.matrix.values, rows, np.concatenate([[0], ends, [len(rows)]]), block)
+
+
+@vectorized
+def _copy_rows(matrix: Any, rows: Any, starts: Any, block: Any) -> None:
+    """Copy runs of consecutive columns; `starts` are their beginnings among `rows`."""
+    for i in range(len(rows)):
+        for a in range(len(starts) - 1):
+            begin, end = starts[a], starts[a + 1]
+            part = matrix[rows[i], rows[begin] : rows[begin] + end - begin]
+            to = block[i, begin:end]
+            for k in range(len(part)):
+                to[k] = part[k]
+
+
+@vectorized
+def add_rows(block: Any, weight: Any, s: Any) -> None:
+    """Add weight' K to s, where K are the first columns of a block; rows of zero weight are not read."""
+    n, n_rows = len(s), 0
+    support = np.empty(len(weight), np.int64)
+    for k in range(len(weight)):
+        if weight[k] != 0.0:
+            support[n_rows] = k
+            n_rows += 1
+    a = 0
+    while a + ROWS_AT_ONCE <= n_rows:
+        i, j, k, h = support[a], support[a + 1], support[a + 2], support[a + 3]
+        first, second, third, fourth = block[i], block[j], block[k], block[h]
+        w_first, w_second, w_third, w_fourth = weight[i], weight[j], weight[k], weight[h]
+        for at in range(n):
+            s[at] += (w_first * first[at] + w_second * second[at]) + (
+                w_third * third[at] + w_fourth * fourth[at]
+            )
+        a += ROWS_AT_ONCE
+    while a < n_rows:
+        row, w_row = block[support[a]], weight[support[a]]
+        for at in range(n):
+            s[at] += w_row * row[at]
+        a += 1
+
+
+@vectorized
+def exact_entries(source: Any, u: Any, marked: Any, out: Any) -> None:
+    """Write the entries of Ku that are marked to `out`: kernel values and sums in float64."""
+    matrix, rows = source
+    inner, terms, factor = matrix.inner, matrix.terms, matrix.factor
+    support, n_support = np.empty(len(u), np.int64), 0
+    for k in range(len(u)):
+        if u[k] != 0.0:
+            support[n_support] = k
+            n_support += 1
+    columns, weights = np.empty(n_support, np.int64), np.empty(n_support)
+    column_terms = np.empty(n_support)
+    for k in range(n_support):
+        columns[k], weights[k] = rows[support[k]], u[support[k]]
+        column_terms[k] = terms[columns[k]]
+    buffer = np.empty(MAPPED_ENTRIES)
+    for i in range(len(rows)):
+        if not marked[i]:
+            continue
+        row, row_term, total = inner[rows[i]], terms[rows[i]], 0.0
+        for start in range(0, n_support, MAPPED_ENTRIES):
+            t = buffer[: min(MAPPED_ENTRIES, n_support - start)]
+            for k in range(len(t)):
+                t[k] = (row_term + column_terms[start + k]) + factor * row[columns[start + k]]
+            apply_map(matrix.map, t)
+            for k in range(len(t)):
+                total += weights[start + k] * t[k]
+        out[i] = total
+
+
 def sum_rows(source: Any, u: Any, s: Any) -> None:
     """Write Ku to s; rows of zero weight are not read."""
     _SUMS[type(source)](source, u, s)
-
-
-def copy_matrix(source: MatrixRuns, block: NDArray[np.floating]) -> None:
-    """Copy the matrix to the first columns of a block of n rows, in this thread."""
-    _copy_runs(*source, block)
 
 
 @vectorized
 def _add(weight: float, row: Any, to: Any) -> None:
     for k in range(len(row)):
         to[k] += weight * row[k]
-
-
-def _sum_runs(source: Any, u: Any, s: Any) -> None:
-    matrix, runs = source
-    s[:] = 0.0
-    i = 0
-    for a in range(len(runs)):
-        for row in range(runs[a, 0], runs[a, 1]):
-            weight, i = u[i], i + 1
-            if weight != 0.0:
-                at = 0
-                for b in range(len(runs)):
-                    part = matrix[row, runs[b, 0] : runs[b, 1]]
-                    _add(weight, part, s[at : at + len(part)])
-                    at += len(part)
 
 
 def _sum_groups(source: Any, u: Any, s: Any) -> None:
@@ -111,22 +176,7 @@ def _sum_sweep(source: Any, u: Any, s: Any) -> None:
         start += n
 
 
-@vectorized
-def _copy_runs(matrix: Any, runs: Any, block: Any) -> None:
-    i = 0
-    for a in range(len(runs)):
-        for row in range(runs[a, 0], runs[a, 1]):
-            at = 0
-            for b in range(len(runs)):
-                part = matrix[row, runs[b, 0] : runs[b, 1]]
-                to = block[i, at : at + len(part)]
-                for k in range(len(part)):
-                    to[k] = part[k]
-                at += len(part)
-            i += 1
-
-
-_SUMS: dict[type, Any] = {MatrixRuns: _sum_runs, GroupBlocks: _sum_groups, Sweep: _sum_sweep}
+_SUMS: dict[type, Any] = {GroupBlocks: _sum_groups, Sweep: _sum_sweep}
 
 
 @overload(sum_rows, jit_options=VECTORIZED_FLAGS, strict=False)

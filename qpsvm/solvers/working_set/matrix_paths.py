@@ -4,10 +4,14 @@ Problem, for each subset and each C, with u_i = y_i x_i: minimize 1/2 u'Ku - sum
 0 <= x_i <= C w_i and sum u = 0.
 
 Pairs of classes, folds and grids of C make thousands of such problems of some hundred points: a solve of
-each one alone would spend its time outside of the steps. Here a subset's part of the matrix is copied to
-float32 once. For each C, in ascending order, the previous weights are scaled to the new bounds, and
-`inner_smo` makes steps. Every bound comes from sums in float64 over the matrix as it was given, by code
-that the steps do not use: `_bounds`.
+each one alone would spend its time outside of the steps. Here a subset's part of the matrix is copied in
+float32 once; a subset of most points reads the matrix in place. For each C, in ascending order, the
+previous weights are scaled to the new bounds, and `inner_smo` makes steps, on a working set where there
+are many points. Sums Ku are carried along: the rows that moved are added in float64.
+
+Every bound comes from these sums, by code that the steps do not use (`matrix_bounds`). Kernel values in
+float32 have errors of 2^-24 of the largest one; the bound on their effect is part of the gap. Where that
+is too much, the entries of Ku that matter for the gap are summed in float64.
 
 Sources: the steps are those of `inner_smo`. Warm starts along C: DeCoste and Wagstaff (2000),
 "Alpha seeding for support vector machines".
@@ -15,83 +19,86 @@ Sources: the steps are those of `inner_smo`. Warm starts along C: DeCoste and Wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import FLOAT64_EPS
-from qpsvm.gram.engine.groups import Sweep
+from qpsvm.gram.engine.matrices import KernelMatrix
 from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.parallel import BufferPool, parallel_for, scratch
 from qpsvm.numerics.vector_shape import VECTOR_LANES
-from qpsvm.solvers.smo.pair_data import is_blocked
-from qpsvm.solvers.working_set.inner_smo import InnerProblem, InnerState, _solve
-from qpsvm.solvers.working_set.lazy_rows import ComputedRows, StoredRows, row_of, write_row
-from qpsvm.solvers.working_set.matrix_blocks import (
-    GroupBlocks,
-    MatrixRuns,
-    copy_matrix,
-    sum_rows,
+from qpsvm.solvers.working_set.matrix_blocks import MatrixRows, copy_matrix, exact_entries
+from qpsvm.solvers.working_set.matrix_bounds import (
+    SubsetPath,
+    bounds,
+    empty_path,
+    move_sums,
+    scale_weights,
+    sum_error,
 )
+from qpsvm.solvers.working_set.matrix_steps import MIN_DIAGONAL, make_steps
 
 CHUNK_ENTRIES = 1 << 20
 """Entries of matrices that a thread solves before it takes another chunk and limits are polled."""
 
-MAX_COPIED_POINTS = 1024
-"""Number of points up to which a subset's part of the matrix is copied in float64 too: rows of short runs
-are slow to read from a matrix beyond the caches."""
+MAX_COPIED_POINTS = 2048
+"""Number of points up to which a subset's part of the matrix is copied; a larger one of most points reads
+the matrix in place."""
+
+MIN_POINTS_FOR_WORKING_SET = 2048
+"""Number of points from which steps are made on a working set."""
+
+MAX_WORKING_SET = 2048
+"""Largest working set; where more points violate the conditions, steps are made on all points."""
+
+FLOAT32_ROUNDING = 1.01 * 2.0**-24
+"""Bound on the rounding error of a kernel value in float32, relative to the largest rounded one."""
+
+VALUE_ERROR_FRACTION = 0.05
+"""Fraction of the gap asked for that an error of the value may add to it."""
+
+REFINED_GAP_FACTOR = 2.0
+"""Factor of the gap asked for: a gap within it, rounding apart, is evaluated in float64."""
 
 FIRST_TOLERANCE = 0.1
 """KKT violation, in units of the margin, down to which the first steps for a C go."""
 
-GAP_GOAL_FRACTION, ROUGH_GOAL_FRACTION = 0.6, 0.9
-"""Fractions of the gap asked for at which the steps end, and at which a gap from rows in float32 is
-computed again exactly: the exact gap may be a little greater."""
+MAX_SCRATCH_BYTES = 1 << 22
+"""Size of a block up to which it is in the memory that the process keeps."""
+
+GAP_GOAL_FRACTION = 0.6
+"""Fraction of the gap asked for at which the steps end: the exact gap may be a little greater."""
 
 TOLERANCE_DECREASE = 0.1
 """Factor of the tolerance where the steps ended and the exact gap is still too large."""
 
-MAX_ROW_ENTRIES, MIN_ROWS = 1 << 23, 64
-"""Entries of the rows of two groups in memory at a time, and least number of rows."""
+GOAL_DECREASE = 0.5
+"""Factor of the goal of the gap in the same case."""
 
-MAX_ROUGH_ROUNDS = 3
-"""Number of rounds whose gaps are computed from the rows in float32, until one is small enough."""
-
-MAX_ROUNDS = 40
-"""Number of rounds of steps for one C, after which the gap is returned as it is."""
-
-STEPS_PER_POINT, MIN_ROUND_STEPS = 100, 10_000
-"""Number of steps of a round: so many for each point, and so many at least."""
+MAX_ROUNDS, MAX_MET_ROUNDS = 400, 12
+"""Number of rounds of steps for one C after which the gap is returned as it is, and of those whose
+steps met their tolerance: with a tolerance of 1e-12 rounding alone remains."""
 
 Vector = NDArray[np.float64]
 
 
 class Subset(NamedTuple):
-    """Points of one problem: runs of consecutive rows of the matrix."""
+    """Points of one problem."""
 
-    runs: NDArray[np.int64]  # (n_runs, 2): first row of a run, and the row after its last
+    rows: NDArray[np.int64]  # (n,), rows of the matrix, ascending
     y: Vector  # (n,), -1 or +1
-    weight: Vector  # (n,), upper bounds are C times these; positive
+    weight: Vector  # (n,), upper bounds are C times these; points of weight 0 have no part in it
 
 
-class SubsetPath(NamedTuple):
-    """Answers for one subset; the value is that of the dual, which is minimized.
-
-    The optimal value lies in [value - gap, value].
-    """
-
-    x: Vector  # (n_penalties, n)
-    b: Vector  # (n_penalties,)
-    value: Vector  # (n_penalties,)
-    gap: Vector  # (n_penalties,), rounding included
-    roundoff: Vector  # (n_penalties,), the part of the gap that is a bound on rounding errors
-    n_steps: NDArray[np.int64]  # (n_penalties,)
+def is_read_in_place(n: int, m: int) -> bool:
+    """Return whether a subset of n of m points is solved faster as all points, others of weight 0."""
+    return n > MAX_COPIED_POINTS and 2 * n >= m
 
 
 def hinge_paths(
-    matrix: Vector,
+    matrix: KernelMatrix,
     subsets: Sequence[Subset],
     penalties: Vector,
     tol: float,
@@ -102,15 +109,16 @@ def hinge_paths(
 
     Parameters
     ----------
-    matrix : ndarray, shape (m, m)
-        Kernel matrix in float64, positive semidefinite, C-ordered.
+    matrix : KernelMatrix
+        Of m points, positive semidefinite.
     subsets : sequence of Subset
+        Neighbors are solved by one thread, as far as they are small: it is faster if they share points.
     penalties : ndarray, shape (n_penalties,)
         C, ascending and finite.
     tol : float
         Relative gap to be reached.
     entry_error : float
-        Bound on the error of an entry of the matrix.
+        Bound on the error of an entry of the matrix, its rounding to float32 apart.
     buffers : BufferPool, optional
         Shared by several calls.
 
@@ -125,208 +133,92 @@ def hinge_paths(
         If a limit is met between two chunks of subsets: see `qpsvm.clock`.
     """
     paths = [empty_path(len(penalties), len(subset.y)) for subset in subsets]
-    rounding = entry_rounding(np.diag(matrix), entry_error)
     buffers = BufferPool() if buffers is None else buffers
 
     def solve_chunk(chunk: list[int]) -> None:
         for k in chunk:
-            subset, path = subsets[k], paths[k]
-            n, source = len(subset.y), MatrixRuns(matrix, subset.runs)
-            own = subset.y, subset.weight
-            if n > MAX_COPIED_POINTS:
-                _solve_subset(source, *own, penalties, tol, rounding, path, buffers)
-                continue
-            with scratch(n * n, np.float64) as memory:
-                exact = memory.reshape(n, n)
-                copy_matrix(source, exact)
-                source = MatrixRuns(exact, np.array([[0, n]]))
-                _solve_subset(source, *own, penalties, tol, rounding, path, buffers)
+            rows, y, weight = subsets[k]
+            own = MatrixRows(matrix, rows), y, weight, penalties, tol, entry_error, paths[k]
+            if len(rows) == len(matrix.values) > MAX_COPIED_POINTS:
+                _path_on_block(matrix.values, *own, buffers)
+            else:
+                _path_on_copy(*own, buffers)
 
-    parallel_for(solve_chunk, chunks_of([len(subset.y) for subset in subsets]))
+    parallel_for(solve_chunk, chunks_of([len(subset.y) for subset in subsets], neighbors=True))
     return paths
 
 
-def hinge_path(
-    source: GroupBlocks | Sweep,
-    rows: Callable[..., StoredRows | ComputedRows],
-    diagonal: Vector,
+def _path_on_copy(
+    source: MatrixRows,
     y: Vector,
     weight: Vector,
     penalties: Vector,
     tol: float,
     entry_error: float,
-    buffers: BufferPool,
-) -> SubsetPath:
-    """Solve the hinge dual of two groups of points for each penalty, in this thread.
-
-    Parameters
-    ----------
-    source : GroupBlocks or Sweep
-        The matrix in float64.
-    rows : callable
-        ``rows(memory, slot, counts)`` returns what writes its rows in float32 to memory.
-    diagonal : ndarray, shape (n,)
-    y, weight, penalties, tol, entry_error, buffers
-        As in `hinge_paths`.
-
-    Returns
-    -------
-    SubsetPath
-        Where steps read more rows than memory holds, the gap of the weights that they came to.
-    """
-    n = len(y)
-    path, width = empty_path(len(penalties), n), max(n, VECTOR_LANES)
-    n_slots = min(n, max(MIN_ROWS, MAX_ROW_ENTRIES // width))
-    rounding = entry_rounding(diagonal, entry_error)
-    with buffers.array(n_slots * width, np.float32) as memory:
-        block = memory.reshape(n_slots, width)
-        if width > n:
-            block[:] = 0.0
-        counts = np.zeros(2, np.int64)
-        own, limits = rows(block, np.full(n, -1), counts), (n_slots, counts)
-        _path(source, y, weight, own, diagonal, penalties, tol, rounding, *limits, *path)
-    return path
-
-
-def entry_rounding(diagonal: Vector, entry_error: float) -> float:
-    """Return a bound on the error of an entry of Ku for weights of sum 1, rounding included."""
-    return entry_error + 4.0 * FLOAT64_EPS * float(np.max(diagonal))
-
-
-def empty_path(n_penalties: int, n: int) -> SubsetPath:
-    """Return memory for the answers of n points."""
-    numbers = [np.empty(n_penalties) for _ in range(4)]
-    return SubsetPath(
-        np.empty((n_penalties, n)),
-        numbers[0],
-        numbers[1],
-        numbers[2],
-        numbers[3],
-        np.empty(n_penalties, np.int64),
-    )
-
-
-def _solve_subset(
-    source: MatrixRuns,
-    y: Vector,
-    weight: Vector,
-    penalties: Vector,
-    tol: float,
-    rounding: float,
     path: SubsetPath,
     buffers: BufferPool,
 ) -> None:
-    """Solve one subset in this thread; its steps read a copy of the matrix in float32."""
+    """Solve one subset in this thread on a copy of its part of the matrix in float32."""
     n = len(y)
     width = max(n, VECTOR_LANES)
-    block_of = buffers.array if n > MAX_COPIED_POINTS else scratch
+    block_of = buffers.array if 4 * n * width > MAX_SCRATCH_BYTES else scratch
     with block_of(n * width, np.float32) as memory:
         block = memory.reshape(n, width)
         if width > n:
             block[:] = 0.0
         copy_matrix(source, block)
-        block.flags.writeable = False
-        diagonal, limits = np.diagonal(block).astype(np.float64), (n, np.zeros(2, np.int64))
-        _path(source, y, weight, block, diagonal, penalties, tol, rounding, *limits, *path)
+        _path_on_block(block, source, y, weight, penalties, tol, entry_error, path, buffers)
 
 
-def chunks_of(sizes: list[int]) -> list[list[int]]:
-    """Return numbers of subsets in chunks of about `CHUNK_ENTRIES`, the largest subsets first."""
+def _path_on_block(
+    block: NDArray[np.float32],
+    source: MatrixRows,
+    y: Vector,
+    weight: Vector,
+    penalties: Vector,
+    tol: float,
+    entry_error: float,
+    path: SubsetPath,
+    buffers: BufferPool,
+) -> None:
+    """Solve one subset in this thread; the first columns of the block are its matrix in float32."""
+    block = block.view()
+    block.flags.writeable = False
+    n_working = MAX_WORKING_SET if len(y) >= MIN_POINTS_FOR_WORKING_SET else 0
+    with buffers.array(n_working * n_working, np.float32) as memory:
+        to_read = memory.view()
+        to_read.flags.writeable = False
+        _path(block, source, y, weight, penalties, tol, entry_error, memory, to_read, *path)
+
+
+def chunks_of(sizes: list[int], neighbors: bool = False) -> list[list[int]]:
+    """Return numbers of subsets in chunks of about `CHUNK_ENTRIES`, the largest first.
+
+    The subsets of a chunk have about the same size, or follow each other.
+    """
     chunks: list[list[int]] = []
     left = 0
-    for k in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
+    numbers = range(len(sizes))
+    for k in numbers if neighbors else sorted(numbers, key=lambda k: -sizes[k]):
         if left <= 0:
             chunks.append([])
             left = CHUNK_ENTRIES
         chunks[-1].append(k)
         left -= sizes[k] * sizes[k]
-    return chunks
-
-
-@vectorized
-def _exact_sums(source: Any, y: Any, x: Any, u: Any, s: Any) -> None:
-    """Write y x to u and Ku to s."""
-    for k in range(len(y)):
-        u[k] = y[k] * x[k]
-    sum_rows(source, u, s)
-
-
-@vectorized
-def _rough_sums(block: Any, y: Any, x: Any, e: Any, blocked: Any, u: Any, s: Any) -> None:
-    """Do the same with the rows that the steps read."""
-    s[:] = 0.0
-    for i in range(len(y)):
-        u[i] = y[i] * x[i]
-        if u[i] != 0.0:
-            write_row(block, i, e, blocked, 1.0)
-            row, weight = row_of(block, i), u[i]
-            for k in range(len(s)):
-                s[k] += weight * row[k]
-
-
-@vectorized
-def _bounds(
-    y: Any, x: Any, upper: Any, rounding: float, u: Any, s: Any
-) -> tuple[float, float, float, float]:
-    """Return value, gap, its roundoff and the bias of feasible weights, given Ku; write Ku - y to s.
-
-    The gap is that of the primal point with this bias, which is midway between the bounds that the index
-    sets give. An entry of Ku is off by at most `rounding` times the sum of x.
-    """
-    total, quadratic = 0.0, 0.0
-    low, high = np.inf, -np.inf
-    for k in range(len(y)):
-        total += x[k]
-        quadratic += u[k] * s[k]
-        s[k] -= y[k]
-        up = x[k] < upper[k] if y[k] > 0.0 else x[k] > 0.0
-        down = x[k] > 0.0 if y[k] > 0.0 else x[k] < upper[k]
-        low = s[k] if up and s[k] < low else low
-        high = s[k] if down and s[k] > high else high
-    if low == np.inf or high == -np.inf:  # one class, or all weights at their bounds
-        bias = -high if low == np.inf else -low
-    else:
-        bias = -0.5 * (low + high)
-    entry, gap, roundoff = rounding * total, 0.0, 0.0
-    for k in range(len(y)):
-        slope = y[k] * (s[k] + bias)
-        if slope < entry:
-            gap += (upper[k] - x[k]) * max(-slope, 0.0)
-            roundoff += (upper[k] - x[k]) * entry
-        if x[k] > 0.0:
-            gap += x[k] * max(slope, 0.0)
-            roundoff += x[k] * entry
-    return 0.5 * quadratic - total, gap + roundoff, roundoff, bias
-
-
-@vectorized
-def _scale_weights(y: Any, x: Any, before: Any, upper: Any) -> None:
-    """Set weights to their new bounds where they were at the old ones; scale one class to y'x = 0."""
-    balance, heavy = 0.0, 0.0
-    for k in range(len(x)):
-        if before[k] > 0.0 and x[k] >= before[k]:
-            x[k] = upper[k]
-        balance += y[k] * x[k]
-    for k in range(len(x)):
-        heavy += x[k] if y[k] * balance > 0.0 else 0.0
-    if heavy > 0.0:
-        factor = max(1.0 - abs(balance) / heavy, 0.0)
-        for k in range(len(x)):
-            x[k] *= factor if y[k] * balance > 0.0 else 1.0
+    return sorted(chunks, key=lambda chunk: -sum(sizes[k] ** 2 for k in chunk))
 
 
 @vectorized
 def _path(
+    block: Any,
     source: Any,
     y: Any,
     weight: Any,
-    block: Any,
-    diagonal: Any,
     penalties: Any,
     tol: float,
-    rounding: float,
-    n_slots: int,
-    counts: Any,
+    entry_error: float,
+    memory: Any,
+    memory_to_read: Any,
     weights: Any,
     biases: Any,
     values: Any,
@@ -334,52 +226,65 @@ def _path(
     roundoffs: Any,
     n_steps: Any,
 ) -> None:
-    """Solve one subset for all penalties; give up where memory is short for the rows that are read."""
-    n, width = len(y), max(len(y), VECTOR_LANES)
-    side, sizes = np.ones(width, np.float32), np.zeros(width, np.float32)
-    flags, extremes = np.ones((2, 1, width), np.int8), np.full((2, 1), -1, np.intp)
-    state = InnerState(
-        np.zeros(width, np.float32), side, sizes, flags[0], flags[1], extremes[0], extremes[1]
-    )
-    ones, no_ridge = np.ones(n, np.float32), np.zeros(n)
-    x, start, u, s = np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
-    before, upper = np.zeros(n), np.empty(n)
-    up_barrier, low_barrier = np.empty((1, n)), np.empty((1, n))
-    problem = InnerProblem(block, diagonal, ones, no_ridge, y, upper, 0.0, 1.0, 1.0)
+    """Solve one subset for all penalties."""
+    n = len(y)
+    diagonal = np.empty(n)
+    for k in range(n):
+        diagonal[k] = block[k, k]
+    largest = max(np.max(diagonal), MIN_DIAGONAL)
+    exact_rounding = entry_error + sum_error(n, largest)
+    rounding = entry_error + FLOAT32_ROUNDING * largest
+    x, x_summed, u, s, t = np.zeros(n), np.zeros(n), np.empty(n), np.empty(n), np.empty(n)
+    before, upper, correction = np.zeros(n), np.empty(n), np.zeros(n)
+    marked, is_exact, none = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    for k in range(n):
+        s[k] = -y[k]
+    sums_error = 0.0
     for c in range(len(penalties)):
         for k in range(n):
             upper[k] = penalties[c] * weight[k]
-        _scale_weights(y, x, before, upper)
-        tolerance, total_steps, is_exact = FIRST_TOLERANCE, 0, False
-        for attempt in range(MAX_ROUNDS):
-            if not is_exact:
-                _rough_sums(block, y, x, state.e, flags[0, 0], u, s)
-                value, gap, roundoff, bias = _bounds(y, x, upper, rounding, u, s)
-                is_exact = gap <= -ROUGH_GOAL_FRACTION * tol * value or attempt >= MAX_ROUGH_ROUNDS
-            if is_exact:
-                _exact_sums(source, y, x, u, s)
-                value, gap, roundoff, bias = _bounds(y, x, upper, rounding, u, s)
-                if gap <= -tol * value:
-                    break
-            for k in range(n):
-                up_blocked, low_blocked = is_blocked(x, y, upper, k)
-                up_barrier[0, k] = np.inf if up_blocked else 0.0
-                low_barrier[0, k] = np.inf if low_blocked else 0.0
-                start[k] = x[k]
-            goal = -GAP_GOAL_FRACTION * tol * value
-            least = tolerance if goal == 0.0 else min(tolerance, 1e-3 * FIRST_TOLERANCE)
-            most = STEPS_PER_POINT * n + MIN_ROUND_STEPS if n_slots >= n else n_slots
-            steps, _, _ = _solve(
-                problem, state, x, start, s, up_barrier, low_barrier, most, tolerance, least, goal
-            )
-            total_steps += steps
-            if counts[1] > 0:
-                _exact_sums(source, y, x, u, s)
-                value, gap, roundoff, bias = _bounds(y, x, upper, rounding, u, s)
+        scale_weights(y, x, before, upper)
+        ratio = penalties[c] / penalties[c - 1] if c > 0 else 1.0
+        tolerance, total_steps, refines = FIRST_TOLERANCE, 0, False
+        for k in range(n):
+            correction[k] = 0.0
+        attempt, n_met, fraction = 0, 0, GAP_GOAL_FRACTION
+        while True:
+            # 1. Sums by the weights that moved, and the bounds by them.
+            sums_error = move_sums(block, y, x, x_summed, ratio, largest, s, u, sums_error)
+            ratio, total = 1.0, np.sum(x)
+            exact_error, error = exact_rounding * total, rounding * total + sums_error
+            found = bounds(y, x, upper, s, none, exact_error, error, marked)
+            goal = -tol * found.value
+            refines = refines or found.gap - found.roundoff <= REFINED_GAP_FACTOR * goal
+            if refines and found.gap > goal:
+                # 2. The entries that matter in float64.
+                values_matter = error * total > VALUE_ERROR_FRACTION * goal
+                for k in range(n):
+                    u[k], t[k] = y[k] * x[k], s[k]
+                    is_exact[k] = marked[k] or (values_matter and x[k] > 0.0)
+                exact_entries(source, u, is_exact, t)
+                for k in range(n):
+                    t[k] -= y[k] if is_exact[k] else 0.0
+                    correction[k] = t[k] - s[k]
+                found = bounds(y, x, upper, t, is_exact, exact_error, error, marked)
+            if found.gap <= -tol * found.value or attempt == MAX_ROUNDS or n_met > MAX_MET_ROUNDS:
                 break
-            if attempt > 1 and steps < most:
+            for k in range(n):
+                t[k] = s[k] + correction[k]
+            # 3. Steps.
+            goal = -fraction * tol * found.value
+            least = tolerance if goal == 0.0 else min(tolerance, 1e-3 * FIRST_TOLERANCE)
+            steps, is_met = make_steps(
+                block, diagonal, y, upper, x, t, found, tolerance, least, goal, memory, memory_to_read
+            )  # fmt: skip
+            total_steps += steps
+            attempt += 1
+            n_met += is_met
+            if is_met and n_met > 1:
                 tolerance *= TOLERANCE_DECREASE
+                fraction *= GOAL_DECREASE
         for k in range(n):
             weights[c, k], before[k] = x[k], upper[k]
-        biases[c], values[c], gaps[c], n_steps[c] = bias, value, gap, total_steps
-        roundoffs[c] = roundoff
+        biases[c], values[c], gaps[c] = found.bias, found.value, found.gap
+        roundoffs[c], n_steps[c] = found.roundoff, total_steps

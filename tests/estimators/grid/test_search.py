@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit
 from sklearn.preprocessing import scale
 
 from qpsvm.errors import InputError
-from qpsvm.estimators import SVCCV
+from qpsvm.estimators import SVC, SVCCV
 
 GRID = {"Cs": [0.1, 1.0, 10.0], "gammas": [0.01, 0.1, 1.0]}
 CELLS = {"C": GRID["Cs"], "gamma": GRID["gammas"]}
@@ -100,6 +100,25 @@ def test_precomputed_and_sparse_points_give_the_same_scores():
             other.cv_results_["mean_test_score"], dense.cv_results_["mean_test_score"], atol=0.012
         )
     assert np.mean(sparse.predict(sp.csr_matrix(X)) == dense.predict(X)) > 0.98
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_scores_are_those_of_separate_fits_where_the_gap_is_small(name):
+    X, y = data(name)
+    search = SVCCV(**GRID, tol=1e-7).fit(X, y)
+    other = GridSearchCV(SVC(tol=1e-7), CELLS).fit(X, y)
+    ours, theirs = search.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"]
+    np.testing.assert_allclose(ours, theirs, rtol=0.0, atol=1e-12)
+    assert search.best_params_ == other.best_params_
+
+
+def test_a_kernel_beyond_single_precision_is_fitted_cell_by_cell():
+    X, y = data("iris")
+    small = SVCCV(Cs=[1.0, 10.0], kernel="linear").fit(X[50:], y[50:])
+    large = SVCCV(Cs=[2.0**-140, 10.0 * 2.0**-140], kernel="linear").fit(X[50:] * 2.0**70, y[50:])
+    assert np.all(large.cv_results_["max_dual_gap"] <= 1e-3)
+    difference = large.cv_results_["mean_test_score"] - small.cv_results_["mean_test_score"]
+    assert np.max(np.abs(difference)) <= 0.05
 
 
 def test_scores_other_than_accuracy():

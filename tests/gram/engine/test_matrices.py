@@ -7,7 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from qpsvm import RBF, CustomKernel, Laplacian, Linear, Polynomial, Precomputed, Sigmoid
+from qpsvm.gram.engine.formula import Identity
 from qpsvm.gram.engine.matrices import kernel_matrices, write_block
+from qpsvm.gram.engine.sweep import map_block
 from qpsvm.gram.storage.byte_grid import MIN_GRID_POINTS, ByteGrid
 
 M = 300
@@ -43,8 +45,11 @@ def test_matrices_are_those_of_the_grams(name, kind, rng):
     grams = [KERNELS[name](X, gamma) for gamma in (0.01, 0.3, 1e-9)]
     for gram, K in zip(grams, kernel_matrices(grams), strict=True):
         alone = gram.block(np.arange(M), None, np.float64)
-        assert K.dtype == np.float64
-        assert np.allclose(K, alone, rtol=1e-13, atol=1e-13 * np.abs(alone).max())
+        assert K.values.dtype == np.float32
+        assert np.allclose(K.values, alone, rtol=6e-8, atol=6e-8 * np.abs(alone).max())
+        K64 = K.terms[:, None] + K.terms + K.factor * K.inner
+        map_block(K64, 1.0, K.map, np.zeros(len(K64)), np.zeros(len(K64)))
+        assert np.allclose(K64, alone, rtol=1e-12, atol=1e-13 * np.abs(alone).max())
         rows, columns, part = np.arange(0, M, 7), np.arange(20, 50), np.empty((43, 30))
         write_block(gram, rows, columns, part)
         limit = 1e-13 * np.abs(alone).max()
@@ -54,7 +59,9 @@ def test_matrices_are_those_of_the_grams(name, kind, rng):
 def test_a_precomputed_matrix_is_itself(rng):
     A = rng.standard_normal((5, 5))
     K = A @ A.T
-    assert np.array_equal(next(kernel_matrices([Precomputed(K)])), K)
+    found = next(kernel_matrices([Precomputed(K)]))
+    assert np.array_equal(found.inner, K) and isinstance(found.map, Identity)
+    assert np.array_equal(found.values, K.astype(np.float32))
 
 
 def test_points_of_bytes():
@@ -65,7 +72,9 @@ def test_points_of_bytes():
     grams = [RBF(X, gamma) for gamma in gammas]
     assert isinstance(grams[0]._points, ByteGrid)
     for gamma, gram, K in zip(gammas, grams, kernel_matrices(grams), strict=True):
-        np.testing.assert_allclose(K[np.ix_(rows, rows)], np.exp(-gamma * squares), rtol=1e-12)
+        np.testing.assert_allclose(
+            K.values[np.ix_(rows, rows)], np.exp(-gamma * squares), rtol=1e-7
+        )
         part = np.empty((10, len(rows)))
         write_block(gram, rows[:10], rows, part)
         np.testing.assert_allclose(part, np.exp(-gamma * squares[:10]), rtol=1e-12)

@@ -6,24 +6,27 @@ import numpy as np
 import pytest
 
 from problems.clouds import two_clouds
-from qpsvm import RBF, HingeDual, Linear, solve
-from qpsvm.gram.engine.groups import PointGroups
-from qpsvm.numerics.jit import vectorized
-from qpsvm.numerics.parallel import BufferPool
+from qpsvm import RBF, HingeDual, Linear, Polynomial, Precomputed, solve
+from qpsvm.gram.engine.matrices import entry_error, kernel_matrices
 from qpsvm.solvers.working_set import matrix_paths
-from qpsvm.solvers.working_set.lazy_rows import ComputedRows, StoredRows
-from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks, MatrixRuns, copy_matrix, sum_rows
-from qpsvm.solvers.working_set.matrix_paths import Subset, hinge_path, hinge_paths
+from qpsvm.solvers.working_set.matrix_blocks import (
+    MatrixRows,
+    add_rows,
+    copy_matrix,
+    exact_entries,
+)
+from qpsvm.solvers.working_set.matrix_paths import Subset, hinge_paths
 
 PENALTIES = np.array([0.01, 1.0, 30.0, 1e3])
 
 
 def subset_of(rows, y, weight=None):
-    """Return a subset of rows, as runs."""
-    ends = np.flatnonzero(np.diff(rows) != 1)
-    first, last = np.append(rows[0], rows[ends + 1]), np.append(rows[ends], rows[-1])
-    weight = np.ones(len(rows)) if weight is None else weight
-    return Subset(np.stack([first, last + 1], axis=1), y[rows], weight)
+    """Return a subset of rows."""
+    return Subset(rows, y[rows], np.ones(len(rows)) if weight is None else weight)
+
+
+def matrix_of(gram):
+    return next(iter(kernel_matrices([gram])))
 
 
 def check(path, subset, rows, gram, tol):
@@ -42,10 +45,9 @@ def check(path, subset, rows, gram, tol):
 def test_paths_are_feasible_and_their_bounds_hold(kernel, tol, rng):
     X, y = two_clouds(150, 3, seed=1)
     gram = kernel(X)
-    K = gram.block(np.arange(150), None, np.float64)
     chosen = [np.arange(150), np.flatnonzero(rng.random(150) < 0.6), np.arange(20, 50)]
     subsets = [subset_of(rows, y, rng.uniform(0.1, 3.0, len(rows))) for rows in chosen]
-    found = hinge_paths(K, subsets, PENALTIES, tol, 1e-15)
+    found = hinge_paths(matrix_of(gram), subsets, PENALTIES, tol, 1e-15)
     for rows, subset, path in zip(chosen, subsets, found, strict=True):
         check(path, subset, rows, gram, tol)
 
@@ -55,148 +57,93 @@ def test_subsets_of_a_few_points(n):
     X, y = two_clouds(40, 2, seed=3)
     rows = np.sort(np.concatenate([np.flatnonzero(y > 0)[:1], np.flatnonzero(y < 0)[: n - 1]]))
     gram = RBF(X, 1.0)
-    K = gram.block(np.arange(40), None, np.float64)
     subset = subset_of(rows, y)
-    check(hinge_paths(K, [subset], PENALTIES, 1e-6, 1e-15)[0], subset, rows, gram, 1e-6)
+    path = hinge_paths(matrix_of(gram), [subset], PENALTIES, 1e-6, 1e-15)[0]
+    check(path, subset, rows, gram, 1e-6)
 
 
-def test_a_large_subset_is_read_in_place(monkeypatch):
-    from qpsvm.solvers.working_set import matrix_paths
-
+@pytest.mark.parametrize("size", [20, 60, 200])
+def test_a_large_subset_is_read_in_place_on_a_working_set(size, monkeypatch, rng):
     monkeypatch.setattr(matrix_paths, "MAX_COPIED_POINTS", 10)
+    monkeypatch.setattr(matrix_paths, "MIN_POINTS_FOR_WORKING_SET", 10)
+    monkeypatch.setattr(matrix_paths, "MAX_WORKING_SET", size)
     X, y = two_clouds(120, 3, seed=1)
-    gram = RBF(X, 0.7)
+    gram, weight = RBF(X, 0.7), np.zeros(120)
     rows = np.concatenate([np.arange(10, 60), np.arange(70, 110)])
-    K = gram.block(np.arange(120), None, np.float64)
-    subset = subset_of(rows, y)
-    check(hinge_paths(K, [subset], PENALTIES, 1e-4, 1e-15)[0], subset, rows, gram, 1e-4)
+    weight[rows] = rng.uniform(0.1, 3.0, len(rows))
+    subset = Subset(np.arange(120), y, weight)
+    path = hinge_paths(matrix_of(gram), [subset], PENALTIES, 1e-4, 1e-15)[0]
+    others = np.setdiff1d(np.arange(120), rows)
+    assert not path.x[:, others].any()
+    check(path._replace(x=path.x[:, rows]), subset_of(rows, y, weight[rows]), rows, gram, 1e-4)
 
 
-def two_groups(sizes, rng, d=3):
-    """Return points of two groups, their labels and weights, and their Gram."""
-    X = rng.standard_normal((sum(sizes), d)) + np.repeat([[0.0], [1.0]], sizes, axis=0)
-    y, weight = np.repeat([1.0, -1.0], sizes), rng.uniform(0.1, 3.0, sum(sizes))
-    return y, weight, RBF(X, 2.1 / d)
-
-
-def blocks_of(gram, n):
-    """Return the blocks of the first n points and the others."""
-    K = gram.block(np.arange(gram.m), None, np.float64)
-    return GroupBlocks(*(np.ascontiguousarray(part) for part in (K[:n, :n], K[n:, n:], K[:n, n:])))
-
-
-SIZES = pytest.mark.parametrize("sizes", [(1, 1), (1, 40), (37, 20), (90, 110)])
-
-
-@SIZES
-def test_two_groups_by_their_blocks(sizes, rng):
-    y, weight, gram = two_groups(sizes, rng)
-    blocks = blocks_of(gram, sizes[0])
-    path = hinge_path(
-        blocks, lambda *memory: StoredRows(*memory, *blocks), gram.diag(),
-        y, weight, PENALTIES, 1e-6, 1e-15, BufferPool(),
-    )  # fmt: skip
-    subset = Subset(np.array([[0, len(y)]]), y, weight)
-    check(path, subset, np.arange(len(y)), gram, 1e-6)
-
-
-@pytest.mark.parametrize("kind", ["float64", "float32", "integers", "binary"])
-@SIZES
-def test_two_groups_by_rows_that_are_computed(sizes, kind, rng):
-    y, weight, gram = two_groups(sizes, rng, d=21)
-    X = gram.X.astype(np.float32) if kind == "float32" else gram.X
-    X = {"integers": np.rint(2.0 * X), "binary": (X > 0.7) * 1.0}.get(kind, X)
-    gram, n = RBF(X, 0.1), sizes[0]
-    points = PointGroups(gram, [np.arange(n), np.arange(n, len(y))])
-    assert points.is_swept
-    rows = points.rows(0, 1)
-    path = hinge_path(
-        points.sums(0, 1), lambda *memory: ComputedRows(*memory, rows), gram.diag(),
-        y, weight, PENALTIES, 1e-4, 1e-13, BufferPool(),
-    )  # fmt: skip
-    subset = Subset(np.array([[0, len(y)]]), y, weight)
-    check(path, subset, np.arange(len(y)), gram, 1e-4)
-
-
-@pytest.mark.parametrize("computes", [False, True])
-@pytest.mark.parametrize(("n_rows", "is_solved"), [(200, True), (150, None), (16, False)])
-def test_memory_for_few_rows_ends_the_steps_with_valid_bounds(
-    n_rows, is_solved, computes, rng, monkeypatch
-):
-    y, weight, gram = two_groups((90, 110), rng)
-    blocks = blocks_of(gram, 90)
-    points = PointGroups(gram, [np.arange(90), np.arange(90, 200)])
-    rows, source, shapes = points.rows(0, 1), points.sums(0, 1) if computes else blocks, []
-
-    def reader(memory, slot, counts):
-        shapes.append(memory.shape)
-        if computes:
-            return ComputedRows(memory, slot, counts, rows)
-        return StoredRows(memory, slot, counts, *blocks)
-
-    monkeypatch.setattr(matrix_paths, "MIN_ROWS", n_rows)
-    monkeypatch.setattr(matrix_paths, "MAX_ROW_ENTRIES", 0)
-    one, upper = np.array([30.0]), 30.0 * weight
-    path = hinge_path(source, reader, gram.diag(), y, weight, one, 1e-4, 1e-13, BufferPool())
-    assert shapes == [(n_rows, 200)]
-    x, value, gap = path.x[0], path.value[0], path.gap[0]
-    assert np.all(x >= 0.0) and np.all(x <= upper) and abs(y @ x) <= 1e-9 * np.sum(x)
-    if is_solved is not None:
-        assert (gap <= 1e-4 * abs(value)) == is_solved
-    best = solve(HingeDual(gram, y, upper), tol=1e-8).certificate
-    assert value >= best.lower - 1e-9 * abs(value) and value - gap <= best.upper + 1e-9 * abs(value)
-    exact = gram.block(np.arange(200), None, np.float64)
-    assert value == pytest.approx(0.5 * (y * x) @ exact @ (y * x) - np.sum(x), rel=1e-9)
-
-
-def test_sums_of_points_are_those_of_the_matrix(rng):
-    _, _, gram = two_groups((37, 20), rng)
-    points = PointGroups(gram, [np.arange(37), np.arange(37, 57)])
-    K, s = gram.block(np.arange(57), None, np.float64), np.empty(57)
-    for share in (0.0, 0.1, 1.0):
-        u = np.where(rng.random(57) < share, rng.standard_normal(57), 0.0)
-        sum_of(points.sums(0, 1), u, s)
-        np.testing.assert_allclose(s, K @ u, atol=1e-13)
-
-
-def test_blocks_in_float32_are_those_of_the_matrix(rng):
-    _, _, gram = two_groups((37, 20), rng, d=80)
-    points = PointGroups(gram, [np.arange(37), np.arange(37, 57)])
-    assert not points.is_swept
-    K = gram.block(np.arange(57), None, np.float64)
-    parts = np.split(np.arange(57), [37])
-    for i, j in ((0, 0), (0, 1), (1, 1)):
-        out = np.empty((len(parts[i]), len(parts[j])), np.float32)
-        points.write(i, j, out)
-        np.testing.assert_allclose(out, K[np.ix_(parts[i], parts[j])], atol=1e-5)
-
-
-@vectorized
-def sum_of(source, u, s):
-    sum_rows(source, u, s)
-
-
-def test_sums_and_copies_do_not_depend_on_how_a_matrix_is_given(rng):
-    K = rng.standard_normal((50, 50))
-    K += K.T
+def test_copies_and_sums_are_those_of_the_matrix(rng):
+    X = rng.standard_normal((80, 3))
+    rows = np.concatenate([np.arange(5, 30), [31], np.arange(40, 64)])
+    gram = RBF(X, 0.3)
+    K = gram.block(np.arange(80), None, np.float64)[np.ix_(rows, rows)]
     u = np.where(rng.random(50) < 0.4, rng.standard_normal(50), 0.0)
-    n = 17
-    blocks = GroupBlocks(
-        *(np.ascontiguousarray(part) for part in (K[:n, :n], K[n:, n:], K[:n, n:]))
-    )
-    runs = MatrixRuns(K, np.array([[0, n], [n, 50]]))
-    copy, s = np.zeros((50, 56), np.float32), np.empty(50)
-    copy_matrix(runs, copy)
-    assert np.array_equal(copy[:, :50], K.astype(np.float32)) and not copy[:, 50:].any()
-    for source in (blocks, runs):
-        sum_rows(source, u, s)
-        np.testing.assert_allclose(s, K @ u, atol=1e-13)
+    marked, source = rng.random(50) < 0.5, MatrixRows(matrix_of(gram), rows)
+    copy, s, exact = np.zeros((50, 56), np.float32), np.ones(50), np.full(50, 7.0)
+    copy_matrix(source, copy)
+    add_rows(copy, u, s)
+    exact_entries(source, u, marked, exact)
+    np.testing.assert_allclose(copy[:, :50], K, atol=1e-7)
+    assert not copy[:, 50:].any()
+    np.testing.assert_allclose(s, 1.0 + K @ u, atol=1e-6)
+    np.testing.assert_allclose(exact, np.where(marked, K @ u, 7.0), atol=1e-13)
+
+
+def exact_kernel(kernel, X, *parameters):
+    """Return kernel values of the points in the precision of long double."""
+    X = X.astype(np.longdouble)
+    if kernel is RBF:
+        squares = np.sum((X[:, None] - X[None]) ** 2, axis=2)
+        return np.exp(-np.longdouble(parameters[0]) * squares)
+    degree, gamma, coef0 = (np.longdouble(p) for p in parameters)
+    return (gamma * (X @ X.T) + coef0) ** degree
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="long double is double")
+@pytest.mark.parametrize("tol", [1e-3, 1e-7, 1e-12])
+@pytest.mark.parametrize(
+    ("kernel", "parameters", "offset"),
+    [
+        (RBF, (0.7,), 0.0),
+        (RBF, (0.7,), 3e4),
+        (RBF, (1e-4,), 0.0),
+        (RBF, (200.0,), 0.0),
+        (Polynomial, (3, 1.0, 1.0), 0.0),
+        (Polynomial, (2, 1e-6, 1.0), 1e3),
+    ],
+)
+@pytest.mark.parametrize("n", [30, 600])
+def test_gaps_enclose_the_optimum_of_the_exact_kernel(n, kernel, parameters, offset, tol, rng):
+    """Whatever the tolerance: the bounds are those of the same weights and bias in long double."""
+    X, y = two_clouds(n, 3, seed=2)
+    X = X + offset
+    gram, penalties = kernel(X, *parameters), np.array([0.01, 0.3, 1.0, 64.0, 1e6])
+    K, weight = exact_kernel(kernel, X, *parameters), rng.uniform(0.1, 3.0, n)
+    subset, given = Subset(np.arange(n), y, weight), entry_error(gram)
+    path = hinge_paths(matrix_of(gram), [subset], penalties, tol, given)[0]
+    for x, b, value, gap, roundoff, C in zip(
+        path.x, path.b, path.value, path.gap, path.roundoff, penalties, strict=True
+    ):
+        upper, u = C * weight, (y * x).astype(np.longdouble)
+        assert np.all(x >= 0.0) and np.all(x <= upper) and 0.0 < roundoff <= gap
+        sums = K @ u
+        exact = 0.5 * u @ sums - np.sum(x.astype(np.longdouble))
+        slope = y * (sums + b) - 1.0
+        steepest = np.where(slope < 0.0, -slope * (upper - x), slope * x)
+        assert value >= exact
+        assert value - gap <= exact - np.sum(steepest) + b * np.sum(u)
 
 
 @pytest.mark.parametrize("label", [1.0, -1.0])
 def test_one_class_has_no_support(label):
-    subset = Subset(np.array([[0, 5]]), np.full(5, label), np.ones(5))
-    path = hinge_paths(np.eye(5), [subset], PENALTIES, 1e-3, 1e-15)[0]
+    subset, gram = Subset(np.arange(5), np.full(5, label), np.ones(5)), Precomputed(np.eye(5))
+    path = hinge_paths(matrix_of(gram), [subset], PENALTIES, 1e-3, 1e-15)[0]
     assert not path.x.any()
     assert np.all(path.gap <= 1e-13) and np.all(path.b == label)
 
@@ -207,9 +154,8 @@ def test_the_gap_contains_the_error_of_the_matrix(rng):
     gram, error = RBF(X, 0.7), 1e-6
     exact = gram.block(np.arange(80), None, np.float64)
     noise = np.tril(rng.uniform(-error, error, exact.shape))
-    found = hinge_paths(
-        exact + noise + noise.T, [subset_of(np.arange(80), y)], PENALTIES, 1e-4, 2 * error
-    )
+    matrix = matrix_of(Precomputed(exact + noise + noise.T))
+    found = hinge_paths(matrix, [subset_of(np.arange(80), y)], PENALTIES, 1e-4, 2 * error)
     path = found[0]
     for c, C in enumerate(PENALTIES):
         u = y * path.x[c]

@@ -1,0 +1,159 @@
+"""Steps of `matrix_paths`: those of `inner_smo`, on a stored matrix or on a working set of it.
+
+The gradient is not recomputed here: where it is no longer accurate the steps end, and `matrix_paths` adds
+the rows that moved to its sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from qpsvm.numerics.jit import vectorized
+from qpsvm.numerics.vector_shape import VECTOR_LANES
+from qpsvm.solvers.smo.pair_data import is_blocked
+from qpsvm.solvers.working_set.inner_smo import (
+    MAX_STEPS_PER_COORDINATE,
+    SINGLE_PRECISION_FRACTION,
+    TOLERANCE_REDUCTION,
+    InnerProblem,
+    InnerState,
+    _gap,
+    _read_gradient,
+    _steps,
+    _violation_and_centers,
+)
+
+WORKING_SET_MARGIN = 0.1
+"""Distance from the bias, in units of the margin, within which points at a bound join the working set."""
+
+WORKING_SET_REDUCTION = 0.1
+"""Fraction of the violation down to which steps go on a part of the points that violate."""
+
+MIN_DIAGONAL = 1e-300
+"""Least value by which a diagonal is scaled."""
+
+
+@vectorized
+def make_steps(
+    block: Any,
+    diagonal: Any,
+    y: Any,
+    upper: Any,
+    x: Any,
+    s: Any,
+    found: Any,
+    tolerance: float,
+    least: float,
+    goal: float,
+    memory: Any,
+    memory_to_read: Any,
+) -> tuple[int, bool]:
+    """Make steps on a working set, or on all points; return their number and whether the goal was met."""
+    most = int(np.sqrt(len(memory)))
+    if most == 0:
+        return _steps_on(block, diagonal, y, upper, x, s, tolerance, least, goal)
+    chosen, is_part = _choose(y, upper, x, s, -found.bias, most)
+    n_chosen = len(chosen)
+    if is_part:
+        tolerance = least = WORKING_SET_REDUCTION * found.violation
+    if n_chosen < VECTOR_LANES:
+        return _steps_on(block, diagonal, y, upper, x, s, tolerance, least, goal)
+    part = memory[: n_chosen * n_chosen].reshape(n_chosen, n_chosen)
+    own_diagonal, own_y, own_upper = np.empty(n_chosen), np.empty(n_chosen), np.empty(n_chosen)
+    own_x, own_s = np.empty(n_chosen), np.empty(n_chosen)
+    for a in range(n_chosen):
+        k, row, to = chosen[a], block[chosen[a]], part[a]
+        own_diagonal[a], own_y[a], own_upper[a] = diagonal[k], y[k], upper[k]
+        own_x[a], own_s[a] = x[k], s[k]
+        for b in range(n_chosen):
+            to[b] = row[chosen[b]]
+    own = memory_to_read[: n_chosen * n_chosen].reshape(n_chosen, n_chosen)
+    n_steps, is_met = _steps_on(
+        own, own_diagonal, own_y, own_upper, own_x, own_s, tolerance, least, goal
+    )
+    for a in range(n_chosen):
+        x[chosen[a]] = own_x[a]
+    return n_steps, is_met and not is_part
+
+
+@vectorized
+def _choose(y: Any, upper: Any, x: Any, s: Any, middle: float, most: int) -> Any:
+    """Return a working set in ascending order, and whether it is a part of the points that violate.
+
+    Where there are too many of them, half of the set are those that rise most and half that fall most.
+    """
+    n, n_up, n_low, n_chosen = len(y), 0, 0, 0
+    up, low, is_chosen = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.bool_)
+    for k in range(n):
+        up_blocked, low_blocked = is_blocked(x, y, upper, k)
+        rises = not up_blocked and (not low_blocked or s[k] < middle + WORKING_SET_MARGIN)
+        falls = not low_blocked and (not up_blocked or s[k] > middle - WORKING_SET_MARGIN)
+        if rises:
+            up[n_up] = k
+            n_up += 1
+        if falls:
+            low[n_low] = k
+            n_low += 1
+        is_chosen[k] = rises or falls
+        n_chosen += is_chosen[k]
+    is_part = n_chosen > most
+    if is_part:
+        is_chosen[:] = False
+        by_up, by_low = np.argsort(s[up[:n_up]]), np.argsort(-s[low[:n_low]])
+        for a in range(min(most // 2, n_up)):
+            is_chosen[up[by_up[a]]] = True
+        for a in range(min(most // 2, n_low)):
+            is_chosen[low[by_low[a]]] = True
+    return np.flatnonzero(is_chosen), is_part
+
+
+@vectorized
+def _steps_on(
+    block: Any,
+    diagonal: Any,
+    y: Any,
+    upper: Any,
+    x: Any,
+    s: Any,
+    tolerance: float,
+    least: float,
+    goal: float,
+) -> tuple[int, bool]:
+    """Make steps from the gradient s; return their number and whether tolerance and goal were met.
+
+    They end without where the gradient in single precision is no longer accurate: see `inner_smo`.
+    """
+    n, width = len(y), block.shape[1]
+    flags, extremes = np.ones((2, 1, width), np.int8), np.full((2, 1), -1, np.intp)
+    e, side, scaled = (
+        np.zeros(width, np.float32),
+        np.ones(width, np.float32),
+        np.zeros(width, np.float32),
+    )
+    state = InnerState(e, side, scaled, flags[0], flags[1], extremes[0], extremes[1])
+    up_barrier, low_barrier, center = np.empty((1, n)), np.empty((1, n)), np.zeros(1)
+    size = max(np.max(diagonal), MIN_DIAGONAL)
+    for k in range(n):
+        up_blocked, low_blocked = is_blocked(x, y, upper, k)
+        up_barrier[0, k] = np.inf if up_blocked else 0.0
+        low_barrier[0, k] = np.inf if low_blocked else 0.0
+        scaled[k] = diagonal[k] / size
+    violation = _violation_and_centers(s, up_barrier, low_barrier, center)
+    if not min(tolerance, least) < violation < np.inf:
+        return 0, True
+    problem = InnerProblem(block, diagonal, side[:n], np.zeros(n), y, upper, 0.0, 1.0, 1.0)
+    _read_gradient(state, s, up_barrier, low_barrier, center, violation)
+    n_done, most = 0, MAX_STEPS_PER_COORDINATE * n
+    while True:
+        limit = max(0.99 * tolerance / violation, SINGLE_PRECISION_FRACTION)
+        steps = _steps(
+            problem, state, x, up_barrier, low_barrier, most - n_done, limit, violation, size
+        )
+        n_done += steps
+        if n_done == most or limit == SINGLE_PRECISION_FRACTION:
+            return n_done, False
+        if tolerance <= least or violation * _gap(problem, state, x) <= goal:
+            return n_done, True
+        tolerance = max(TOLERANCE_REDUCTION * tolerance, least)
