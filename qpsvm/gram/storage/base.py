@@ -1,7 +1,7 @@
 """What a storage of points answers, where points are neither an array nor CSR.
 
 Kernels, engine and presolve ask these questions alone, so that a storage is one file and its name in
-`points.STORAGES`.
+`points.POINT_STORAGES`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple, Self
 
 from numpy.typing import NDArray
+
+WORDS_PER_COUNT = 4
+"""Rows of packed bits are padded to a multiple of this many words of 32 bits, counted together."""
 
 
 class Sides(NamedTuple):

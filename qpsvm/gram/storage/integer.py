@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.storage.base import Sides, StoredPoints
+from qpsvm.gram.storage.base import WORDS_PER_COUNT, Sides, StoredPoints
 from qpsvm.gram.storage.byte_grid import (
     MAX_GRID_COORDINATE,
     ByteGrid,
@@ -39,9 +39,6 @@ MIN_POINTS_FOR_PACKING = 1024
 
 MAX_SPARSE_FRACTION = 1 / 256
 """Fraction of stored entries below which products of CSR rows cost less than counts of bits."""
-
-WORDS_PER_COUNT = 4
-"""Rows are padded to a multiple of this many words of 32 bits, counted together."""
 
 
 @dataclass(frozen=True, eq=False)

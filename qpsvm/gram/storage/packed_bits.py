@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.gram.storage.integer import WORDS_PER_COUNT, PackedBits
+from qpsvm.gram.storage.base import WORDS_PER_COUNT
 from qpsvm.numerics.jit import count_bits, njit
 
 TILE_POINTS = 256
@@ -25,9 +25,9 @@ TILE_POINTS = 256
 
 
 def common_products(
-    A: PackedBits, B: PackedBits, out: NDArray[np.floating] | None = None
+    A: Any, B: Any, out: NDArray[np.floating] | None = None
 ) -> NDArray[np.floating]:
-    """Return A B', shape (len(A), len(B)), in `out` if it is given."""
+    """Return A B', shape (len(A), len(B)), in `out` if it is given, for `PackedBits` A and B."""
     if out is None:
         out = np.empty((A.shape[0], B.shape[0]), B.dtype)
     _common(A.words, B.words, out.dtype.type(B.weight), out)

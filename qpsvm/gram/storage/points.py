@@ -20,13 +20,13 @@ CHUNK_COORDINATES = 1 << 14
 
 Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, or StoredPoints
 
-STORAGES: tuple[type[StoredPoints], ...] = (PackedBits,)
+POINT_STORAGES: tuple[type[StoredPoints], ...] = (PackedBits,)
 """Storages that kernels of inner products try, in this order."""
 
 
 def stored(X: Points) -> StoredPoints | None:
     """Return dense or CSR points in the first storage that pays for them, or None."""
-    return next((found for kind in STORAGES if (found := kind.of(X)) is not None), None)
+    return next((found for kind in POINT_STORAGES if (found := kind.of(X)) is not None), None)
 
 
 def largest_entry(values: NDArray[np.floating]) -> float:
