@@ -204,7 +204,7 @@ def peer(
     form = peers(cell)[1]
     program = Program(cell, who, own["level"])
     tol = start or first_tolerance(cell, data, who, own)
-    answer = Path(f"{path_of(cell)}.{who}.npy")
+    answer = grid_run.answer_file(path_of(cell), who)
     best: dict[str, Any] = {}
     last: dict[str, Any] = {}
     spent, n_looser, n_tighter = 0.0, 0, 0
@@ -224,7 +224,7 @@ def peer(
             if best and best["seconds"] <= last["seconds"]:
                 break
             best = last
-            np.save(str(answer).replace(".npy", f".{own['tol']:g}.npy"), x)
+            np.save(grid_run.answer_file(path_of(cell), who, own["tol"]), x)
             if n_tighter or n_looser >= MAX_LOOSER or found["seconds"] > SLOW_SECONDS:
                 break
             tol, n_looser = tol * 10.0, n_looser + 1
@@ -274,7 +274,8 @@ def measure(cell: Cell, tol: float, level: str, only: list[str] | None, again: b
             row |= program.ask(tol, MAX_RUNS)
             program.close()
             if "note" not in row:
-                Path(f"{path_of(cell)}.{who}.npy").rename(f"{path_of(cell)}.{who}.{tol:g}.npy")
+                answer = grid_run.answer_file(path_of(cell), who)
+                answer.rename(grid_run.answer_file(path_of(cell), who, tol))
         else:
             data = data or grid_run.load(str(path_of(cell)))
             earlier = rows.get((cell.name, who, 1e-3, level), {})
@@ -297,7 +298,7 @@ def judge(names: list[str]) -> None:
     rows = known()
     for (name, who, tol, level), row in rows.items():
         cell = grid.cells()[name][0]
-        answer = Path(f"{path_of(cell)}.{who}.{tol:g}.npy")
+        answer = grid_run.answer_file(path_of(cell), who, tol)
         if name not in names or "independent" in row or level != "native" or not answer.exists():
             continue
         data = grid_run.load(str(path_of(cell)))

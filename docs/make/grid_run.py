@@ -66,6 +66,11 @@ def load(path: str) -> grid.Data:
     return grid.Data(X, a["y"], float(a["gamma"]), a.get("K"))
 
 
+def answer_file(path: Any, who: str, tol: float | None = None) -> Path:
+    """Return the file of the weights of a program, of the last run or of the one that counts."""
+    return Path(f"{path}.{who.replace('/', ' by ')}{'' if tol is None else f'.{tol:g}'}.npy")
+
+
 def ours(cell: Cell, data: grid.Data, tol: float) -> Any:
     """Return our answer."""
     import qpsvm
@@ -217,7 +222,7 @@ def main() -> None:
 
         model, row = timed(call, float(limit), most)
         x = weights(who, cell, data, model)
-        np.save(f"{path}.{who}.npy", x)
+        np.save(answer_file(path, who), x)
         if who == "qpsvm":
             c = model.certificate
             row |= {
