@@ -38,6 +38,9 @@ from docs.make import grid_clarabel, grid_run, independent_gap
 ROWS_FILE = Path(__file__).with_name("grid.jsonl")
 """One JSON object for each program, cell, tolerance and level."""
 
+NOTES_FILE = Path(__file__).with_name("grid_notes.md")
+"""What the runs say, in words, for the page."""
+
 DATA_FOLDER = Path(tempfile.gettempdir()) / "qpsvm_grid"
 """Points and answers."""
 
@@ -56,8 +59,8 @@ SLOW_SECONDS = 8.0
 MAX_RUNS = 9
 """Runs of a call of less than 0.1 s, of which the median counts."""
 
-MAX_MATRIX_POINTS = 20_000
-"""Points up to which a peer is given a kernel matrix, of 3.2 GB."""
+MAX_MATRIX_POINTS = 15_000
+"""Points up to which a peer is given a kernel matrix: with 20,000 scikit-learn 1.9.1 crashes."""
 
 REFERENCE_TOL = 1e-8
 """Tolerance of the solve whose lower bound judges what has no dual answer."""
