@@ -44,17 +44,18 @@ CSR points are texts of 60 words of probability 1/rank. gamma is one over the me
 that were reached in the table; some are not possible, such as 1 percent of texts.
 
 The peers are scikit-learn's `SVC`, `OneClassSVM` and `LinearSVC`, scikit-learn-intelex's `SVC`, and
-Clarabel, where their problem is that of the cell. A linear hinge machine has no bias, as LIBLINEAR's. An
-L2-SVM with a kernel is `OneClassSVM` on the matrix Q of the L2-SVM (the same problem) or `SVC` on
-K + I/C (with a bias that is not penalized), whichever is faster; both need the matrix. A ball of points of one
-norm is a `OneClassSVM`. Where no peer solves the problem, the cell is marked † and is compared
+Clarabel, where their problem is that of the cell. A linear hinge machine has no bias, as LIBLINEAR's.
+An L2-SVM with a kernel is `OneClassSVM` on the matrix Q of the L2-SVM (the same problem) or `SVC` on
+K + I/C (with a bias that is not penalized), whichever is faster; both need the matrix. A ball of points
+of one norm is a `OneClassSVM`. Where no peer solves the problem, the cell is marked † and is compared
 with a one-class or a hinge machine of the same points.
 
-Ours runs at `method="auto"` and default options. A peer's tolerance is the loosest power of ten (times its first one)
-at which its true relative gap is small enough; the gap is our certificate of its answer, for LinearSVC
-that of its primal value and a lower bound good to 1e-8. A peer has 2,000 MB of cache and {LIMIT_SECONDS:g} s. Each
-program has a process of its own and solves a small problem of the same kind first. Seconds are the
-median of {MAX_RUNS} calls below 0.1 s, of 3 below 2 s, and of one call otherwise."""
+Ours runs at `method="auto"` and default options. A peer runs at its first tolerance times the greatest
+power of ten that makes its true relative gap small enough (no greater one is tried from 8 s on); the gap
+is our certificate of its answer, for LinearSVC that of its primal value and a lower bound good to 1e-8.
+A peer has 2,000 MB of cache and {LIMIT_SECONDS:g} s. Each program has a process of its own and solves a
+small problem of the same kind first. Seconds are the median of {MAX_RUNS} calls below 0.1 s, of 3 below
+2 s, and of one call otherwise."""
 
 
 def fastest(
@@ -126,8 +127,9 @@ def sentence(found: list[Ratio]) -> str:
     n_level = sum(r.ratio >= 1.0 for r in found)
     middle = statistics.median(r.ratio for r in found)
     return (
-        f"At a certified gap of 1e-3 qpsvm is at least three times as fast as the fastest peer in {n_good} of "
-        f"{len(found)} cells, and as fast in {n_level}; the median is {middle:.2g} times."
+        "At a certified gap of 1e-3 qpsvm is at least three times as fast as the fastest peer in "
+        f"{n_good} of {len(found)} cells, and slower in {len(found) - n_level}; the median ratio is "
+        f"{middle:.2g}."
     )
 
 
@@ -154,8 +156,8 @@ def memory(found: list[Ratio]) -> str:
     """Return a sentence on peak memory."""
     both = [r.own["peak"] / r.peer["peak"] for r in found if "peak" in r.peer]
     return (
-        f"Peak memory, data included, is {statistics.median(both):.2g} times that of the fastest peer in the "
-        f"median of {len(both)} cells ({min(both):.2g} to {max(both):.2g})."
+        f"Peak memory, data included, is {statistics.median(both):.2g} times that of the fastest peer in "
+        f"the median of {len(both)} cells ({min(both):.2g} to {max(both):.2g})."
     )
 
 
@@ -166,9 +168,10 @@ def agreement(rows: dict[Any, Any]) -> str:
     n_own = sum(r["independent"] <= r["tol"] for r in own)
     n_same = sum(agrees(r) for r in theirs)
     return (
-        "`docs/make/independent_gap.py` computes each gap once more, by numpy and in double precision, and shares "
-        f"no code with the library. By it {n_own} of our {len(own)} answers are within the gap that was asked for; "
-        f"of {len(theirs)} answers of peers {n_same} have the gap that the certificate gave them."
+        "`docs/make/independent_gap.py` computes each gap once more, by numpy and in double precision, "
+        f"and shares no code with the library. By it {n_own} of our {len(own)} answers are within the "
+        f"gap that was asked for; of {len(theirs)} answers of peers {n_same} have the gap that the "
+        "certificate gave them."
     )
 
 
@@ -189,11 +192,15 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
             yield "- each program alone on the machine, one after the other"
         elif line.startswith("Made by"):
             commits = ", ".join(f"`{c}`" for c in dict.fromkeys(r["commit"] for r in rows.values()))
-            yield f"Made by `python -m docs.make.grid` on {first['date']}, at commit {commits}. Seconds count from"
+            yield (
+                f"Made by `python -m docs.make.grid` on {first['date']}, at commit {commits}. "
+                "Seconds count from"
+            )
         else:
             yield line
     versions = {k: v for r in rows.values() for k, v in r.get("versions", {}).items()}
-    yield f"\nPeers: {', '.join(f'{name} {at}' for name, at in sorted(versions.items()) if name != 'qpsvm')}."
+    named = [f"{name} {at}" for name, at in sorted(versions.items()) if name != "qpsvm"]
+    yield f"\nPeers: {', '.join(named)}."
     yield f"\n{agreement(rows)}\n\n{memory(found)}"
     if NOTES_FILE.exists():
         yield f"\n{NOTES_FILE.read_text().rstrip()}"
@@ -202,7 +209,7 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
         if not found:
             continue
         yield f"\n## A gap of {tol:g}: medians and minima\n"
-        yield "The seconds of the fastest peer over ours; of a peer that was not done, its limit over ours."
+        yield "Seconds of the fastest peer over ours; where none was done, the limit over ours."
         for title, of in factors().items():
             yield ""
             yield from summary(found, title, of)
@@ -214,8 +221,9 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
     if lesser:
         yield "\n## Without AVX-512\n"
         yield (
-            "A part of the cells at 1e-3, compiled and run as for `x86-64-v3` (AVX2): our code, both OpenBLAS and "
-            "numpy. oneDAL, which scikit-learn-intelex brings, chooses its own instructions and keeps AVX-512.\n"
+            "A part of the cells at 1e-3, compiled and run as for `x86-64-v3` (AVX2): our code, both "
+            "OpenBLAS and numpy. oneDAL, which scikit-learn-intelex brings, chooses its own instructions "
+            "and keeps AVX-512.\n"
         )
         native = {r.cell.name: r for r in ratios(rows, TOLERANCES[0])}
         yield row(
@@ -246,14 +254,8 @@ def draw(found: dict[float, list[Ratio]]) -> None:
             color = KERNEL_COLORS[r.cell.kernel]
             face = "none" if r.is_nearest else color
             marker = ">" if r.is_bound else "o"
-            ax.scatter(
-                r.ratio,
-                order.index(r.cell.name),
-                38,
-                facecolors=face,
-                edgecolors=color,
-                marker=marker,
-            )
+            y = order.index(r.cell.name)
+            ax.scatter(r.ratio, y, 38, facecolors=face, edgecolors=color, marker=marker)
         ax.set(xscale="log", title=f"gap {tol:g}", xlabel="seconds of the fastest peer / ours")
         for at, style in ((1.0, "-"), (TARGET_RATIO, "--")):
             ax.axvline(at, color="0.5", ls=style, lw=1)
@@ -261,23 +263,12 @@ def draw(found: dict[float, list[Ratio]]) -> None:
         ax.set_axisbelow(True)
     panels[0].set_yticks(range(len(order)), order, fontsize=7.5)
     panels[0].set_ylim(-1, len(order))
-    marks = [
-        plt.Line2D([], [], marker="o", ls="", color=c, label=k) for k, c in KERNEL_COLORS.items()
+    given: list[tuple[str, dict[str, Any]]] = [
+        *((kernel, {"color": color}) for kernel, color in KERNEL_COLORS.items()),
+        ("no peer is done: a lower bound", {"color": "0.4", "marker": ">"}),
+        ("the peer solves another problem", {"color": "0.4", "mfc": "none"}),
     ]
-    marks.append(
-        plt.Line2D([], [], marker=">", ls="", color="0.4", label="no peer is done: a lower bound")
-    )
-    marks.append(
-        plt.Line2D(
-            [],
-            [],
-            marker="o",
-            ls="",
-            color="0.4",
-            mfc="none",
-            label="another problem of the same points",
-        )
-    )
+    marks = [plt.Line2D([], [], label=k, **{"ls": "", "marker": "o"} | v) for k, v in given]
     fig.legend(handles=marks, loc="outside lower center", ncols=5, fontsize=9, frameon=False)
     fig.savefig(PICTURE, dpi=90)
     plt.close(fig)
