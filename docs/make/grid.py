@@ -299,7 +299,9 @@ def measure(cell: Cell, tol: float, level: str, only: list[str] | None, again: b
 def judge(names: list[str]) -> None:
     """Add the independent gap to the rows whose answers are kept."""
     rows = known()
-    for (name, who, tol, level), row in rows.items():
+    for (name, who, tol, level), row in sorted(
+        rows.items(), key=lambda item: item[0][1] != "qpsvm"
+    ):
         cell = grid.cells()[name][0]
         answer = grid_run.answer_file(path_of(cell), who, tol)
         if name not in names or "independent" in row or level != "native" or not answer.exists():

@@ -220,6 +220,10 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
     named = [f"{name} {at}" for name, at in sorted(versions.items()) if name != "qpsvm"]
     yield f"\nPeers: {', '.join(named)}."
     yield f"\n{agreement(rows)}\n\n{memory(found)}"
+    missing = [f"a gap of {tol:g}" for tol in TOLERANCES if not ratios(rows, tol)]
+    missing += ["the processor as `x86-64-v3`"] * (not ratios(rows, TOLERANCES[0], "x86-64-v3"))
+    if missing:
+        yield f"\nNot measured yet: {', '.join(missing)}."
     yield f"\n## Cells below {TARGET_RATIO:g} at 1e-3\n"
     yield "Shares of our time; what the declaration and the answer take is `other`.\n"
     yield from shortfalls(found)
@@ -260,14 +264,19 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
 
 
 def draw(found: dict[float, list[Ratio]]) -> None:
-    """Draw a mark for each cell, at 1e-3 in order, and the same cells at 1e-6."""
+    """Draw a mark for each cell, in the order of the ratios at 1e-3, in a panel for each tolerance."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    found = {tol: some for tol, some in found.items() if some}
     order = [r.cell.name for r in sorted(found[TOLERANCES[0]], key=lambda r: r.ratio)]
-    fig, panels = plt.subplots(1, 2, figsize=(11.0, 12.5), sharey=True, layout="constrained")
+    n = len(found)
+    size = 6.0 + 3.0 * n, 11.5
+    fig, grid_of_panels = plt.subplots(1, n, figsize=size, sharey=True, squeeze=False)
+    fig.set_layout_engine("constrained")
+    panels = grid_of_panels[0]
     for ax, (tol, some) in zip(panels, found.items(), strict=True):
         for r in some:
             if r.cell.name not in order:
