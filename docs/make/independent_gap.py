@@ -72,6 +72,9 @@ def bounds(
         b = np.sort(y - f)[int(np.sum(y > 0)) - 1] if bias else 0.0  # slopes count the points
         square = float((y * x) @ f)
         primal = square / 2.0 + C * float(np.maximum(0.0, 1.0 - y * (f + b)).sum())
+        margin = (f[y > 0].min() - f[y < 0].max()) / 2.0 if bias else float(np.min(y * f))
+        if margin > 0.0:  # w may be scaled until no point has slack
+            primal = min(primal, square / (2.0 * margin**2))
         return square / 2.0 - float(x.sum()), -primal, abs(float(y @ x)) if bias else 0.0
     if form == "l2 with a free bias":
         f, _ = product(data, kernel, y * x)
@@ -83,7 +86,13 @@ def bounds(
     x = x / x.sum()
     if form == "l2":  # Q = y y' (K + 1) + I / C
         g = y * (product(data, kernel, y * x)[0] + float(y @ x)) + x / C
-        return float(x @ g) / 2.0, float(np.min(g)) ** 2 / (2.0 * float(x @ g)), violation
+        h, R = g - x / C, float(x @ g)  # the optimum is 1 / (4 P) for the least primal value P
+
+        def primal_at(t: float) -> float:
+            slack = np.maximum(0.0, 1.0 - t / R * h)
+            return float((t / R) ** 2 * (x @ h) + C * (slack @ slack)) / 2.0
+
+        return R / 2.0, 0.25 / primal_at(minimize_scalar(primal_at, (0.9, 1.1)).x), violation
     f, diagonal = product(data, kernel, x)
     square = float(x @ f)
     if form == "one-class":
