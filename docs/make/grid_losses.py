@@ -1,0 +1,78 @@
+"""Seconds of the L2-SVM over those of the hinge machine, and of one-class machines on many points.
+
+python -m docs.make.grid_losses > docs/make/grid_losses.json
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import qpsvm
+from asv_benchmarks import exact_kernel, grid
+from asv_benchmarks.grid_cells import Cell
+
+PENALTIES = (1.0, 10.0, 100.0)
+"""Values of C of both losses."""
+
+N_RUNS = 3
+"""Runs of which the median counts, after one."""
+
+MANY_POINTS = Cell("rbf", "float64", 100_000, 10, 1, None, "one-class")
+"""The one-class machine; the soft ball has the same points."""
+
+OVERLAP = 0.08
+"""Overlap of the classes of the set of 20,000 points."""
+
+
+def sets() -> Iterator[tuple[str, Any, Any, float]]:
+    """Yield name, points, labels and gamma."""
+    X, y = exact_kernel.load("a9a")
+    yield "a9a", X, y, exact_kernel.SETS["a9a"][1]
+    data = grid.make(Cell("rbf", "float64", 20_000, 50, 20, 1.0, "hinge"), OVERLAP)
+    yield "20,000 x 50", data.X, data.y, data.gamma
+
+
+def seconds(problem: Any) -> tuple[float, Any]:
+    """Return the median seconds of a solve, and its answer."""
+    times = []
+    for _ in range(N_RUNS + 1):
+        begun = time.perf_counter()
+        result = qpsvm.solve(problem)
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times[1:]), result
+
+
+def measure() -> Iterator[dict[str, Any]]:
+    """Yield the rows."""
+    for name, X, y, gamma in sets():
+        for C in PENALTIES:
+            K = qpsvm.RBF(X, gamma)
+            for problem in (qpsvm.HingeDual(K, y, C), qpsvm.L2SVMDual(K, y, C)):
+                took, result = seconds(problem)
+                yield {
+                    "data": name, "problem": type(problem).__name__, "C": C, "seconds": took,
+                    "gap": result.certificate.relative_gap, "support": len(result.support),
+                }  # fmt: skip
+    for form in ("one-class", "soft ball"):
+        for support in (1, 20):
+            cell = MANY_POINTS._replace(formulation=form, support=support)
+            took, result = seconds(grid.declare(cell, grid.make(cell, np.nan)))
+            yield {
+                "data": f"100,000 x 10, {support}%", "problem": form, "C": None, "seconds": took,
+                "gap": result.certificate.relative_gap, "support": len(result.support),
+            }  # fmt: skip
+
+
+if __name__ == "__main__":
+    rows = []
+    for found in measure():
+        print(found, file=sys.stderr, flush=True)
+        rows.append(json.dumps(found))
+    print("[\n" + ",\n".join(rows) + "\n]")

@@ -1,0 +1,108 @@
+"""The gap of an answer once more, in double precision, by numpy: it shares nothing with the library.
+
+`bounds` returns an upper and a lower bound of the optimum of a problem of the grid from its points and
+an answer. Weights outside of their bounds are moved there; what the equalities lack is returned, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize_scalar
+from scipy.spatial.distance import cdist
+
+BLOCK_ENTRIES = 2e7
+"""Kernel values of a block."""
+
+
+def values(kernel: str, gamma: float, A: Any, B: Any) -> Any:
+    """Return the kernel values of two sets of points."""
+    if kernel == "laplacian":
+        if not sp.issparse(A):
+            return np.exp(-gamma * cdist(A, B, "cityblock"))
+        C, D = A.toarray(), B.toarray()  # few: this costs len(A) passes over D
+        return np.exp(-gamma * np.array([np.abs(D - c).sum(axis=1) for c in C]))
+    P = A @ B.T
+    P = P.toarray() if sp.issparse(P) else P
+    if kernel in ("poly2", "poly3"):
+        return (gamma * P + 1.0) ** int(kernel[-1])
+    if kernel == "sigmoid":
+        return np.tanh(gamma * P)
+    if kernel == "linear":
+        return P
+    a, b = (np.asarray((x.multiply(x) if sp.issparse(x) else x * x).sum(axis=1)) for x in (A, B))
+    squares = np.maximum(a.reshape(-1, 1) + b.reshape(1, -1) - 2.0 * P, 0.0)
+    return np.exp(-gamma * squares) if kernel == "rbf" else 1.0 / (1.0 + gamma * squares)
+
+
+def product(data: Any, kernel: str, v: Any) -> tuple[Any, Any]:
+    """Return K v, which reads the columns of the support alone, and the diagonal of K."""
+    if kernel == "precomputed":
+        K = data.K.astype(np.float64)
+        return K @ v, np.diag(K)
+    X, rows = data.X.astype(np.float64), np.flatnonzero(v)
+    squares = np.asarray((X.multiply(X) if sp.issparse(X) else X * X).sum(axis=1)).ravel()
+    if kernel == "linear":
+        return X @ (X.T @ v), squares
+    S, m = X[rows], X.shape[0]
+    size = max(1, int(BLOCK_ENTRIES / max(len(rows), X.shape[1] if kernel == "laplacian" else 1)))
+    parts = [values(kernel, data.gamma, X[i : i + size], S) @ v[rows] for i in range(0, m, size)]
+    at_zero = {"poly2": (data.gamma * squares + 1.0) ** 2, "poly3": (data.gamma * squares + 1.0) ** 3,
+               "sigmoid": np.tanh(data.gamma * squares)}  # fmt: skip
+    return np.concatenate(parts), at_zero.get(kernel, np.ones(m))
+
+
+def least(g: Any, cap: float) -> float:
+    """Return the minimum of g's over 0 <= s <= cap with sum 1."""
+    g = np.sort(g)
+    n = min(len(g), int(1.0 / cap * (1.0 + 1e-12)))
+    return float(cap * g[:n].sum() + (g[n] * max(0.0, 1.0 - n * cap) if n < len(g) else 0.0))
+
+
+def bounds(
+    form: str, data: Any, kernel: str, x: Any, C: float = 1.0, bias: bool = True
+) -> tuple[float, float, float]:
+    """Return upper and lower bound of the minimum, and the violation; C is the cap of a simplex."""
+    y = data.y
+    x = np.clip(x, 0.0, None if form.startswith("l2") else C)
+    if form == "hinge":
+        f, _ = product(data, kernel, y * x)
+        b = np.sort(y - f)[int(np.sum(y > 0)) - 1] if bias else 0.0  # slopes count the points
+        square = float((y * x) @ f)
+        primal = square / 2.0 + C * float(np.maximum(0.0, 1.0 - y * (f + b)).sum())
+        margin = (f[y > 0].min() - f[y < 0].max()) / 2.0 if bias else float(np.min(y * f))
+        if margin > 0.0:  # w may be scaled until no point has slack
+            primal = min(primal, square / (2.0 * margin**2))
+        return square / 2.0 - float(x.sum()), -primal, abs(float(y @ x)) if bias else 0.0
+    if form == "l2 with a free bias":
+        f, _ = product(data, kernel, y * x)
+        square = float((y * x) @ f)
+        b = minimize_scalar(lambda b: float(np.sum(np.maximum(0.0, 1.0 - y * (f + b)) ** 2))).x
+        primal = square / 2.0 + C / 2.0 * float(np.sum(np.maximum(0.0, 1.0 - y * (f + b)) ** 2))
+        return (square + float(x @ x) / C) / 2.0 - float(x.sum()), -primal, abs(float(y @ x))
+    violation = abs(float(x.sum()) - 1.0)
+    x = x / x.sum()
+    if form == "l2":  # Q = y y' (K + 1) + I / C
+        g = y * (product(data, kernel, y * x)[0] + float(y @ x)) + x / C
+        h, R = g - x / C, float(x @ g)  # the optimum is 1 / (4 P) for the least primal value P
+
+        def primal_at(t: float) -> float:
+            slack = np.maximum(0.0, 1.0 - t / R * h)
+            return float((t / R) ** 2 * (x @ h) + C * (slack @ slack)) / 2.0
+
+        return R / 2.0, 0.25 / primal_at(minimize_scalar(primal_at, (0.9, 1.1)).x), violation
+    f, diagonal = product(data, kernel, x)
+    square = float(x @ f)
+    if form == "one-class":
+        return square / 2.0, max(0.0, least(f, C)) ** 2 / (2.0 * square), violation
+    value = square - float(diagonal @ x)
+    g = 2.0 * f - diagonal
+    return value, value - (float(g @ x) - least(g, C)), violation
+
+
+def primal_value(form: str, data: Any, w: Any, C: float) -> float:
+    """Return the primal value of w, its last entry the bias, of a linear hinge machine or L2-SVM."""
+    slack = np.maximum(0.0, 1.0 - data.y * (data.X.astype(np.float64) @ w[:-1] + w[-1]))
+    return float(w @ w) / 2.0 + C * float(slack.sum() if form == "hinge" else slack @ slack / 2.0)
