@@ -252,7 +252,8 @@ class MarginProblem(Form):
         """Return a bound on the rounding error of value and gap from float64 products.
 
         A value has an error of 4 eps |w| |x_i|, which enters the primal by the slope of its loss; v has
-        one of 4 eps times the sum of all a_i |x_i|. For a Gram the values of w = sum c_j phi(x_j) have
+        one of 4 eps times the sum of all a_i |x_i|. A squared loss adds the square of the margin's error,
+        which counts where margins are met up to rounding; at w = 0 a margin has none. For a Gram the values of w = sum c_j phi(x_j) have
         errors of 4 eps |x_i| times the sum of all |c_j| |x_j|: that is no less than |w| and does not
         cancel, unlike the square of the norm, which may even become negative. The defect of K from
         positive semidefiniteness is treated as an error of K.
@@ -273,7 +274,12 @@ class MarginProblem(Form):
             length, v_error = float(np.linalg.norm(w)), 4.0 * FLOAT64_EPS * longest * total
             reach = total if self.penalty == "l1" else float(np.linalg.norm(v)) + v_error
             squares, lost = longest * reach * total, 0.0
-        terms = total_slope * (longest * length + abs(b)) + squares
+        size = longest * length + abs(b)
+        terms = total_slope * size + squares
         weight = float(np.sum(np.abs(w))) + total
+        if self.loss == "squared" and length > 0.0:
+            margin_error = 4.0 * FLOAT64_EPS * size + self.features.error * weight
+            margin_error += self.defect * float(np.linalg.norm(w))
+            lost += float(np.sum(self.C)) * margin_error**2
         entries = self.features.error * weight * (weight + total_slope)
         return 4.0 * FLOAT64_EPS * (terms + abs(value)) + entries + lost

@@ -13,6 +13,7 @@ from qpsvm import (
     HingeDual,
     L2SVMDual,
     Linear,
+    LSSVMPrimal,
     MEBDual,
     OneClassDual,
     Polynomial,
@@ -153,3 +154,22 @@ def test_a_roundoff_is_not_negative_where_all_kernel_values_are():
     for problem in (OneClassDual(K, nu=0.5), MEBDual(K), HingeDual(K, [1, -1, 1])):
         c = solve(problem, "smo", max_iter=20).certificate
         assert c.gap >= c.roundoff > 0.0
+
+
+@pytest.mark.parametrize(("size", "C"), [(1e70, 1e-8), (1e5, 1e122), (3e30, 1e60)])
+def test_a_squared_loss_includes_the_square_of_the_margins_rounding(size, C):
+    """Where the margin is met up to rounding, the square of that rounding exceeds the rest of the value."""
+    x = size * 1.1
+    problem = LSSVMPrimal(np.array([[x]]), np.array([1.0]), C=C, bias=False)
+    result = solve(problem, "homotopy-nesvm", tol=1e-3)
+    w = Fraction(float(result.x[0]))
+    exact = w * w / 2 + Fraction(C) * (1 - w * Fraction(x)) ** 2
+    c = result.certificate
+    assert abs(exact - Fraction(c.upper)) <= Fraction(c.roundoff)
+    assert c.gap >= c.roundoff
+
+
+def test_margins_without_a_normal_have_no_rounding():
+    """One class: the optimum is zero, at w = 0 and b = 1, and is certified as such."""
+    result = solve(LSSVMPrimal(np.array([[1.0], [3.0]]), np.ones(2), C=1e15), tol=1e-9)
+    assert result.status is Status.OPTIMAL and result.certificate.upper == 0.0
