@@ -252,11 +252,11 @@ class MarginProblem(Form):
         """Return a bound on the rounding error of value and gap from float64 products.
 
         A value has an error of 4 eps |w| |x_i|, which enters the primal by the slope of its loss; v has
-        one of 4 eps times the sum of all a_i |x_i|. A squared loss adds the square of the margin's error,
-        which counts where margins are met up to rounding; at w = 0 a margin has none. For a Gram the values of w = sum c_j phi(x_j) have
+        one of 4 eps times the sum of all a_i |x_i|. For a Gram the values of w = sum c_j phi(x_j) have
         errors of 4 eps |x_i| times the sum of all |c_j| |x_j|: that is no less than |w| and does not
         cancel, unlike the square of the norm, which may even become negative. The defect of K from
-        positive semidefiniteness is treated as an error of K.
+        positive semidefiniteness is treated as an error of K. A squared loss adds the square of the
+        error of a margin, which counts where margins are met up to rounding; at w = 0 it is 0.
         """
         w, b, a = self.split(x)
         values, v, _ = product

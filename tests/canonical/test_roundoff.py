@@ -158,7 +158,7 @@ def test_a_roundoff_is_not_negative_where_all_kernel_values_are():
 
 @pytest.mark.parametrize(("size", "C"), [(1e70, 1e-8), (1e5, 1e122), (3e30, 1e60)])
 def test_a_squared_loss_includes_the_square_of_the_margins_rounding(size, C):
-    """Where the margin is met up to rounding, the square of that rounding exceeds the rest of the value."""
+    """The margin is met up to rounding, whose square exceeds the rest of the value."""
     x = size * 1.1
     problem = LSSVMPrimal(np.array([[x]]), np.array([1.0]), C=C, bias=False)
     result = solve(problem, "homotopy-nesvm", tol=1e-3)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import qpsvm
 from qpsvm import Status, solve
 from tests.faults.interrupts import PROBLEMS_OF_METHODS
 
