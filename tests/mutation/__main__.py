@@ -142,10 +142,7 @@ def fast_tests(copy: Path, paths: tuple[str, ...], log: Path) -> list[str]:
     found = copy / "selected.txt"
 
     def work() -> int:
-        def late(*_: Any) -> None:
-            raise TimeoutError("this test takes long without compilation")
-
-        signal.signal(signal.SIGALRM, late)
+        signal.signal(signal.SIGALRM, _late)
         selection = Selection()
         run_tests(copy, list(paths), [selection])
         found.write_text("\n".join(selection.passed), encoding="utf-8")
@@ -155,6 +152,32 @@ def fast_tests(copy: Path, paths: tuple[str, ...], log: Path) -> list[str]:
     return found.read_text(encoding="utf-8").splitlines()
 
 
+def lines_covered(copy: Path, log: Path) -> str:
+    """Return the report of the lines that these tests run without compilation."""
+    report = copy / "coverage.txt"
+
+    def work() -> int:
+        import coverage
+
+        os.chdir(copy)
+        signal.signal(signal.SIGALRM, _late)
+        measured = coverage.Coverage(source=["qpsvm"], data_file=None)
+        paths = sorted({path for paths in TESTS_OF_PARTS.values() for path in paths})
+        measured.start()
+        run_tests(copy, paths, [Selection()])
+        measured.stop()
+        with report.open("w", encoding="utf-8") as file:
+            measured.report(file=file, include=[f"{part}*" for part in TESTS_OF_PARTS])
+        return 0
+
+    in_child(work, 1800.0, log)
+    return report.read_text(encoding="utf-8")
+
+
+def _late(*_: Any) -> None:
+    raise TimeoutError("this test takes long without compilation")
+
+
 def main() -> int:
     """Draw mutants, run tests, and print the survivors and the share of each part."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
@@ -162,6 +185,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="limit of the whole")
     parser.add_argument("--part", choices=TESTS_OF_PARTS, help="this part of the code alone")
+    parser.add_argument("--coverage", action="store_true", help="report the lines that tests run")
     options = parser.parse_args()
     os.environ["NUMBA_DISABLE_JIT"] = "1"
     import clarabel  # noqa: F401 (what tests import is loaded once, before the forks)
@@ -182,6 +206,9 @@ def main() -> int:
         copy, log = Path(folder) / "copy", Path(folder) / "log"
         left_out = shutil.ignore_patterns(".git", "__pycache__", "machine_code", ".asv", "_build")
         shutil.copytree(ROOT, copy, ignore=left_out)
+        if options.coverage:
+            print(lines_covered(copy, log))
+            return 0
         selected: dict[str, list[str]] = {}
         for mutant in sample:
             if time.monotonic() - begun > options.seconds:
