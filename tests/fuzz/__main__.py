@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from tests.fuzz.campaign import Outcome, Solver, solved_side_by_side, summary
-from tests.fuzz.generator import problems_of_seed
 from tests.fuzz.known import KNOWN_FAILURES
+from tests.fuzz.random_problems.generator import problems_of_seed
 
 STATUSES_NOT_LISTED = "OPTIMAL", "refused"
 """Statuses that ``--open`` does not list."""

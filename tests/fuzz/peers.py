@@ -23,11 +23,11 @@ import scipy.sparse as sp
 
 from tests.fuzz.campaign import handed_over
 from tests.fuzz.candidates import LARGEST_FOR_CLARABEL, clarabel_point, repaired
-from tests.fuzz.generator import problems_of_seed
 from tests.fuzz.judge import taken
 from tests.fuzz.kernels import is_psd
 from tests.fuzz.problem import DUAL_FAMILIES, Problem
 from tests.fuzz.quadratic import Quadratic, quadratic_of
+from tests.fuzz.random_problems.generator import problems_of_seed
 
 MAX_ITERATIONS = 20_000
 """Iterations that the first-order methods are given; at its default OSQP has 4,000."""

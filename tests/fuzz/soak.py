@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import qpsvm
 from tests.fuzz.campaign import handed_over, method_of
-from tests.fuzz.generator import problems_of_seed
+from tests.fuzz.random_problems.generator import problems_of_seed
 
 N_PROBLEMS = 150
 """Number of problems that are solved in turn."""

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 
 import qpsvm
 from tests.fuzz.campaign import handed_over, method_of, solved
-from tests.fuzz.generator import problems_of_seed
 from tests.fuzz.judge import judge
 from tests.fuzz.problem import FAMILIES, Problem
+from tests.fuzz.random_problems.generator import problems_of_seed
+from tests.fuzz.random_problems.strategies import problems
 from tests.fuzz.reproduce import write_script
-from tests.fuzz.strategies import problems
 
 DIGEST_OF_SEED_7 = ""
 """What 60 problems of a seed were: a change of the tables changes every campaign."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.fuzz.generator import Item, problem_of
 from tests.fuzz.problem import Problem
+from tests.fuzz.random_problems.generator import Item, problem_of
 
 
 class HypothesisChoices:

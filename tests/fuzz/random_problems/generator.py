@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tests.fuzz import points
 from tests.fuzz.problem import GENERAL_FAMILIES, PRIMAL_FAMILIES, STORAGES, Problem
+from tests.fuzz.random_problems import points
 
 TOLERANCES = (1e-6, 1e-6, 1e-6, 1e-9, 1e-9, 1e-9, 1e-2, 1e-3, 1e-4, 1e-12)
 """Tolerances that are asked for; reliability is told at 1e-6 and 1e-9."""
