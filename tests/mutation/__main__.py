@@ -133,7 +133,7 @@ def run_tests(copy: Path, tests: list[str], plugins: list[Any], *options: str) -
     for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "qpsvm")]:
         del sys.modules[name]  # those of the checkout
     sys.path[:] = [str(copy), *(p for p in sys.path if Path(p or ".").resolve() != ROOT)]
-    common = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "-m", "not slow"]
+    common = ["-q", "-p", "no:cacheprovider", "-n", "0", "-o", "addopts=", "-m", "not slow"]
     return int(pytest.main([*common, *options, *tests], plugins=plugins))
 
 
@@ -149,7 +149,11 @@ def fast_tests(copy: Path, paths: tuple[str, ...], log: Path) -> list[str]:
         return 0
 
     in_child(work, 1800.0, log)
-    return found.read_text(encoding="utf-8").splitlines()
+    names = found.read_text(encoding="utf-8").splitlines() if found.exists() else []
+    if not names:
+        raise RuntimeError(f"no test passes: {log.read_text(encoding='utf-8')[-3000:]}")
+    found.unlink()
+    return names
 
 
 def lines_covered(copy: Path, log: Path) -> str:
