@@ -53,7 +53,6 @@ PROBLEMS_OF_METHODS = {
     "mfn": lambda: qpsvm.L2SVMDual(qpsvm.Linear(POINTS), LABELS, C=10.0),
     "mdm": lambda: qpsvm.PolytopeDistanceDual(qpsvm.RBF(POINTS, 0.3), LABELS),
     "gilbert": lambda: qpsvm.PolytopeDistanceDual(qpsvm.RBF(POINTS, 0.3), LABELS),
-    "apg": lambda: qpsvm.MEBDual(qpsvm.RBF(POINTS, 0.3)),
 }  # fmt: skip
 """A problem that each method is interrupted on."""
 

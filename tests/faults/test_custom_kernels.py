@@ -18,7 +18,7 @@ PROBLEMS = {
     "auto": lambda K: HingeDual(K, Y, C=1e3),
 }
 
-FEW_COLUMNS = 8 * len(X) * 4
+FEW_COLUMNS = 8 * len(X) * 30
 """Memory for so few columns that the function is called again and again."""
 
 

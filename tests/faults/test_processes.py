@@ -1,4 +1,4 @@
-"""Processes: forked and spawned ones, threads, and several that compile into one empty cache."""
+"""Processes: forked and spawned ones, and several that compile into one empty cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import multiprocessing
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -51,17 +50,6 @@ def test_a_child_solves_as_its_parent_after_the_parent_has_solved(method):
     here = digest()
     assert _digest_of_child(method) == here
     assert digest() == here
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
-def test_forks_while_other_threads_solve():
-    here = digest()
-    with ThreadPoolExecutor(2) as pool:
-        solving = [pool.submit(digest) for _ in range(6)]
-        children = [_digest_of_child("fork") for _ in range(2)]
-        assert {future.result() for future in solving} == {here}
-    assert set(children) == {here}
 
 
 def test_processes_that_compile_into_one_empty_cache(tmp_path):
