@@ -31,7 +31,7 @@ TESTS_OF_PARTS = {
 }
 """The tests that are asked about each part of the code."""
 
-SECONDS_OF_TEST = 1.0
+SECONDS_OF_TEST = 0.3
 """Time that a test may take without compilation."""
 
 SECONDS_OF_TESTS = 120.0
