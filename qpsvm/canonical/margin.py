@@ -255,9 +255,8 @@ class MarginProblem(Form):
         one of 4 eps times the sum of all a_i |x_i|. For a Gram the values of w = sum c_j phi(x_j) have
         errors of 4 eps |x_i| times the sum of all |c_j| |x_j|: that is no less than |w| and does not
         cancel, unlike the square of the norm, which may even become negative. The defect of K from
-        positive semidefiniteness is treated as an error of K. Where a margin is
-        met up to its rounding a hinge has a slope, too, and a squared loss the square of that rounding; at
-        w = 0 a margin has none.
+        positive semidefiniteness is treated as an error of K. Where a margin is met up to its rounding a
+        hinge has a slope, too, and a squared loss the square of that rounding; at w = 0 it has none.
         """
         w, b, a = self.split(x)
         values, v, _ = product
