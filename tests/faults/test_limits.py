@@ -45,7 +45,7 @@ SLACK_BYTES = 40 * MIB
 
 
 @pytest.mark.skipif(not PEAK_OF_PROCESS.exists(), reason="no peak of resident memory to be reset")
-@pytest.mark.parametrize("limit", [MIB, 64 * MIB])
+@pytest.mark.parametrize("limit", [MIB, pytest.param(64 * MIB, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("method", "formulation", "steps"),
     [("smo", "HingeDual", 4000), ("mfw", "L2SVMDual", 2000), ("decomposition", "HingeDual", 8),
