@@ -5,13 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm import LPSVMPrimal, solve
+from qpsvm import RBF, LPSVMPrimal, solve
+from qpsvm.solvers.smoothing.nesvm import NESVM
 
 
-@pytest.mark.parametrize("m", [3, 9, 52])
-def test_stages_that_end_at_once_do_not_divide_by_zero(m):
+@pytest.mark.parametrize("mu", [5.0, 1e-12, 1e-200])
+def test_a_smoothing_does_not_reach_zero(mu):
+    """Each stage divides it by four, and 540 divisions would underflow."""
+    solver, first = NESVM(), mu
+    for stage in range(2000):
+        mu = solver.next_mu(mu, stage)
+    assert 0.0 < mu <= first and np.isfinite(1.0 / mu)
+
+
+def test_stages_that_end_at_once_leave_bounds_that_hold():
     """On the identity with C = 1 every stage is solved when it begins."""
-    y = np.where(np.arange(m) % 2, 1.0, -1.0)
-    result = solve(LPSVMPrimal(np.eye(m), y, C=1.0, bias=False), "nesvm", tol=1e-9, max_iter=20_000)
+    X = 1e70 * np.random.default_rng(0).standard_normal((52, 40))
+    y = np.where(np.arange(52) % 2, 1.0, -1.0)
+    result = solve(LPSVMPrimal(RBF(X, gamma=2.6e-138), y, bias=False), "nesvm", tol=1e-9)
     c = result.certificate
-    assert c.lower <= m * (1 + 1e-12) and c.upper >= m * (1 - 1e-12)
+    assert c.lower <= 52.0 * (1 + 1e-9) and c.upper >= 52.0 * (1 - 1e-9)
