@@ -255,25 +255,34 @@ class MarginProblem(Form):
         one of 4 eps times the sum of all a_i |x_i|. For a Gram the values of w = sum c_j phi(x_j) have
         errors of 4 eps |x_i| times the sum of all |c_j| |x_j|: that is no less than |w| and does not
         cancel, unlike the square of the norm, which may even become negative. The defect of K from
-        positive semidefiniteness is treated as an error of K.
+        positive semidefiniteness is treated as an error of K. Where a margin is met up to its rounding a
+        hinge has a slope, too, and a squared loss the square of that rounding; at w = 0 it has none.
         """
         w, b, a = self.split(x)
         values, v, _ = product
-        shortfall = 1.0 - self.y * (values + b)
-        slope = (shortfall > 0.0) if self.loss == "hinge" else 2.0 * np.abs(shortfall)
-        lengths = self.features.lengths
+        lengths, w_norm = self.features.lengths, float(np.linalg.norm(w))
         longest, total = float(np.max(lengths)), float(np.sum(np.abs(a)))
-        total_slope = float(self.C @ slope)
-        if isinstance(self.features, GramFeatures):
-            length, reach = float(np.abs(w) @ lengths), float(np.abs(a) @ lengths)
-            w_norm, a_norm = float(np.linalg.norm(w)), float(np.linalg.norm(a))
-            squares = length**2 + reach**2
-            lost = self.defect * ((w_norm + a_norm) ** 2 + total_slope * w_norm)
+        weight = float(np.sum(np.abs(w))) + total
+        on_gram = isinstance(self.features, GramFeatures)
+        length = float(np.abs(w) @ lengths) if on_gram else w_norm
+        size, margin_error = longest * length + abs(b), 0.0
+        if length > 0.0:
+            margin_error = 4.0 * FLOAT64_EPS * size + self.features.error * weight
+            margin_error += self.defect * w_norm
+        shortfall = 1.0 - self.y * (values + b)
+        if self.loss == "hinge":  # a margin that is met up to rounding may be missed
+            slope, curved = shortfall > -margin_error, 0.0
         else:
-            length, v_error = float(np.linalg.norm(w)), 4.0 * FLOAT64_EPS * longest * total
+            slope, curved = 2.0 * np.abs(shortfall), float(np.sum(self.C)) * margin_error**2
+        total_slope = float(self.C @ slope)
+        if on_gram:
+            reach = float(np.abs(a) @ lengths)
+            squares = length**2 + reach**2
+            lost = self.defect * ((w_norm + float(np.linalg.norm(a))) ** 2 + total_slope * w_norm)
+        else:
+            v_error = 4.0 * FLOAT64_EPS * longest * total
             reach = total if self.penalty == "l1" else float(np.linalg.norm(v)) + v_error
             squares, lost = longest * reach * total, 0.0
-        terms = total_slope * (longest * length + abs(b)) + squares
-        weight = float(np.sum(np.abs(w))) + total
+        terms = total_slope * size + squares
         entries = self.features.error * weight * (weight + total_slope)
-        return 4.0 * FLOAT64_EPS * (terms + abs(value)) + entries + lost
+        return 4.0 * FLOAT64_EPS * (terms + abs(value)) + entries + lost + curved

@@ -16,15 +16,16 @@ from qpsvm.gram.base import Gram
 from qpsvm.gram.column_store import ColumnStore
 from qpsvm.gram.engine.error_bounds import RelativeError
 
-UNPICKLED_ATTRIBUTES = ("_stores", "_reduced", "_lock")
-"""Attributes that a pickle leaves out: the columns and their lock."""
+UNPICKLED_ATTRIBUTES = ("_stores", "_reduced", "_lock", "_holders")
+"""Attributes that a pickle leaves out: the columns, their lock, and the thread that holds it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cached(Gram):
     """Keep the unsigned columns of `gram` between solves: for other C, labels or formulations.
 
-    One solve at a time uses the store; pickling drops it.
+    One solve at a time uses the store, and others wait; a solve in a callback of that one has a store of
+    its own. Pickling drops it.
 
     Parameters
     ----------
@@ -58,6 +59,7 @@ class Cached(Gram):
         object.__setattr__(self, "_stores", [])
         object.__setattr__(self, "_reduced", [])
         object.__setattr__(self, "_lock", threading.Lock())
+        object.__setattr__(self, "_holders", set())
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the description, not the columns."""
@@ -104,7 +106,10 @@ class Cached(Gram):
         """Return the Gram of the points `rows` with its columns kept between solves.
 
         None where columns over all points, or over other ones, are cached: there is memory for one store.
+        None, too, in a callback of the solve that uses the store.
         """
+        if self._is_held_here():
+            return None
         with self._lock:  # type: ignore[attr-defined]
             kept: list[tuple[NDArray[np.int64], Cached]] = self._reduced  # type: ignore[attr-defined]
             if self._stores:  # type: ignore[attr-defined]
@@ -138,13 +143,29 @@ class Cached(Gram):
 
     @contextmanager
     def hold(self, memory_limit: int) -> Iterator[ColumnStore]:
-        """Provide the one persistent store; a second solve waits until the first is finished."""
+        """Provide the one persistent store; a second solve waits until the first is finished.
+
+        A solve in a callback of the first would wait forever: it is given a store of its own.
+        """
+        if self._is_held_here():
+            with self.gram.hold(memory_limit) as store:
+                yield store
+            return
+        holders: set[int] = self._holders  # type: ignore[attr-defined]
         with self._lock:  # type: ignore[attr-defined]
-            stores: list[ColumnStore] = self._stores  # type: ignore[attr-defined]
-            if not stores:
-                self._reduced.clear()  # type: ignore[attr-defined]
-                with self.gram.hold(self.memory_limit) as store:
-                    store.lasting = True
-                    stores.append(store)
-            stores[0].n_computed = 0
-            yield stores[0]
+            holders.add(threading.get_ident())
+            try:
+                stores: list[ColumnStore] = self._stores  # type: ignore[attr-defined]
+                if not stores:
+                    self._reduced.clear()  # type: ignore[attr-defined]
+                    with self.gram.hold(self.memory_limit) as store:
+                        store.lasting = True
+                        stores.append(store)
+                stores[0].n_computed = 0
+                yield stores[0]
+            finally:
+                holders.discard(threading.get_ident())
+
+    def _is_held_here(self) -> bool:
+        """Return whether a solve around this call, in the same thread, uses the store."""
+        return threading.get_ident() in self._holders  # type: ignore[attr-defined]

@@ -13,6 +13,8 @@ from qpsvm import (
     HingeDual,
     L2SVMDual,
     Linear,
+    LPSVMPrimal,
+    LSSVMPrimal,
     MEBDual,
     OneClassDual,
     Polynomial,
@@ -153,3 +155,34 @@ def test_a_roundoff_is_not_negative_where_all_kernel_values_are():
     for problem in (OneClassDual(K, nu=0.5), MEBDual(K), HingeDual(K, [1, -1, 1])):
         c = solve(problem, "smo", max_iter=20).certificate
         assert c.gap >= c.roundoff > 0.0
+
+
+@pytest.mark.parametrize(("size", "C"), [(1e70, 1e-8), (1e5, 1e122), (3e30, 1e60)])
+def test_a_squared_loss_includes_the_square_of_the_margins_rounding(size, C):
+    """The margin is met up to rounding, whose square exceeds the rest of the value."""
+    x = size * 1.1
+    problem = LSSVMPrimal(np.array([[x]]), np.array([1.0]), C=C, bias=False)
+    result = solve(problem, "homotopy-nesvm", tol=1e-3)
+    w = Fraction(float(result.x[0]))
+    exact = w * w / 2 + Fraction(C) * (1 - w * Fraction(x)) ** 2
+    c = result.certificate
+    assert abs(exact - Fraction(c.upper)) <= Fraction(c.roundoff)
+    assert c.gap >= c.roundoff
+
+
+def test_margins_without_a_normal_have_no_rounding():
+    """One class: the optimum is zero, at w = 0 and b = 1, and is certified as such."""
+    result = solve(LSSVMPrimal(np.array([[1.0], [3.0]]), np.ones(2), C=1e15), tol=1e-9)
+    assert result.status is Status.OPTIMAL and result.certificate.upper == 0.0
+
+
+@pytest.mark.parametrize("C", [1e6, 1e9, 1e15])
+def test_a_hinge_loss_includes_margins_that_are_met_up_to_rounding(C):
+    """w = 3 and x = 1/3: the margin is 1 when it is computed, and 1 - 1e-16 exactly."""
+    for k in (3, 5, 7, 9, 11, 13):
+        X = np.array([[1.0 / k], [-1.0 / k]])
+        result = solve(LPSVMPrimal(X, np.array([1.0, -1.0]), C=C, bias=False), tol=1e-6)
+        w = Fraction(float(result.x[0]))
+        shortfall = max(1 - w * Fraction(X[0, 0]), Fraction(0))
+        exact = abs(w) + 2 * Fraction(C) * shortfall
+        assert abs(exact - Fraction(result.certificate.upper)) <= result.certificate.roundoff

@@ -149,3 +149,16 @@ def test_points_are_copied_to_float64_only_where_a_fallback_runs(monkeypatch):
     gram = RBF(X.astype(np.float32), gamma=0.5)
     monkeypatch.setattr(RBF, "to_float64", lambda self: pytest.fail("the first method was enough"))
     assert solve(HingeDual(gram, y), tol=1e-3).converged
+
+
+def test_a_fallback_that_meets_no_number_leaves_a_stalled_solve():
+    """Points of size 1e8: `dcd` stalls with a valid gap, and the directions of `crsvm` are not finite."""
+    rng = np.random.default_rng(302)
+    X = rng.standard_normal((9, 10)) + 1e11
+    y = np.where(rng.random(9) > 0.5, 1.0, -1.0)
+    problem = HingeDual(qpsvm.Linear(X), y, C=100.0, bias=False)
+    result = solve(problem)
+    assert result.status is Status.STALLED and result.method == "dcd + crsvm"
+    assert np.isfinite(result.certificate.gap)
+    started = solve(problem, "dcd")
+    assert started.status is Status.STALLED

@@ -8,7 +8,8 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +23,8 @@ SECONDS_FOR_SOLVE = 1.0
 SECONDS_OF_HANG = 60.0
 """Seconds after which a solve with that limit counts as one that hangs."""
 
-PROBLEMS_OF_CHUNK = 200
-"""Problems that hypothesis draws at a time."""
+SECONDS_TO_COMPILE = 240.0
+"""Seconds that compilation may take before, where no compiled code is cached and other work runs."""
 
 LENGTH_LIMITS = {"float32": 2.0**120, "float64": 2.0**500}
 """Squared lengths and kernel values from which the library may refuse points, by precision."""
@@ -42,6 +43,7 @@ class Outcome:
     optimal: bool | None = None
     feasible: bool = True
     seconds: float = 0.0
+    solving: float = 0.0  # seconds of the two solves, without compilation and judge
     repeated: bool | None = None  # whether a second call gave the same bits
 
     @property
@@ -71,15 +73,16 @@ def _solve_and_judge(problem: Problem, outcome: Outcome, seconds: float) -> None
         try:
             declared, given = handed_over(problem)
             before = [_hash(part) for part in given]
-            names = ["auto", "auto", *qpsvm.methods(declared)]
             if problem.method.startswith("#"):
-                problem = problem.with_method(names[int(problem.method[1:]) % len(names)])
+                problem = problem.with_method(method_of(problem.method, qpsvm.methods(declared)))
                 outcome.problem = problem
             call = {"tol": problem.tol, "time_limit": seconds, **problem.options}
             warm = {"tol": problem.tol, "max_iter": 1}  # compiles, which the limit of time counts
             qpsvm.solve(declared, problem.method, **warm)
+            begun = time.perf_counter()
             result = qpsvm.solve(declared, problem.method, **call)
             again = qpsvm.solve(declared, problem.method, **call)
+            outcome.solving = time.perf_counter() - begun
         except qpsvm.InputError as refusal:
             outcome.status = "refused"
             if not may_be_refused(problem):
@@ -112,6 +115,16 @@ def _solve_and_judge(problem: Problem, outcome: Outcome, seconds: float) -> None
     outcome.failures += verdict.failures
     outcome.error, outcome.enclosed = verdict.error, verdict.enclosed
     outcome.optimal, outcome.feasible = verdict.optimal, verdict.feasible
+
+
+def method_of(number: str, fitting: Iterable[str]) -> str:
+    """Return "auto" for one number of four, else the one of these names that a hash puts first.
+
+    A method that is added later takes its share of the numbers; all others keep their method.
+    """
+    if int(number[1:]) % 4 == 0:
+        return "auto"
+    return min(fitting, key=lambda name: hashlib.sha256(f"{number} {name}".encode()).digest())
 
 
 def handed_over(problem: Problem) -> tuple[Any, list[np.ndarray]]:
@@ -155,6 +168,11 @@ def may_be_refused(problem: Problem) -> bool:
     if y is not None and problem.family in ("polytope_distance", "nu_svc"):
         if len(set(y[weight > 0])) < 2:  # a class is missing
             return True
+    if (
+        settings.get("gamma", 0.0) > float(np.finfo(problem.X.dtype).max) / 4
+        and "coef0" in settings
+    ):
+        return True
     if problem.kernel == "polynomial":
         inner = settings["gamma"] * size + settings["coef0"]
         return inner > 1 and settings["degree"] * np.log(inner) >= np.log(limit / 4)
@@ -191,12 +209,13 @@ class Solver:
     def solve(self, problem: Problem) -> Outcome:
         """Return what became of a problem."""
         self.connection.send(problem)
-        failure = "hang", f"no answer after {SECONDS_OF_HANG:g} seconds"
+        limit = 2 * SECONDS_OF_HANG + SECONDS_TO_COMPILE
+        failure = "hang", f"no answer after {limit:g} seconds"
         try:
-            if self.connection.poll(2 * SECONDS_OF_HANG):
+            if self.connection.poll(limit):
                 outcome: Outcome = self.connection.recv()
-                if outcome.seconds > SECONDS_OF_HANG:
-                    outcome.failures.append(("hang", f"{outcome.seconds:.0f} seconds"))
+                if outcome.solving > SECONDS_OF_HANG:
+                    outcome.failures.append(("hang", f"{outcome.solving:.0f} seconds"))
                 return outcome
         except (EOFError, ConnectionResetError):
             self.process.join()
@@ -213,37 +232,26 @@ class Solver:
         self.process.kill()
 
 
-def drawn(n: int, seed: int, largest: int) -> Iterator[Problem]:
-    """Yield the problems of a seed, in an order that is always the same."""
-    from hypothesis import HealthCheck, Phase, given, settings
-    from hypothesis import seed as with_seed
+def solved_side_by_side(
+    problems: Iterable[Problem], solvers: Sequence[Solver]
+) -> Iterator[tuple[int, Outcome, Solver]]:
+    """Yield the number and the outcome of each problem as it ends, and the solver that had it."""
+    numbered = enumerate(problems)
+    with ThreadPoolExecutor(len(solvers)) as pool:
 
-    from tests.fuzz.strategies import problems
+        def begin(which: int) -> None:
+            for number, problem in numbered:
+                begun[pool.submit(solvers[which].solve, problem)] = number, which
+                return
 
-    def chunk(number: int) -> list[Problem]:
-        found: dict[tuple[Any, ...], Problem] = {}  # hypothesis also varies what it drew before
-
-        @with_seed(1000 * seed + number)
-        @settings(
-            max_examples=PROBLEMS_OF_CHUNK,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(problems(largest))
-        def collect(problem: Problem) -> None:
-            kind = problem.family, problem.kernel, problem.notes
-            found.setdefault(kind, problem)
-
-        collect()
-        return list(found.values())
-
-    left, number = n, 0
-    while left > 0:
-        found = chunk(number)[:left]
-        yield from found
-        left, number = left - len(found), number + 1
+        begun: dict[Future[Outcome], tuple[int, int]] = {}
+        for which in range(len(solvers)):
+            begin(which)
+        while begun:
+            for ended in wait(begun, return_when=FIRST_COMPLETED).done:
+                number, which = begun.pop(ended)
+                yield number, ended.result(), solvers[which]
+                begin(which)
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, Any]:

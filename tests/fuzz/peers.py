@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from tests.fuzz.campaign import drawn, handed_over
+from tests.fuzz.campaign import handed_over
 from tests.fuzz.candidates import LARGEST_FOR_CLARABEL, clarabel_point, repaired
 from tests.fuzz.judge import taken
 from tests.fuzz.kernels import is_psd
 from tests.fuzz.problem import DUAL_FAMILIES, Problem
 from tests.fuzz.quadratic import Quadratic, quadratic_of
+from tests.fuzz.random_problems.generator import problems_of_seed
 
 MAX_ITERATIONS = 20_000
 """Iterations that the first-order methods are given; at its default OSQP has 4,000."""
@@ -232,7 +233,7 @@ def main() -> None:
     options = parser.parse_args()
     by_tol: dict[str, dict[str, Counter[str]]] = {}
     begun, n = time.monotonic(), 0
-    for problem in drawn(options.problems, options.seed, LARGEST_FOR_CLARABEL):
+    for problem in problems_of_seed(options.problems, options.seed, LARGEST_FOR_CLARABEL):
         names = ("qpsvm", *PEERS, "scikit-learn")
         own = by_tol.setdefault(f"{problem.tol:g}", {name: Counter() for name in names})
         compared(problem, own)

@@ -207,6 +207,9 @@ class NormalEquations:
         sparse = sp.issparse(self.X)
         count = len(d)
         some = slice(None) if rows is None else rows
+        if count == 0:
+            self._factor = Identity()
+            return
         if min(count, self.n) <= MAX_DENSE_ORDER or not sparse:
             if count < self.n:
                 self._factor = Dual(self.X[some], d, self.bias)

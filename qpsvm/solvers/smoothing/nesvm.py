@@ -71,6 +71,9 @@ MAX_FIRST_WIDTH = 0.7
 MIN_SMOOTHING = 1e-12
 """Smoothing below which the middle zone is within rounding error."""
 
+UNDERFLOW_SMOOTHING = 1e-150
+"""Smoothing that is divided no more: where stages end at once, it would reach 0."""
+
 MAX_FIRST_CURVATURE = 1e3
 """Bound on the curvature of the first smoothed loss, relative to the penalty's, with a moving center:
 the smoothing need not be small then."""
@@ -168,7 +171,7 @@ class NESVM(Solver):
     def next_mu(self, mu: float, stage: int) -> float:
         """Return the smoothing that follows mu; mu itself at the last one."""
         fixed = self.mu is not None or self.variant == "paper"
-        return mu if fixed else 0.25 * mu
+        return mu if fixed else max(0.25 * mu, min(mu, UNDERFLOW_SMOOTHING))
 
     def init(self, problem: MarginProblem, x0: Vector | None, rng: np.random.Generator) -> Any:
         """Return the state at x0, or at w = 0."""

@@ -1,19 +1,19 @@
-"""Strategies of hypothesis that draw whole problems.
+"""Random problems, each from the seed of a campaign and its number in it.
 
-Choices are drawn one by one, so that hypothesis varies and shrinks them; the numbers of a cloud
-come from a generator whose seed is drawn.
+What is drawn depends on the tables here and in `points` alone: not on the library, and not on the
+problems before. Another generator of choices draws from the same tables, see `strategies`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from hypothesis import strategies as st
 
-from tests.fuzz import points
 from tests.fuzz.problem import GENERAL_FAMILIES, PRIMAL_FAMILIES, STORAGES, Problem
+from tests.fuzz.random_problems import points
 
 TOLERANCES = (1e-6, 1e-6, 1e-6, 1e-9, 1e-9, 1e-9, 1e-2, 1e-3, 1e-4, 1e-12)
 """Tolerances that are asked for; reliability is told at 1e-6 and 1e-9."""
@@ -49,59 +49,109 @@ SHARES = (0.5, 0.1, 1.0, 0.01, 0.3, 1e-6)
 """Values of nu."""
 
 
-@st.composite
-def problems(draw: Any, largest: int = 2000) -> Problem:
-    """Draw a problem of at most `largest` points, and a number that picks one of its methods."""
+Item = TypeVar("Item")
+
+
+class Choices(Protocol):
+    """What draws one thing after another."""
+
+    def one_of(self, options: Sequence[Item]) -> Item:
+        """Return one of the options."""
+
+    def integer(self, low: int, high: int) -> int:
+        """Return a number from low to high, both included."""
+
+    def boolean(self) -> bool:
+        """Return yes or no."""
+
+    def some_of(self, options: Sequence[Item], at_most: int) -> list[Item]:
+        """Return some of the options, each once at most."""
+
+
+class SeededChoices:
+    """The choices of one number of one seed."""
+
+    def __init__(self, seed: int, number: int) -> None:
+        self.rng = np.random.default_rng((seed, number))
+
+    def one_of(self, options: Sequence[Item]) -> Item:
+        """Return one of the options."""
+        return options[int(self.rng.integers(len(options)))]
+
+    def integer(self, low: int, high: int) -> int:
+        """Return a number from low to high, both included."""
+        return int(self.rng.integers(low, high, endpoint=True))
+
+    def boolean(self) -> bool:
+        """Return yes or no."""
+        return self.one_of((False, True))
+
+    def some_of(self, options: Sequence[Item], at_most: int) -> list[Item]:
+        """Return some of the options, each once at most."""
+        left, found = list(options), []
+        for _ in range(self.integer(0, at_most)):
+            found.append(left.pop(self.integer(0, len(left) - 1)))
+        return found
+
+
+def problems_of_seed(n: int, seed: int, largest: int) -> Iterator[Problem]:
+    """Yield the first `n` problems of a seed, of at most `largest` points."""
+    for number in range(n):
+        yield problem_of(SeededChoices(seed, number), largest)
+
+
+def problem_of(choices: Choices, largest: int = 2000) -> Problem:
+    """Return a problem of at most `largest` points, and a number that picks one of its methods."""
     families = [name for name, weight in FAMILY_WEIGHTS.items() for _ in range(weight)]
-    family = draw(st.sampled_from(families))
-    low, high = draw(st.sampled_from([s for s in SIZES if s[0] <= largest]))
-    m = draw(st.integers(low, min(high, largest)))
-    d = draw(st.sampled_from(DIMENSIONS))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    tol = draw(st.sampled_from(TOLERANCES))
+    family = choices.one_of(families)
+    low, high = choices.one_of([s for s in SIZES if s[0] <= largest])
+    m = choices.integer(low, min(high, largest))
+    d = choices.one_of(DIMENSIONS)
+    rng = np.random.default_rng(choices.integer(0, 2**32 - 1))
+    tol = choices.one_of(TOLERANCES)
     if family in GENERAL_FAMILIES:
-        problem = _general(draw, rng, family, min(m, 60), d, tol)
+        problem = _general(choices, rng, family, min(m, 60), d, tol)
     else:
-        problem = _machine(draw, rng, family, m, d, tol)
-    method = f"#{draw(st.integers(0, 29))}"
-    return replace(problem, method=method, options=_options(draw, rng, problem))
+        problem = _machine(choices, rng, family, m, d, tol)
+    method = f"#{choices.integer(0, 2**32 - 1)}"
+    return replace(problem, method=method, options=_options(choices, rng, problem))
 
 
-def _options(draw: Any, rng: Any, problem: Problem) -> dict[str, Any]:
+def _options(choices: Choices, rng: Any, problem: Problem) -> dict[str, Any]:
     """Return further arguments of a call, mostly none."""
-    kind = draw(st.sampled_from((None, None, None, None, "max_iter", "merge", "x0", "seed")))
+    kind = choices.one_of((None, None, None, None, "max_iter", "merge", "x0", "seed"))
     if kind == "max_iter":
-        return {kind: draw(st.sampled_from((0, 1, 5, 50)))}
+        return {kind: choices.one_of((0, 1, 5, 50))}
     if kind == "merge":
         return {kind: True}
     if kind == "seed":
-        return {kind: draw(st.integers(0, 99))}
+        return {kind: choices.integer(0, 99)}
     if kind is None or problem.family in PRIMAL_FAMILIES:
         return {}
     n = 2 * problem.m if problem.family in ("svr", "nu_svr") else problem.m
-    return {"x0": draw(st.sampled_from((0.0, 1.0, 1e6))) * rng.standard_normal(n)}
+    return {"x0": choices.one_of((0.0, 1.0, 1e6)) * rng.standard_normal(n)}
 
 
-def _machine(draw: Any, rng: Any, family: str, m: int, d: int, tol: float) -> Problem:
-    shape = draw(st.sampled_from(points.SHAPES))
-    spices = draw(st.lists(st.sampled_from(points.SPICES), max_size=2, unique=True))
-    power = draw(st.sampled_from(SCALES))
+def _machine(choices: Choices, rng: Any, family: str, m: int, d: int, tol: float) -> Problem:
+    shape = choices.one_of(points.SHAPES)
+    spices = choices.some_of(points.SPICES, 2)
+    power = choices.one_of(SCALES)
     X = points.cloud(rng, m, d, shape)
     for spice in spices:
         X = points.spiced(rng, X, spice)
     X = X * 10.0**power
-    dtype = draw(st.sampled_from((np.float64, np.float64, np.float64, np.float32)))
-    takes_points = family in PRIMAL_FAMILIES and draw(st.booleans())
-    kernel = "linear" if takes_points else draw(st.sampled_from(KERNELS))
+    dtype = choices.one_of((np.float64, np.float64, np.float64, np.float32))
+    takes_points = family in PRIMAL_FAMILIES and choices.boolean()
+    kernel = "linear" if takes_points else choices.one_of(KERNELS)
     with np.errstate(over="ignore", under="ignore"):
         single = X.astype(np.float32)
     if dtype == np.float32 and np.isfinite(single).all():
         X = single
-    parameters, labeling = _parameters(draw, rng, family, X)
-    settings = _settings(draw, kernel, X)
-    storage = draw(st.sampled_from(STORAGES))
+    parameters, labeling = _parameters(choices, rng, family, X)
+    settings = _settings(choices, kernel, X)
+    storage = choices.one_of(STORAGES)
     if kernel == "precomputed":
-        X = _matrix(draw, X)
+        X = _matrix(choices, X)
     if storage == "int8" and not (np.array_equal(X, np.round(X)) and np.abs(X).max() <= 127):
         storage = "C"
     if storage in ("lists", "int8"):
@@ -114,11 +164,11 @@ def _machine(draw: Any, rng: Any, family: str, m: int, d: int, tol: float) -> Pr
     )
 
 
-def _matrix(draw: Any, X: np.ndarray) -> np.ndarray:
+def _matrix(choices: Choices, X: np.ndarray) -> np.ndarray:
     """Return a K as a user would form it, in the precision of the points."""
     X64 = X.astype(np.float64)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if draw(st.booleans()):
+        if choices.boolean():
             K = X64 @ X64.T
         else:
             squares = ((X64[:, None] - X64) ** 2).sum(axis=2) if len(X) <= 300 else np.abs(
@@ -130,11 +180,11 @@ def _matrix(draw: Any, X: np.ndarray) -> np.ndarray:
     return np.nan_to_num(K, nan=0.0, posinf=1.0, neginf=-1.0) if not np.isfinite(K).all() else K
 
 
-def _settings(draw: Any, kernel: str, X: np.ndarray) -> dict[str, float]:
+def _settings(choices: Choices, kernel: str, X: np.ndarray) -> dict[str, float]:
     """Return parameters of a kernel that suit the size of the points, more or less."""
     if kernel in ("linear", "precomputed", "custom"):
         return {}
-    factor = draw(st.sampled_from((1.0, 1.0, 1.0, 0.01, 100.0, 1e-6, 1e4)))
+    factor = choices.one_of((1.0, 1.0, 1.0, 0.01, 100.0, 1e-6, 1e4))
     with np.errstate(over="ignore", under="ignore"):
         X = X.astype(np.longdouble)
         power = 1 if kernel == "laplacian" else 2
@@ -142,43 +192,45 @@ def _settings(draw: Any, kernel: str, X: np.ndarray) -> dict[str, float]:
         size = float((np.abs(centered) ** power).mean(axis=0).sum())
     gamma = factor / size if 1e-300 < size < 1e300 else factor
     if kernel == "polynomial":
-        degree = draw(st.integers(1, 5))
-        coef0 = draw(st.sampled_from((0.0, 1.0)))
+        degree = choices.integer(1, 5)
+        coef0 = choices.one_of((0.0, 1.0))
         return {"degree": degree, "gamma": gamma, "coef0": coef0}
     if kernel == "sigmoid":
-        return {"gamma": gamma, "coef0": draw(st.sampled_from((0.0, -1.0)))}
+        return {"gamma": gamma, "coef0": choices.one_of((0.0, -1.0))}
     return {"gamma": gamma}
 
 
-def _parameters(draw: Any, rng: Any, family: str, X: np.ndarray) -> tuple[dict[str, Any], str]:
+def _parameters(
+    choices: Choices, rng: Any, family: str, X: np.ndarray
+) -> tuple[dict[str, Any], str]:
     """Return the arguments of the formulation, and how the labels were made."""
     m, found, labeling = len(X), {}, ""
     X = X.astype(np.float64)
     if family in ("svr", "nu_svr"):
-        labeling = draw(st.sampled_from(points.VALUES))
+        labeling = choices.one_of(points.VALUES)
         found["y"] = points.values(rng, X, labeling)
     elif family not in ("meb", "svdd", "one_class"):
-        labeling = draw(st.sampled_from(points.LABELS))
+        labeling = choices.one_of(points.LABELS)
         found["y"] = points.labels(rng, X, labeling)
     if family in ("l2_svm", "hinge", "svr", "nu_svr", "hinge_primal", "lp_svm", "ls_svm"):
-        found["C"] = draw(st.sampled_from(PENALTIES))
+        found["C"] = choices.one_of(PENALTIES)
         if found["C"] == np.inf and family in ("svr", "nu_svr", "lp_svm", "ls_svm"):
             found["C"] = 1e15
-        if draw(st.integers(0, 4)) == 0:  # sample weights
+        if choices.integer(0, 4) == 0:  # sample weights
             weight = rng.integers(0, 4, m).astype(float)
             weight[rng.integers(m)] = 1.0
             with np.errstate(invalid="ignore", over="ignore"):
                 found["C"] = np.where(weight > 0, found["C"] * weight, 0.0)
     if family == "svdd":
-        nu = draw(st.sampled_from((0.5, 0.1, 1.0, 0.01)))
+        nu = choices.one_of((0.5, 0.1, 1.0, 0.01))
         found["C"] = 1.0 / (nu * m)
-        if draw(st.integers(0, 4)) == 0:
+        if choices.integer(0, 4) == 0:
             weight = rng.integers(0, 4, m).astype(float)
             weight[rng.integers(m)] = 1.0
             found["C"] = (1.0 + 1e-9) * weight / (nu * weight.sum())
     if family in ("one_class", "nu_svc", "nu_svr"):
-        found["nu"] = draw(st.sampled_from(SHARES))
-    if family in ("one_class", "nu_svc") and draw(st.integers(0, 3)) == 0:
+        found["nu"] = choices.one_of(SHARES)
+    if family in ("one_class", "nu_svc") and choices.integer(0, 3) == 0:
         weight = rng.integers(0, 4, m).astype(float)
         weight[rng.integers(m)] = 1.0
         found["sample_weight"] = weight
@@ -188,19 +240,19 @@ def _parameters(draw: Any, rng: Any, family: str, X: np.ndarray) -> tuple[dict[s
         if min(sums) > 0:
             found["nu"] = min(found["nu"], 2.0 * min(sums) / sum(sums))
     if family == "polytope_distance":
-        found["chi"] = draw(st.sampled_from((None, None, *PENALTIES)))
+        found["chi"] = choices.one_of((None, None, *PENALTIES))
     if family == "svr":
-        found["epsilon"] = draw(st.sampled_from((0.1, 0.0, 1e-6, 1.0, 100.0)))
+        found["epsilon"] = choices.one_of((0.1, 0.0, 1e-6, 1.0, 100.0))
     if family in ("l2_svm", "hinge", "svr", "hinge_primal", "lp_svm", "ls_svm"):
-        found["bias"] = draw(st.booleans())
+        found["bias"] = choices.boolean()
     return found, labeling
 
 
-def _general(draw: Any, rng: Any, family: str, m: int, d: int, tol: float) -> Problem:
-    scale = 10.0 ** draw(st.sampled_from((0, 0, 0, -4, 4, -8, 8)))
-    domain = draw(st.sampled_from(("simplex", "hypercube", "l1_ball", "l2_ball")))
+def _general(choices: Choices, rng: Any, family: str, m: int, d: int, tol: float) -> Problem:
+    scale = 10.0 ** choices.one_of((0, 0, 0, -4, 4, -8, 8))
+    domain = choices.one_of(("simplex", "hypercube", "l1_ball", "l2_ball"))
     A = rng.standard_normal((d, m)) * scale
-    zero = draw(st.booleans())  # a value of 0 is reached: the right side is that of a point inside
+    zero = choices.boolean()  # a value of 0 is reached: the right side is that of a point inside
     inside = np.full(m, 1.0 / m)
     b = A @ inside if zero else scale * rng.standard_normal(d)
     if family == "least_squares":

@@ -1,0 +1,240 @@
+"""A sample of cosmic-ray's mutants, in a copy of the project: ``python -m tests.mutation --sample 100``.
+
+Each mutant is one changed operator, number or branch at a place drawn at random. The tests of its
+folder run without compilation and stop at the first failure; a mutant that none of them notices
+survives. Tests that take long without compilation are left out: a first run finds them. The checkout is
+never changed. Needs cosmic-ray, and `fork`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TESTS_OF_PARTS = {
+    "qpsvm/canonical": ("tests/canonical", "tests/driver/test_certificate.py"),
+    "qpsvm/domains": ("tests/domains",),
+    "qpsvm/formulations": ("tests/formulations", "tests/solve/test_degenerate.py"),
+    "qpsvm/driver/certificate.py": ("tests/driver/test_certificate.py", "tests/canonical"),
+}
+"""The tests that are asked about each part of the code."""
+
+SECONDS_OF_TEST = 0.3
+"""Time that a test may take without compilation."""
+
+SECONDS_OF_TESTS = 120.0
+"""Time that all tests of a mutant may take; one that takes longer counts as noticed."""
+
+OPERATORS_LEFT_OUT = "BitOr_", "RemoveDecorator", "ExceptionReplacer"
+"""Operators that change annotations, or decorators of compilation, alone in most places."""
+
+
+class Mutant(NamedTuple):
+    """One change at one place of a module."""
+
+    part: str
+    module: str
+    operator: str
+    occurrence: int
+    line: int
+
+
+def mutants() -> Iterator[list[Mutant]]:
+    """Yield the mutants of each place."""
+    from cosmic_ray.ast import ast_nodes, get_ast_from_path
+    from cosmic_ray.plugins import get_operator, operator_names
+
+    for part in TESTS_OF_PARTS:
+        path = ROOT / part
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+            tree = get_ast_from_path(file)
+            places: dict[Any, list[Mutant]] = {}
+            for name in sorted(operator_names()):
+                kind = get_operator(name)
+                if kind.arguments() or any(left in name for left in OPERATORS_LEFT_OUT):
+                    continue
+                operator = kind()
+                positions = [
+                    p for node in ast_nodes(tree) for p in operator.mutation_positions(node)
+                ]
+                for k, (start, _) in enumerate(positions):
+                    module = str(file.relative_to(ROOT))
+                    places.setdefault(start, []).append(Mutant(part, module, name, k, start[0]))
+            yield from places.values()
+
+
+def mutated(mutant: Mutant) -> str:
+    """Return the text of the changed module."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator
+
+    text = (ROOT / mutant.module).read_text(encoding="utf-8")
+    return str(mutate_code(text, get_operator(mutant.operator)(), mutant.occurrence))
+
+
+class Selection:
+    """A plugin of pytest that ends tests that take long, and notes those that passed in time."""
+
+    def __init__(self) -> None:
+        self.passed: list[str] = []
+
+    def pytest_runtest_setup(self, item: Any) -> None:
+        """Start the time of a test."""
+        signal.setitimer(signal.ITIMER_REAL, SECONDS_OF_TEST)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Stop it."""
+        if report.when == "call":
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            if report.passed:
+                self.passed.append(report.nodeid)
+
+
+def in_child(work: Callable[[], int], seconds: float, log: Path) -> int | None:
+    """Return the exit code of `work` in a forked process; None where it takes longer."""
+    child = os.fork()
+    if child == 0:
+        with log.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        code = 99
+        try:
+            code = work()
+        finally:
+            os._exit(code)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def run_tests(copy: Path, tests: list[str], plugins: list[Any], *options: str) -> int:
+    """Run tests of the copy in this process, which has not imported the package yet."""
+    import pytest
+
+    os.chdir(copy)
+    for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "qpsvm")]:
+        del sys.modules[name]  # those of the checkout
+    sys.path[:] = [str(copy), *(p for p in sys.path if Path(p or ".").resolve() != ROOT)]
+    common = ["-q", "-p", "no:cacheprovider", "-n", "0", "-o", "addopts=", "-m", "not slow"]
+    return int(pytest.main([*common, *options, *tests], plugins=plugins))
+
+
+def fast_tests(copy: Path, paths: tuple[str, ...], log: Path) -> list[str]:
+    """Return the tests that pass in time, without compilation."""
+    found = copy / "selected.txt"
+
+    def work() -> int:
+        signal.signal(signal.SIGALRM, _late)
+        selection = Selection()
+        run_tests(copy, list(paths), [selection])
+        found.write_text("\n".join(selection.passed), encoding="utf-8")
+        return 0
+
+    in_child(work, 1800.0, log)
+    names = found.read_text(encoding="utf-8").splitlines() if found.exists() else []
+    if not names:
+        raise RuntimeError(f"no test passes: {log.read_text(encoding='utf-8')[-3000:]}")
+    found.unlink()
+    return names
+
+
+def lines_covered(copy: Path, log: Path) -> str:
+    """Return the report of the lines that these tests run without compilation."""
+    report = copy / "coverage.txt"
+
+    def work() -> int:
+        import coverage
+
+        os.chdir(copy)
+        signal.signal(signal.SIGALRM, _late)
+        measured = coverage.Coverage(source=["qpsvm"], data_file=None)
+        paths = sorted({path for paths in TESTS_OF_PARTS.values() for path in paths})
+        measured.start()
+        run_tests(copy, paths, [Selection()])
+        measured.stop()
+        with report.open("w", encoding="utf-8") as file:
+            measured.report(file=file, include=[f"{part}*" for part in TESTS_OF_PARTS])
+        return 0
+
+    in_child(work, 1800.0, log)
+    return report.read_text(encoding="utf-8")
+
+
+def _late(*_: Any) -> None:
+    raise TimeoutError("this test takes long without compilation")
+
+
+def main() -> int:
+    """Draw mutants, run tests, and print the survivors and the share of each part."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--sample", type=int, default=100, help="number of mutants")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="limit of the whole")
+    parser.add_argument("--part", choices=TESTS_OF_PARTS, help="this part of the code alone")
+    parser.add_argument("--coverage", action="store_true", help="report the lines that tests run")
+    options = parser.parse_args()
+    os.environ["NUMBA_DISABLE_JIT"] = "1"
+    import clarabel  # noqa: F401 (what tests import is loaded once, before the forks)
+    import cvxpy  # noqa: F401
+    import hypothesis  # noqa: F401
+    import numba  # noqa: F401
+    import pytest  # noqa: F401
+    import scipy.sparse.linalg  # noqa: F401
+    import sklearn.svm  # noqa: F401
+
+    begun = time.monotonic()
+    places = [p for p in mutants() if options.part in (None, p[0].part)]
+    rng = random.Random(options.seed)
+    sample = [rng.choice(place) for place in rng.sample(places, min(options.sample, len(places)))]
+    noticed: Counter[str] = Counter()
+    asked: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        copy, log = Path(folder) / "copy", Path(folder) / "log"
+        left_out = shutil.ignore_patterns(".git", "__pycache__", "machine_code", ".asv", "_build")
+        shutil.copytree(ROOT, copy, ignore=left_out)
+        if options.coverage:
+            print(lines_covered(copy, log))
+            return 0
+        selected: dict[str, list[str]] = {}
+        for mutant in sample:
+            if time.monotonic() - begun > options.seconds:
+                break
+            if mutant.part not in selected:
+                selected[mutant.part] = fast_tests(copy, TESTS_OF_PARTS[mutant.part], log)
+                print(f"{mutant.part}: {len(selected[mutant.part])} tests", flush=True)
+            tests = selected[mutant.part]
+            path = copy / mutant.module
+            path.write_text(mutated(mutant), encoding="utf-8")
+            code = in_child(lambda t=tests: run_tests(copy, t, [], "-x"), SECONDS_OF_TESTS, log)
+            shutil.copy(ROOT / mutant.module, path)
+            asked[mutant.part] += 1
+            noticed[mutant.part] += code != 0
+            if code == 0:
+                print(f"survived: {mutant.module}:{mutant.line} {mutant.operator}", flush=True)
+    for part, n in asked.items():
+        print(f"{part}: {noticed[part]} of {n} noticed")
+    total = sum(asked.values())
+    print(f"all: {sum(noticed.values())} of {total}, seed {options.seed}, {len(places)} places")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
