@@ -1,4 +1,4 @@
-"""What the pages of the papers name, is there: files, tests, pages and sections; and the counts are theirs."""
+"""What the pages of the papers name, is there: files, tests, pages, sections; the counts are theirs."""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
     python -m docs.papers.make.items            # print the table of counts
     python -m docs.papers.make.items --write    # put it into docs/papers/index.md
 
-The rows are those of the Markdown tables whose first heading is "Item". `tests/papers/test_pages.py` checks
-that every file, test and page that a row names is there, and that the table of the index is up to date.
+The rows are those of the Markdown tables whose first heading is "Item". `tests/papers/test_pages.py`
+checks that every file, test and page that a row names is there, and that the table of the index is up
+to date.
 """
 
 from __future__ import annotations
