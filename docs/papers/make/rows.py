@@ -22,7 +22,7 @@ VARIANTS = {
     "omega, fixed, balanced": {"adaptive": False},
     "one-sided, adaptive, balanced": {"constraint_choice": "one-sided"},
 }
-SETS = ("letter", "waveform", "isolet")
+SETS = ("waveform", "isolet", "letter")
 
 
 def cases(quick: bool = False) -> list[Case]:
