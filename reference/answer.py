@@ -99,7 +99,7 @@ answers_of_instances = cache(ask_clarabel)
 """Answers to instances of the catalogue, each asked for once."""
 
 
-@wraps(ask_clarabel)
+@wraps(ask_clarabel, assigned=())
 def answer(problem: Any) -> Reference:
     """Return the exact answer to a problem, by Clarabel through cvxpy.
 

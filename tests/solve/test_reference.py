@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import sys
 
 import numpy as np
@@ -128,3 +129,9 @@ def test_a_declared_problem_is_answered_as_its_solution_certifies(problem):
 def test_what_has_no_reference_is_said(problem, named):
     with pytest.raises(ValueError, match=named):
         reference.answer(problem)
+
+
+@pytest.mark.parametrize("name", ["answer", "declared"])
+def test_the_examples_of_its_docstrings_run(name):
+    found = doctest.testmod(sys.modules[f"reference.{name}"])
+    assert found.attempted >= 3 and found.failed == 0
