@@ -6,6 +6,7 @@
 #   make test                             run the tests, a process for each processor
 #   make test PYTEST_ARGS="-m 'slow or not slow'"      ... with the slow sweeps
 #   make test PYTEST_ARGS="-n 0 --pdb"    ... in one process, with a debugger at failures
+#   make papers-quick                     the smallest case of each study of the papers
 #   make compare BASE=main                compare the benchmarks of this commit and another
 #   make demo PYTHON=python3.13 VENV=/tmp/env          ... with another Python, elsewhere
 
@@ -20,7 +21,7 @@ BIN := $(abspath $(VENV))/bin
 # No other installation may shine through.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test compare lint format docs bench clean
+.PHONY: help demo test papers-quick compare lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -31,6 +32,9 @@ demo: $(VENV)/.installed-plot,reference
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+papers-quick: $(VENV)/.installed-test
+	$(BIN)/python -m docs.papers.make --quick
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -5,8 +5,10 @@ at tight settings; the answer is polished on its active set in extended precisio
 when an upper and a lower bound of the optimal value, computed here, meet. Nothing in this package
 imports qpsvm or shares a formula with it.
 
-    reference.answer(instance)         Clarabel, verified; raises UnverifiedError otherwise
+    reference.answer(problem)          Clarabel, verified; raises UnverifiedError otherwise
     reference.answer_osqp(instance)    OSQP on the standard form, with its own verified residual
+
+A problem is an instance of the catalogue, or one that a user declared, as `qpsvm.HingeDual(K, y)`.
 """
 
 from problems.discovery import modules_of

@@ -5,13 +5,16 @@ BLAS runs on one thread: these matrices are so small that a second one only gets
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from problems.instance import Instance
+from reference.declared import instance_of
 from reference.solving.pairs import PairTextbook
 from reference.solving.polish import polish
 from reference.textbook import (
@@ -30,6 +33,10 @@ RELATIVE = 1e-8
 
 ABSOLUTE = 1e-15
 """The same relative to the size of the data, for values near 0."""
+
+
+OTHER_FAMILIES: dict[str, Callable[[Instance], Reference]] = {}
+"""Functions that answer families which are no machines, entered by `reference.general`."""
 
 
 class UnverifiedError(ArithmeticError):
@@ -61,16 +68,11 @@ class Reference:
     gap: float
 
 
-@cache
 @threadpool_limits.wrap(limits=1)
-def answer(instance: Instance) -> Reference:
-    """Return the exact answer to an instance, by Clarabel through cvxpy.
-
-    Raises
-    ------
-    UnverifiedError
-        If neither primal nor dual gives an answer that its bounds verify.
-    """
+def ask_clarabel(instance: Instance) -> Reference:
+    """Return the answer to an instance of a family of `FORMULATIONS`; `answer` documents it."""
+    if instance.family in OTHER_FAMILIES:
+        return OTHER_FAMILIES[instance.family](instance)
     form = FORMULATIONS[instance.family](instance.data())
     if isinstance(form, PairTextbook):
         found = verify_pair(form, "Clarabel")
@@ -91,6 +93,47 @@ def answer(instance: Instance) -> Reference:
     if tried and best.residual <= RELATIVE * abs(best.value) + ABSOLUTE * float(form.scale):
         return best
     raise UnverifiedError(f"{instance.name}: not verified by any of {tried}")
+
+
+answers_of_instances = cache(ask_clarabel)
+"""Answers to instances of the catalogue, each asked for once."""
+
+
+@wraps(ask_clarabel, assigned=())
+def answer(problem: Any) -> Reference:
+    """Return the exact answer to a problem, by Clarabel through cvxpy.
+
+    Parameters
+    ----------
+    problem : Instance or formulation
+        An instance of the catalogue, whose answer is kept, or a problem that a user declared
+        (`reference.declared.instance_of` says which). The kernel matrix is formed, (m, m) in
+        extended precision: some thousand points are the limit.
+
+    Returns
+    -------
+    Reference
+        Value and variable of the declared minimization problem, with a bound on the error.
+
+    Raises
+    ------
+    UnverifiedError
+        If no solver gives an answer that its bounds verify.
+    ValueError
+        If the reference has no such problem.
+
+    Examples
+    --------
+    >>> import qpsvm, reference
+    >>> X, y = [[0.0, 1.0], [1.0, 2.0], [3.0, 0.0], [4.0, 1.0]], [1, 1, -1, -1]
+    >>> problem = qpsvm.PolytopeDistanceDual(qpsvm.Linear(X), y)
+    >>> round(reference.answer(problem).value, 9)  # half the squared distance
+    4.0
+    """
+    if isinstance(problem, Instance):
+        return answers_of_instances(problem)
+    instance = instance_of(problem)
+    return ask_clarabel(instance)
 
 
 @cache

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from problems.general import hull_points
 from problems.instance import Instance
-from reference.answer import Reference, UnverifiedError
+from reference.answer import OTHER_FAMILIES, Reference, UnverifiedError
 from reference.textbook import clarabel
 
 CLOSE = 1e-7
@@ -35,6 +35,13 @@ def constraints(name: str, p: dict[str, Any], x: Any) -> list[Any]:
 
     if name == "hypercube":
         return [x >= 0, x <= 1]
+    if name == "box":
+        return [x >= p["lower"], x <= p["upper"]]
+    if name == "simplex_of_radius":
+        total = cp.sum(x)
+        return [x >= 0, total <= p["radius"] if p["solid"] else total == p["radius"]]
+    if name == "groups":
+        return [x >= 0, *(cp.sum(x[p["group"] == g]) == 1 for g in np.unique(p["group"]))]
     if name == "linf_ball":
         return [x >= -p["radius"], x <= p["radius"]]
     if name == "l1_ball":
@@ -113,6 +120,9 @@ def answer(instance: Instance) -> Reference:
     if gap > slack:
         raise UnverifiedError(f"{instance.name}: gap {gap:.3g} at value {value:.6g}")
     return Reference(value, found, gap + 1e-9 * max(abs(value), 1e-2 * scale), "Clarabel", gap)
+
+
+OTHER_FAMILIES.update(least_squares=answer, quadratic_program=answer)
 
 
 def violation(instance: Instance, at: np.ndarray) -> float:

@@ -271,7 +271,7 @@ class MarginProblem(Form):
             margin_error += self.defect * w_norm
         shortfall = 1.0 - self.y * (values + b)
         if self.loss == "hinge":  # a margin that is met up to rounding may be missed
-            slope, curved = shortfall > -margin_error, 0.0
+            slope, curved = (shortfall > -margin_error).astype(np.float64), 0.0
         else:
             slope, curved = 2.0 * np.abs(shortfall), float(np.sum(self.C)) * margin_error**2
         total_slope = float(self.C @ slope)

@@ -86,9 +86,7 @@ def run_with_fallbacks(
         stage_limits = replace(limits if is_last else ending_slow, max_iter=budget)
         x = outcome.certified.x
         outcome = run_with_store(problem, solver, x, stage_limits, memory_limit, seed, outcome)
-        if (
-            outcome.status is Status.NUMERICAL_ERROR
-        ):  # the first method had finite numbers, and stalled
+        if outcome.status is Status.NUMERICAL_ERROR:  # the numbers of the first method were finite
             outcome = replace(outcome, status=Status.STALLED)
     return outcome, Stage(name, stage.solver, reason)
 

@@ -112,7 +112,14 @@ def test_without_a_folder_that_can_be_written_code_stays_in_memory_and_the_log_s
     assert logged.count("logged: ") == 1 and "compiled code stays in memory" in logged
 
 
-@pytest.mark.parametrize("content", [b"", b"no pickle", None], ids=["empty", "other", "truncated"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty", marks=pytest.mark.slow),
+        pytest.param(b"no pickle", id="other", marks=pytest.mark.slow),
+        pytest.param(None, id="truncated"),
+    ],
+)
 def test_a_damaged_file_is_compiled_again(installation, content):
     installation.run()
     for file in installation.files():
@@ -193,6 +200,7 @@ def test_compilation_stops_when_it_is_asked_to_and_can_be_done_again(installatio
     assert installation.run(STOP)[0] == "stopped 3.0"
 
 
+@pytest.mark.slow
 def test_what_qpsvm_compile_makes_ready_is_not_compiled_again(installation):
     """One group is tested for all, which take a minute."""
     installation.run("""
@@ -215,6 +223,7 @@ print(compile_groups(["no such group"], lambda name: None, 1))
     assert "no such group: Traceback" in said and "KeyError" in said
 
 
+@pytest.mark.slow
 def test_an_installation_carries_the_code_of_the_automatic_choice(installation):
     """The build hook fills the folder in the package; a solve then compiles nothing."""
     installation.run("""
@@ -228,6 +237,7 @@ assert precompile.compile_into_package(["native"], ["smoothing"], lambda name: N
     assert installation.run(again)[0] == "[]"
 
 
+@pytest.mark.slow
 def test_a_second_installation_keeps_what_the_first_one_compiled(installation):
     """Every extra is an installation of its own: it must not compile for a minute again."""
     carried = installation.package / "machine_code"

@@ -45,7 +45,7 @@ MATRICES = {
 
 
 @pytest.mark.parametrize("method", MATRICES)
-@pytest.mark.parametrize("limit", [1_000_000, 100_000_000])
+@pytest.mark.parametrize("limit", [pytest.param(1_000_000, marks=pytest.mark.slow), 100_000_000])
 def test_matrices_of_a_methods_own_count(method, limit):
     """Beneath the limit there is a floor: 16 MB of matrices, a block of kernel values, vectors of m."""
     m = 5000

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 import sys
 
 import numpy as np
 import pytest
+import scipy.sparse
 
+import qpsvm
 import reference
 from problems import INSTANCES, Instance
 from reference import FORMULATIONS
@@ -72,3 +75,63 @@ def test_an_unverified_answer_is_not_believed(monkeypatch):
     monkeypatch.setattr(module, "polish", lambda form, x: x)
     with pytest.raises(reference.UnverifiedError, match="random-linear"):
         reference.answer.__wrapped__(instance)
+
+
+# --- problems that a user declared ----------------------------------------------------------------
+
+
+def declared_problems():
+    """One problem of each class, on points that no instance of the catalogue has."""
+    rng = np.random.default_rng(71)
+    X, w = rng.standard_normal((40, 3)), rng.uniform(0.5, 2.0, 40)
+    y = np.where(X[:, 0] + rng.standard_normal(40) > 0, 1.0, -1.0)
+    K, box = qpsvm.RBF(X, 0.4), qpsvm.domains.Box(-0.1 * w[:3], 0.2 * w[:3])
+    low = qpsvm.LowRank(K, rank=12)
+    return [
+        qpsvm.MEBDual(qpsvm.Laplacian(X, 0.2)),
+        qpsvm.L2SVMDual(qpsvm.Polynomial(X, 2, 0.5, 1.0), y, C=w),
+        qpsvm.PolytopeDistanceDual(qpsvm.Cached(K), y, chi=2.0),
+        qpsvm.HingeDual(qpsvm.Precomputed(K.block(np.arange(40))), y, C=w),
+        qpsvm.HingeDual(low, y, C=3.0, bias=False),
+        qpsvm.HingePrimal(X, y, C=0.7),
+        qpsvm.LPSVMPrimal(X, y),
+        qpsvm.LSSVMPrimal(scipy.sparse.csr_array(X), y, bias=False),
+        qpsvm.OneClassDual(K, 0.3, sample_weight=w),
+        qpsvm.NuSVCDual(K, y, 0.2),
+        qpsvm.SVDDDual(K, C=0.1),
+        qpsvm.SVRDual(K, X[:, 1], C=5.0, epsilon=0.05),
+        qpsvm.NuSVRDual(K, X[:, 1], C=2.0, nu=0.4),
+        qpsvm.LeastSquares(X, w, box),
+        qpsvm.QuadraticProgram(X.T @ X, w[:3], qpsvm.domains.L1Ball(3, 0.4)),
+        qpsvm.LeastSquares(X, w, qpsvm.domains.SimplexProduct(np.array([0, 1, 0]))),
+    ]
+
+
+@pytest.mark.parametrize("problem", declared_problems(), ids=lambda p: type(p).__name__)
+def test_a_declared_problem_is_answered_as_its_solution_certifies(problem):
+    known = reference.answer(problem)
+    found = qpsvm.solve(problem, tol=1e-4).certificate
+    near = known.residual + 1e-12 * abs(known.value)
+    assert found.lower - near <= known.value <= found.upper + near
+    assert found.upper - found.lower <= 1e-3 * abs(known.value) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("problem", "named"),
+    [
+        (np.eye(3), "got ndarray"),
+        (qpsvm.MEBDual(qpsvm.CustomKernel(np.eye(2), np.dot, psd="assume")), "got CustomKernel"),
+        (qpsvm.L2SVMDual(np.eye(2), [1, -1], bias=False), "without a bias"),
+        (qpsvm.LeastSquares(np.eye(2), [1, 2], qpsvm.domains.Hull(np.eye(2))), "got Hull"),
+    ],
+    ids=["array", "kernel", "bias", "domain"],
+)
+def test_what_has_no_reference_is_said(problem, named):
+    with pytest.raises(ValueError, match=named):
+        reference.answer(problem)
+
+
+@pytest.mark.parametrize("name", ["answer", "declared"])
+def test_the_examples_of_its_docstrings_run(name):
+    found = doctest.testmod(sys.modules[f"reference.{name}"])
+    assert found.attempted >= 3 and found.failed == 0

@@ -147,7 +147,10 @@ def test_the_gradient_is_maintained(declare, method):
     np.testing.assert_allclose(kept, f[core], rtol=0, atol=2e-4 * np.max(np.abs(f)))
 
 
-@pytest.mark.parametrize("columns", [8, 20, 300])
+@pytest.mark.parametrize(
+    "columns",
+    [pytest.param(8, marks=pytest.mark.slow), 20, pytest.param(300, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("method", ["fw", "mfw", "cvm"])
 def test_the_peak_is_the_limit_and_a_block(method, columns):
     problem = L2SVMDual(RBF(X32, 0.1), Y)

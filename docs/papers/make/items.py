@@ -1,0 +1,105 @@
+"""The items of the papers' pages: their rows, what they point to, and how many have which status.
+
+    python -m docs.papers.make.items            # print the table of counts
+    python -m docs.papers.make.items --write    # put it into docs/papers/index.md
+
+The rows are those of the Markdown tables whose first heading is "Item". `tests/papers/test_pages.py`
+checks that every file, test and page that a row names is there, and that the table of the index is up
+to date.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).resolve().parents[1]
+PAPERS = {
+    "frandi": "Frandi et al.",
+    "kumar": "Kumar and Yıldırım",
+    "garber": "Garber and Wolf",
+    "zhou": "Zhou et al.",
+    "jung": "Jung et al.",
+}
+"""Pages, in the order of the index."""
+
+STATUSES = ("reproduced", "differs", "not yet", "not to be had")
+"""What a status may begin with; all but the first are followed by a colon and the reason."""
+
+BEGIN, END = "<!-- counts: begin -->", "<!-- counts: end -->"
+"""Lines of the index between which the table stands."""
+
+
+class Item(NamedTuple):
+    """A row: a numbered item of a paper."""
+
+    paper: str
+    name: str
+    what: str
+    files: str
+    tests: str
+    reproduction: str
+    status: str
+
+    @property
+    def kind(self) -> str:
+        """Return the word of `STATUSES` that the status begins with, or "" where it is none."""
+        return next((kind for kind in STATUSES if self.status.startswith(kind)), "")
+
+    @property
+    def reason(self) -> str:
+        """Return what follows the colon of the status."""
+        return self.status.partition(": ")[2]
+
+
+def items(paper: str) -> list[Item]:
+    """Return the rows of a page in order."""
+    found, is_inside = [], False
+    for line in (FOLDER / f"{paper}.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not cells:
+            is_inside = False
+        elif cells[0] == "Item":
+            is_inside = True
+        elif is_inside and not cells[0].startswith("---"):
+            found.append(Item(paper, *cells))
+    return found
+
+
+def table() -> str:
+    """Return the table of counts in Markdown."""
+    lines = [f"| Paper | items | {' | '.join(STATUSES)} |", "|---" + "|---:" * 5 + "|"]
+    total: Counter[str] = Counter()
+    for paper, title in PAPERS.items():
+        counts = Counter(item.kind for item in items(paper))
+        total += counts
+        lines.append(row(f"[{title}]({paper}.md)", counts))
+    return "\n".join([*lines, row("together", total)])
+
+
+def row(title: str, counts: Counter[str]) -> str:
+    """Return a line of the table."""
+    cells = [title, sum(counts.values()), *(counts[kind] for kind in STATUSES)]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def between(text: str) -> str:
+    """Return what stands between the two lines of the index."""
+    return text.split(BEGIN + "\n")[1].split("\n" + END)[0]
+
+
+def main() -> None:
+    """Print the table, or write it into the index."""
+    index = FOLDER / "index.md"
+    if "--write" in sys.argv[1:]:
+        text = index.read_text(encoding="utf-8")
+        index.write_text(text.replace(between(text), table()), encoding="utf-8")
+    else:
+        print(table())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""The tables of the studies, from what is kept, put into the pages of the papers.
+
+    python -m docs.papers.make.tables --write
+
+Each stands between two lines `<!-- study: begin -->` and `<!-- study: end -->` of a page.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from docs.papers.make.items import FOLDER
+from docs.papers.make.polytopes import METHODS
+from docs.papers.make.printed import POLYNOMIAL
+from docs.papers.make.runs import Case, kept
+
+PAGES = {"polytopes": "kumar", "polynomial": "frandi", "rows": "jung"}
+"""The page of each study."""
+
+
+def row(*cells: object) -> str:
+    """Return a line of a Markdown table."""
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def head(n_words: int, *names: str) -> Iterator[str]:
+    """Yield the heading, the first columns being words."""
+    yield row(*names)
+    yield "|" + "---|" * n_words + "---:|" * (len(names) - n_words)
+
+
+def polytopes(records: list[Case]) -> Iterator[str]:
+    """Yield iterations and supports, a line for each problem."""
+    yield from head(0, "m", "chi", "epsilon", *METHODS.values(), "support of Algorithm 1")
+    found: dict[tuple, dict[str, Case]] = {}
+    for record in records:
+        case = record["case"]
+        problem = case["m"], case["chi"], case["epsilon"]
+        found.setdefault(problem, {})[case["method"]] = record["found"]
+    for (m, chi, epsilon), by_method in found.items():
+        cells = [counted(by_method.get(method)) for method in METHODS]
+        support = by_method["mfw"]["support"] if "mfw" in by_method else ""
+        yield row(f"{m:,}", f"{chi:g}", f"{epsilon:.0e}", *cells, support)
+
+
+def counted(found: Case | None) -> str:
+    """Return a number of iterations, or the limit and the gap that was left."""
+    if found is None:
+        return "not run"
+    at_limit = "" if found["status"] == "OPTIMAL" else f", gap {found['gap']:.0e}"
+    return f"{found['iterations']:,}{at_limit}"
+
+
+def polynomial(records: list[Case]) -> Iterator[str]:
+    """Yield accuracies beside those of table 8."""
+    names = ("C", "printed", "ours", "iterations", "support", "largest gap")
+    yield from head(2, "Data", "Method", *names)
+    for record in records:
+        case, found = record["case"], record["found"]
+        mean, deviation = POLYNOMIAL[case["set"]][("fw", "mfw").index(case["method"])]
+        ours = f"{found['accuracy']:.2f} ± {found['deviation']:.2g}"
+        counts = f"{found['iterations']:,}", f"{found['support']:,}", f"{found['gap']:.2g}"
+        C = f"{found['C']:g}"
+        yield row(case["set"], case["method"], C, f"{mean:.2f} ± {deviation:.2g}", ours, *counts)
+
+
+def rows(records: list[Case]) -> Iterator[str]:
+    """Yield iterations and the share of rows, as printed and by default."""
+    names = ("iterations, printed", "rows", "iterations, default", "rows")
+    yield from head(2, "Data", "Variant", "q_U / m", *names)
+    for record in records:
+        case, found = record["case"], record["found"]
+        cells = []
+        for form in ("paper", "preconditioner"):
+            ended = found[f"{form} gap"] <= 1e-8
+            cells.append(f"{found[f'{form} iterations']}" + ("" if ended else ", not ended"))
+            cells.append(f"{found[f'{form} rows']:.2f}")
+        yield row(case["set"], case["variant"], case["share"], *cells)
+
+
+TABLES = {"polytopes": polytopes, "polynomial": polynomial, "rows": rows}
+"""What makes the lines of each study."""
+
+
+def table(study: str) -> str:
+    """Return the table of a study, and where its records come from."""
+    records = list(kept(study).values())
+    origins = {tuple(record["origin"].values()) for record in records}
+    made = "; ".join(sorted(f"{m}, {date}, commit `{commit}`" for m, date, commit, _ in origins))
+    return "\n".join([*TABLES[study](records), "", f"{len(records)} cases: {made}."])
+
+
+def main() -> None:
+    """Print the tables, or write them into the pages."""
+    for study, page in PAGES.items():
+        file = FOLDER / f"{page}.md"
+        text, begin, end = file.read_text(encoding="utf-8"), *marks(study)
+        if "--write" not in sys.argv[1:]:
+            print(table(study))
+        elif begin in text:
+            before, _, rest = text.partition(begin)
+            after = rest.partition(end)[2]
+            file.write_text(f"{before}{begin}\n{table(study)}\n{end}{after}", encoding="utf-8")
+
+
+def marks(study: str) -> tuple[str, str]:
+    """Return the lines between which the table of a study stands."""
+    return f"<!-- {study}: begin -->", f"<!-- {study}: end -->"
+
+
+if __name__ == "__main__":
+    main()
