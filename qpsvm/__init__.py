@@ -57,7 +57,7 @@ _NAMES_OF_ROOM = {
 _ROOM_OF_NAME = {name: room for room, names in _NAMES_OF_ROOM.items() for name in names.split()}
 """Module that each of these names is imported from."""
 
-_ROOMS = {"estimators": "qpsvm.estimators", "plot": "qpsvm.plot"}
+_PUBLIC_FOLDERS = {"estimators": "qpsvm.estimators", "plot": "qpsvm.plot"}
 """Rooms that are attributes of the package and are imported when one is asked for."""
 
 __all__ = [
@@ -113,8 +113,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a room of the package, or one of its names, when it is first asked for."""
-    if name in _ROOMS:
-        value: Any = import_module(_ROOMS[name])
+    if name in _PUBLIC_FOLDERS:
+        value: Any = import_module(_PUBLIC_FOLDERS[name])
     elif name in _ROOM_OF_NAME:
         value = getattr(import_module(_ROOM_OF_NAME[name]), name)
     else:

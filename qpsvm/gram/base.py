@@ -37,6 +37,8 @@ class Gram(ABC):
     m: int
     dtype: np.dtype[Any]
     psd: str = "fact"
+    is_kernel: bool = False
+    """Whether the entries are values of one function at the points: then a sample of them is typical."""
     by_factor: bool = False
     """Whether `dot` computes X (X'x): its error is then that of X w for some w near X'x."""
     unit: float = 1.0

@@ -340,6 +340,35 @@ def test_rounding_is_not_called_negative(dense, dtype, monkeypatch):
     assert is_psd(Precomputed(low_eigenvalue(0.0, 60).astype(dtype)))
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_rounding_to_float32_is_bounded_from_above_and_not_far(scale):
+    K = scale * pairwise.polynomial_kernel(cloud(300, 2, seed=6), degree=2, coef0=1.0)
+    rounded = Precomputed(K.astype(np.float32))
+    least = float(np.linalg.eigvalsh(rounded.K.astype(np.float64))[0])
+    assert least < 0.0
+    assert -least <= psd.psd_defect(rounded) <= -4.0 * least
+
+
+def test_of_a_kernel_a_sample_is_checked_and_of_a_matrix_all_of_it(monkeypatch):
+    monkeypatch.setattr(psd, "MAX_POINTS_FOR_FACTOR", 100)
+    points, pairs = cloud(400, 3, seed=7), []
+
+    def values(A, B):
+        pairs.append(len(A) * len(B))
+        return pairwise.rbf_kernel(A, B, gamma=0.5)
+
+    kernel = CustomKernel(points, values)
+    pairs.clear()
+    assert is_psd(kernel) and sum(pairs) <= 100**2
+    indefinite = Sigmoid(points, gamma=1.0, coef0=-1.0)
+    assert not is_psd(indefinite) and not is_psd(Cached(indefinite))
+    K = pairwise.rbf_kernel(points, gamma=0.5)
+    left_out = sorted(set(range(400)) - set(np.linspace(0, 399, 100).astype(int)))[:20]
+    K[np.ix_(left_out, left_out)] -= 50.0
+    assert is_psd(CustomKernel(points[left_out[0] + 1 :], pairwise.rbf_kernel))
+    assert not is_psd(Precomputed(K))
+
+
 @pytest.mark.parametrize("gram", [Linear(X), RBF(X), Laplacian(X), Polynomial(X, coef0=1.0)])
 def test_facts_are_not_checked(gram, monkeypatch):
     monkeypatch.setattr(type(gram), "block", None)

@@ -242,7 +242,7 @@ def _value_of_type(own, tile, j, a, norm, factor, kernel_map):  # type: ignore[n
 def _evaluation(kind: str, map_type: type) -> Any:
     if map_type is L1Exponential:
         return _l1_exponential
-    table = _EXPONENTIALS if map_type is Exponential else _EXPONENTS
+    table = _VALUE_BY_KIND if map_type is Exponential else _EXPONENT_BY_KIND
     return table[kind]
 
 
@@ -290,8 +290,8 @@ def _l1_exponential(own, tile, j, a, norm, factor, kernel_map):  # type: ignore[
     return 2.0 ** ((a + norm) + factor * distance)
 
 
-_EXPONENTS = {"f": _exponent_of_numbers, "u": _exponent_of_words}
-_EXPONENTIALS = {"f": _value_of_numbers, "u": _value_of_words, "i": _value_of_bytes}
+_EXPONENT_BY_KIND = {"f": _exponent_of_numbers, "u": _exponent_of_words}
+_VALUE_BY_KIND = {"f": _value_of_numbers, "u": _value_of_words, "i": _value_of_bytes}
 
 kernel_rows: Any = with_plain_twin(_kernel_rows, _plain_kernel_rows)
 """``kernel_rows(row_points, i, tile, panel, a, norm, factor, kernel_map, K)`` writes entries of K.

@@ -25,7 +25,7 @@ def apply_map(kernel_map: Any, t: Any) -> None:
     The type of the vector must say that it is contiguous, as that of a row's part does and that of a part
     of several rows does not: with other strides loops are not vectorized, and take four times as long.
     """
-    _APPLIED[type(kernel_map)](kernel_map, t)
+    _LOOP_BY_MAP[type(kernel_map)](kernel_map, t)
 
 
 def _exponentials(kernel_map: Any, t: Any) -> None:
@@ -64,14 +64,14 @@ def _identities(kernel_map: Any, t: Any) -> None:
     pass
 
 
-_APPLIED: dict[type, Callable[[Any, Any], None]] = {
+_LOOP_BY_MAP: dict[type, Callable[[Any, Any], None]] = {
     Exponential: _exponentials,
     L1Exponential: _exponentials,
     Power: _powers,
     Tangent: _tangents,
     Identity: _identities,
 }
-_APPLIED_IN_FLOAT32: dict[Any, Any] = {_exponentials: _exponentials32, _tangents: _tangents32}
+_LOOP_IN_FLOAT32: dict[Any, Any] = {_exponentials: _exponentials32, _tangents: _tangents32}
 
 
 def finish_map(kernel_map: Any, K: Any) -> None:
@@ -95,8 +95,8 @@ MAP_FLAGS: Any = {"nogil": True, "fastmath": {"contract", "nnan", "nsz"}}
 
 @overload(apply_map, jit_options=MAP_FLAGS, strict=False)
 def _apply_map_of_type(kernel_map, t):  # type: ignore[no-untyped-def]
-    applied = _APPLIED[kernel_map.instance_class]
-    return applied if t.dtype.bitwidth == 64 else _APPLIED_IN_FLOAT32.get(applied, applied)
+    applied = _LOOP_BY_MAP[kernel_map.instance_class]
+    return applied if t.dtype.bitwidth == 64 else _LOOP_IN_FLOAT32.get(applied, applied)
 
 
 @overload(finish_map, jit_options=MAP_FLAGS, strict=False)

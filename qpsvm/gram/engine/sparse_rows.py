@@ -123,22 +123,22 @@ def _plain_sparse_row(
 
 def _summand(a: Any, b: Any, kernel_map: Any) -> Any:
     """Return the part of an inner product, or of an l1 distance beyond both norms."""
-    return _SUMMANDS[type(kernel_map) is L1Exponential](a, b, kernel_map)
+    return _SUMMAND_BY_DISTANCE[type(kernel_map) is L1Exponential](a, b, kernel_map)
 
 
 def _result(t: Any, kernel_map: Any) -> Any:
     """Return what the micro-kernel writes: t or 2^t."""
-    return _RESULTS[type(kernel_map) in (Exponential, L1Exponential)](t, kernel_map)
+    return _RESULT_BY_EXPONENTIAL[type(kernel_map) in (Exponential, L1Exponential)](t, kernel_map)
 
 
 @overload(_summand, inline="always", strict=False)
 def _summand_of_type(a, b, kernel_map):  # type: ignore[no-untyped-def]
-    return _SUMMANDS[kernel_map.instance_class is L1Exponential]
+    return _SUMMAND_BY_DISTANCE[kernel_map.instance_class is L1Exponential]
 
 
 @overload(_result, inline="always", strict=False)
 def _result_of_type(t, kernel_map):  # type: ignore[no-untyped-def]
-    return _RESULTS[kernel_map.instance_class in (Exponential, L1Exponential)]
+    return _RESULT_BY_EXPONENTIAL[kernel_map.instance_class in (Exponential, L1Exponential)]
 
 
 def _of_products(a, b, kernel_map):  # type: ignore[no-untyped-def]
@@ -157,8 +157,8 @@ def _exponential(t, kernel_map):  # type: ignore[no-untyped-def]
     return 2.0 ** min(t, 0.0)
 
 
-_SUMMANDS = {False: _of_products, True: _of_distances}
-_RESULTS = {False: _exponent, True: _exponential}
+_SUMMAND_BY_DISTANCE = {False: _of_products, True: _of_distances}
+_RESULT_BY_EXPONENTIAL = {False: _exponent, True: _exponential}
 
 sparse_row: Any = with_plain_twin(_sparse_row, _plain_sparse_row)
 """``sparse_row(data, numbers, start, stop, places, values, first, own, norm, factor, kernel_map, row)``

@@ -71,15 +71,15 @@ def _multiply_sparse(few, i, tile, width, a, norm, factor, kernel_map, K):  # ty
             )  # fmt: skip
 
 
-_DENSE = _new_dense_tile, _load_dense_tile, _multiply_dense
-_SPARSE = _new_panel, _load_panel, _multiply_sparse
+_DENSE_FUNCTIONS = _new_dense_tile, _load_dense_tile, _multiply_dense
+_SPARSE_FUNCTIONS = _new_panel, _load_panel, _multiply_sparse
 
 
 def _chosen(few: Any) -> Any:
     """Return the functions of a storage, by the rows or by their type in compiled code."""
     if isinstance(few, types.Type):
-        return _SPARSE if isinstance(few, types.NamedTuple) else _DENSE
-    return _SPARSE if isinstance(few, SparseRows) else _DENSE
+        return _SPARSE_FUNCTIONS if isinstance(few, types.NamedTuple) else _DENSE_FUNCTIONS
+    return _SPARSE_FUNCTIONS if isinstance(few, SparseRows) else _DENSE_FUNCTIONS
 
 
 @overload(new_tile, inline="always", strict=False)

@@ -55,6 +55,7 @@ class PointGram(Gram):
 
     X: Points
     spreads = True
+    is_kernel = True
     _KEPT_SETTINGS: ClassVar[tuple[str, ...]] = ()
     """Private attributes that are settings of the Gram, not derived from its points."""
     by_products: ClassVar[bool] = False

@@ -51,7 +51,7 @@ def write_row(source: Any, k: int, e: Any, blocked: Any, sign: float) -> None:
 
     Rows of coordinates that are not blocked, with the least `sign` times e, are likely to follow.
     """
-    _WRITERS[type(source)](source, k, e, blocked, sign)
+    _WRITER_BY_SOURCE[type(source)](source, k, e, blocked, sign)
 
 
 def _nothing(source: Any, k: int, e: Any, blocked: Any, sign: float) -> None:
@@ -140,7 +140,7 @@ def _write_computed(sweep: Any, chosen: Any, rows: Any) -> None:
         start += n
 
 
-_WRITERS: dict[type, Any] = {
+_WRITER_BY_SOURCE: dict[type, Any] = {
     np.ndarray: _nothing,
     StoredRows: _copy_row,
     ComputedRows: _compute_row,
@@ -157,4 +157,4 @@ def _row_of_type(source, k):  # type: ignore[no-untyped-def]
 @overload(write_row, jit_options=VECTORIZED_FLAGS, strict=False)
 def _write_row_of_type(source, k, e, blocked, sign):  # type: ignore[no-untyped-def]
     is_array = isinstance(source, types.Array)
-    return _nothing if is_array else _WRITERS[source.instance_class]
+    return _nothing if is_array else _WRITER_BY_SOURCE[source.instance_class]

@@ -122,7 +122,7 @@ def exact_entries(source: Any, u: Any, marked: Any, out: Any) -> None:
 
 def sum_rows(source: Any, u: Any, s: Any) -> None:
     """Write Ku to s; rows of zero weight are not read."""
-    _SUMS[type(source)](source, u, s)
+    _SUM_BY_SOURCE[type(source)](source, u, s)
 
 
 @vectorized
@@ -176,9 +176,9 @@ def _sum_sweep(source: Any, u: Any, s: Any) -> None:
         start += n
 
 
-_SUMS: dict[type, Any] = {GroupBlocks: _sum_groups, Sweep: _sum_sweep}
+_SUM_BY_SOURCE: dict[type, Any] = {GroupBlocks: _sum_groups, Sweep: _sum_sweep}
 
 
 @overload(sum_rows, jit_options=VECTORIZED_FLAGS, strict=False)
 def _sum_rows_of_type(source, u, s):  # type: ignore[no-untyped-def]
-    return _SUMS[source.instance_class]
+    return _SUM_BY_SOURCE[source.instance_class]
