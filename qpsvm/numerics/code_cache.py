@@ -29,6 +29,7 @@ import numpy as np
 from llvmlite import binding
 from numba import config
 
+from qpsvm.clock import poll_compilation
 from qpsvm.numerics.intrinsics import HAS_INTRINSICS
 
 log = logging.getLogger("qpsvm")
@@ -181,9 +182,13 @@ class CodeCache:
         return f"{self.name}-{hashlib.sha256(key).hexdigest()[:16]}.nbc"
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return the compiled function for a signature, or None."""
+        """Return the compiled function for a signature, or None.
+
+        A function takes up to 0.1 s to load, and a method has dozens: a limit of the call ends that too.
+        """
         from numba.core.compiler import CompileResult
 
+        poll_compilation()
         target_context.refresh()
         name = self._file(signature)
         for root in (user_folder(), carried_folder()):

@@ -9,8 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba.core.registry import cpu_target
 
 import qpsvm
+from qpsvm.clock import Clock, CompilationStopped
+from qpsvm.numerics.code_cache import CodeCache
 
 CALLEE = """
 from qpsvm.numerics.jit import njit
@@ -252,3 +255,11 @@ assert precompile.compile_into_package(["native"], ["smoothing"], lambda name: N
     installation.run(compile_)
     assert first and first == {path: path.stat().st_mtime_ns for path in carried.rglob("*.nbc")}
     assert not stale.exists()
+
+
+def test_loading_ends_at_a_limit_as_compilation_does():
+    function = CodeCache(lambda x: x)
+    with Clock(time_limit=0.0).compiling(), pytest.raises(CompilationStopped):
+        function.load_overload((), cpu_target.target_context)
+    with Clock(time_limit=100.0).compiling():
+        assert function.load_overload((), cpu_target.target_context) is None
