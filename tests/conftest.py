@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import reference
+from problems import Instance
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -65,16 +66,20 @@ def skipping(answer):
         try:
             return answer(instance)
         except reference.UnverifiedError:
-            pytest.skip(f"{instance.name}: a long double has no more digits than a double here")
+            name = getattr(instance, "name", "a declared problem")
+            pytest.skip(f"{name}: a long double has no more digits than a double here")
 
     ask.__wrapped__ = answer.__wrapped__
     return ask
 
 
 def shared(answer, folder):
-    """Return the function of an instance that keeps what it returns in a folder, for all processes."""
+    """Return the function of an instance that keeps what it returns in a folder, for all processes.
 
-    @functools.wraps(answer)
+    A problem that is no instance of the catalogue is answered anew.
+    """
+
+    @functools.cache
     def look_up(instance):
         path = folder / hashlib.sha256(instance.name.encode()).hexdigest()
         if path.exists():
@@ -85,9 +90,12 @@ def shared(answer, folder):
         part.replace(path)  # others see all of it or nothing
         return found
 
-    kept = functools.cache(look_up)
-    kept.__wrapped__ = answer.__wrapped__
-    return kept
+    @functools.wraps(answer)
+    def ask(problem):
+        return look_up(problem) if isinstance(problem, Instance) else answer(problem)
+
+    ask.__wrapped__ = answer.__wrapped__
+    return ask
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -146,7 +147,11 @@ class SimplexProduct(Domain):
         """Clip at 0 and rescale each group to sum 1."""
         x = np.maximum(x, 0.0)
         support = np.flatnonzero(x != 0)
-        sums = np.bincount(self.group[support], weights=x[support], minlength=self.n_groups)
+        if self.n_groups == 1:  # exact: an error of the sum is an error of the lower bound
+            sums = np.array([math.fsum(x[support].tolist())])
+        else:
+            own = [x[rows[x[rows] != 0]].tolist() for rows in self.members]
+            sums = np.array([math.fsum(part) for part in own])
         if not np.all(sums > 0):
             raise InputError(
                 "x0 must have a positive weight in every simplex; got a group of zeros"

@@ -45,7 +45,7 @@ VARIANTS = [
     SVC(multi_class="ovr"),
     LinearSVC(loss="hinge"),
     LinearSVC(penalty="l1", loss="hinge"),
-    NuSVC(nu=0.2, multi_class="ovr"),
+    NuSVC(nu=0.3, multi_class="ovr"),
     MaxMarginClassifier(nu=0.5),
     SVR(kernel="linear"),
     SVR(kernel="precomputed"),

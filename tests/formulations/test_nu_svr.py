@@ -301,7 +301,7 @@ def test_the_projected_gradient_agrees():
 
 def test_methods():
     for gram in (Linear(X), RBF(X, 0.5)):
-        assert qpsvm.methods(NuSVRDual(gram, Y)) == ["decomposition", "smo"]
+        assert qpsvm.methods(NuSVRDual(gram, Y)) == ["decomposition", "smo", "pdipm"]
         assert solve(NuSVRDual(gram, Y)).method == "decomposition"
     assert solve(NuSVRDual(RBF(X[:40], 0.5), Y[:40])).method == "smo"
 

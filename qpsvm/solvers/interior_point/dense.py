@@ -179,8 +179,8 @@ class InteriorState:
         inside, slack = self.inside, self.slack
         nearness = max(1.0 / max(self.complementarity, np.finfo(float).tiny), 1.0)
         ratio = MIN_BOUND_RATIO * nearness**0.25
-        at_zero = _is_less(inside, ratio * self.lower_multipliers)
-        at_upper = _is_less(slack, ratio * self.upper_multipliers) & ~at_zero
+        at_zero = _is_less(inside, self.lower_multipliers, ratio)
+        at_upper = _is_less(slack, self.upper_multipliers, ratio) & ~at_zero
         rounded = np.where(at_upper, self.upper, np.where(at_zero, 0.0, inside))
         if np.any((self.rows @ rounded < 0.5 * self.sums) & (self.sums > 0.0)):  # too early to tell
             rounded = inside
@@ -255,10 +255,10 @@ class InteriorState:
         return solve
 
 
-def _is_less(distance: Vector, multiplier: Vector) -> NDArray[np.bool_]:
-    """Return where distances from bounds are less than multipliers, in their units or larger ones."""
+def _is_less(distance: Vector, multiplier: Vector, ratio: float) -> NDArray[np.bool_]:
+    """Return where distances are less than multipliers times the ratio, each over its unit or largest."""
     largest = max(float(np.max(distance)), 1.0), max(float(np.max(multiplier)), 1.0)
-    return np.asarray(distance / largest[0] < multiplier / largest[1])
+    return np.asarray(distance / largest[0] < ratio * multiplier / largest[1])
 
 
 def _longest(variables: tuple[Vector, ...], changes: tuple[Vector, ...]) -> float:
