@@ -28,7 +28,7 @@ extensions = [
     "methods_table",
     "public_names",
 ]
-exclude_patterns = ["_build", "gallery", "**/README.md"]
+exclude_patterns = ["make", "_build", "gallery", "**/README.md"]
 default_role = "literal"  # a name in single backticks is code
 smartquotes = False  # a prime in x'z is not an apostrophe
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
