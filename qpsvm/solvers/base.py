@@ -213,6 +213,8 @@ class Method:
     general : callable or None
         Makes the solver for the problems that `solver` does not fit: the same rule on domains
         whose vertices are not coordinates.
+    general_gap : float, optional
+        Relative gap that those problems reach; `gap` by default.
     """
 
     solver: Callable[..., Solver]
@@ -222,6 +224,7 @@ class Method:
     budget: int
     least_groups: int = 1
     general: Callable[..., Solver] | None = None
+    general_gap: float | None = None
 
     def maker(self, problem: Form) -> Callable[..., Solver] | None:
         """Return the function that makes the solver for a problem, or None where none fits."""
@@ -234,6 +237,12 @@ class Method:
         if self.general is not None and self.general().fits(problem):
             return self.general
         return None
+
+    def gap_on(self, problem: Form) -> float:
+        """Return the relative gap that it promises on a problem that it fits."""
+        if self.general_gap is None or self.maker(problem) is not self.general:
+            return self.gap
+        return self.general_gap
 
     @property
     def form(self) -> type[Form]:

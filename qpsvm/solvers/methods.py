@@ -203,9 +203,10 @@ METHODS: dict[str, Method] = {
         solver_of("interior_point.crsvm", "ConstraintReduced", reduction=None),
         "the same with every row at every iteration; without a factor with the matrix of all points",
         "Mehrotra (1992); Gertz and Wright (2003); Gertz and Griffin (2010)",
-        gap=1e-6,
+        gap=1e-8,
         budget=60,
         general=solver_of("interior_point.dense", "DenseInteriorPoint"),
+        general_gap=1e-6,
     ),
     "nesvm": Method(
         solver_of("smoothing.nesvm", "NESVM"),

@@ -28,7 +28,8 @@ class Case:
 
     @property
     def tol(self) -> float:
-        return METHODS[self.method].gap
+        entry = METHODS[self.method]
+        return entry.gap if entry.form is MarginProblem else entry.gap_on(self.problem.as_qp())
 
     @cached_property
     def problem(self) -> Any:
