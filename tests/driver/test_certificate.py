@@ -31,6 +31,7 @@ from qpsvm.gram import SignedGram
 from qpsvm.gram.kernels import base
 from qpsvm.gram.storage.points import mean_point
 from qpsvm.solvers.working_set.gram_block import accumulate
+from tests.cases import QUICK
 
 M, COLUMNS = 1100, 130  # enough for compiled sweeps
 
@@ -172,7 +173,9 @@ FAMILIES = ("l2_svm", "meb", "polytope_distance", "hinge", "one_class", "svdd", 
 NAMES = [name for name, instance in INSTANCES.items() if instance.family in FAMILIES]
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(
+    params=[pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES]
+)
 def stopped(request):
     """The QP of an instance, a point after a few steps, and one near the optimum."""
     problem = INSTANCES[request.param].declare()

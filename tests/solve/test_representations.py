@@ -12,6 +12,7 @@ import qpsvm
 from problems import INSTANCES, PRIMAL
 from qpsvm import Cached, Precomputed, Status
 from qpsvm.gram import Gram
+from tests.cases import QUICK
 from tests.independent import EPS
 
 
@@ -77,7 +78,12 @@ def changes(instance):
 @pytest.mark.parametrize(
     ("instance", "change"),
     [
-        pytest.param(instance, change, id=f"{instance}-{change.__name__}")
+        pytest.param(
+            instance,
+            change,
+            id=f"{instance}-{change.__name__}",
+            marks=() if instance.name in QUICK else pytest.mark.slow,
+        )
         for instance in INSTANCES.values()
         for change in changes(instance)
     ],

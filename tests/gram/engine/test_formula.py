@@ -64,15 +64,29 @@ def make(request):
     return KERNELS[request.param]
 
 
-@pytest.mark.parametrize("storage", STORAGES)
+def pairs():
+    """Return all pairs; by default, a test takes one kernel in every storage, and all on dense points."""
+    return [
+        pytest.param(
+            kernel,
+            storage,
+            id=f"{kernel}-{storage}",
+            marks=() if kernel == "rbf" or storage == "dense" else pytest.mark.slow,
+        )
+        for kernel in KERNELS
+        for storage in STORAGES
+    ]
+
+
+@pytest.mark.parametrize(("kernel", "storage"), pairs())
 @pytest.mark.parametrize("precise", [True, False], ids=["as given", "low precision"])
-def test_columns_are_within_their_bounds(make, storage, precise, rng, monkeypatch):
+def test_columns_are_within_their_bounds(kernel, storage, precise, rng, monkeypatch):
     monkeypatch.setattr(
         base, "MIN_ENTRIES_FOR_COMPILED_PASS", 0
     )  # compiled code, however few the points are
     monkeypatch.setattr(base, "MIN_POINTS_FOR_TILES", 0)
     X = STORAGES[storage](rng)
-    given = make(X)
+    given = KERNELS[kernel](X)
     gram = given if precise else given.low_precision()
     columns = rng.permutation(M)[:11]
     exact = exact_values(given, X, columns)
@@ -92,11 +106,11 @@ def test_columns_are_within_their_bounds(make, storage, precise, rng, monkeypatc
     assert np.all(np.abs(total - weights @ exact) <= bound + slack)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-def test_sums_in_float64_are_those_of_the_kernel(make, storage, rng, monkeypatch):
+@pytest.mark.parametrize(("kernel", "storage"), pairs())
+def test_sums_in_float64_are_those_of_the_kernel(kernel, storage, rng, monkeypatch):
     monkeypatch.setattr(base, "MIN_ENTRIES_FOR_COMPILED_PASS", 0)
     X = STORAGES[storage](rng)
-    gram = make(X)
+    gram = KERNELS[kernel](X)
     x = np.where(rng.random(M) < 0.4, rng.standard_normal(M), 0.0)
     some = np.flatnonzero(x)
     K = exact_values(gram, X, some).astype(float)

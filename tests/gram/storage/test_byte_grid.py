@@ -58,6 +58,7 @@ def test_distances_are_exact(rng, d, dtype):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lanes", "rows", "vectors"), [(16, 8, 2), (8, 4, 3), (8, 4, 1)])
 def test_values_on_lesser_processors(lanes, rows, vectors, fresh_process):
     """Without products of bytes, and without vectors of 512 bits or of 256."""

@@ -64,6 +64,7 @@ def test_a_block_is_compacted_in_place(kind, n, rng):
         np.testing.assert_array_equal(block[n:], K[n:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     ["shape.HAS_MASKED_EXPAND = False", "shape.VECTOR_LANES = 8; shape.HAS_MASKED_EXPAND = False"],

@@ -135,6 +135,7 @@ CHECKS = (
 )
 
 
+@pytest.mark.slow
 def test_on_processors_with_shorter_vectors(fresh_process, tmp_path):
     code = (
         "import qpsvm.numerics.vector_shape as shape; shape.VECTOR_LANES, shape.HAS_AVX512 = 8, False\n"
