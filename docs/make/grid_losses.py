@@ -1,6 +1,6 @@
 """Seconds of the L2-SVM over those of the hinge machine, and of one-class machines on many points.
 
-python -m docs.make.grid_losses > docs/make/grid_losses.json
+python -m docs.make.grid_losses > docs/make/grid_losses.jsonl
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asv_benchmarks.grid_cells import Cell
 PENALTIES = (1.0, 10.0, 100.0)
 """Values of C of both losses."""
 
-N_RUNS = 3
+N_RUNS = 1
 """Runs of which the median counts, after one."""
 
 MANY_POINTS = Cell("rbf", "float64", 100_000, 10, 1, None, "one-class")
@@ -71,8 +71,6 @@ def measure() -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    rows = []
     for found in measure():
         print(found, file=sys.stderr, flush=True)
-        rows.append(json.dumps(found))
-    print("[\n" + ",\n".join(rows) + "\n]")
+        print(json.dumps(found), flush=True)

@@ -16,6 +16,7 @@ from qpsvm.gram.column_store import ColumnStore
 from qpsvm.gram.kernels.limits import LARGEST_VALUE
 from qpsvm.gram.model_features import MatrixColumns
 from qpsvm.gram.storage.points import largest_entry
+from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,15 @@ class Precomputed(Gram):
         by_slice = rows is None or isinstance(rows, slice)
         block = self.K[columns, rows or slice(None)] if by_slice else self.K[np.ix_(columns, rows)]
         return np.ascontiguousarray(block, dtype=dtype)
+
+    def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
+        """Return K x, or its entries `rows`, summed in float64; a large matrix is not copied."""
+        support = np.flatnonzero(x != 0)
+        if rows is not None or len(support) * self.m < MIN_ENTRIES_FOR_COMPILED_PASS:
+            return super().dot(x, rows)
+        from qpsvm.numerics.row_products import row_combination  # which is compiled
+
+        return row_combination(self.K, support, x[support])
 
     def take(self, rows: NDArray[np.int64]) -> Precomputed:
         """Return the principal submatrix of `rows`."""
