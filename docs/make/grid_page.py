@@ -251,7 +251,7 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
         yield f"\n{NOTES_FILE.read_text().rstrip()}"
     if LOSSES_FILE.exists():
         yield "\n## L2-SVM beside the hinge machine, and one class of 100,000 points, at 1e-3\n"
-        yield 'RBF kernels, `method="auto"`; `docs/make/grid_losses.py`, the second of two runs.\n'
+        yield 'RBF kernels, `method="auto"`; `docs/make/grid_losses.py`, one run each.\n'
         yield from losses()
     for tol in TOLERANCES:
         found = ratios(rows, tol)
