@@ -1,12 +1,11 @@
 """Seconds of the L2-SVM over those of the hinge machine, and of one-class machines on many points.
 
-python -m docs.make.grid_losses > docs/make/grid_losses.json
+python -m docs.make.grid_losses > docs/make/grid_losses.jsonl
 """
 
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -21,8 +20,8 @@ from asv_benchmarks.grid_cells import Cell
 PENALTIES = (1.0, 10.0, 100.0)
 """Values of C of both losses."""
 
-N_RUNS = 3
-"""Runs of which the median counts, after one."""
+WARM_POINTS = 2500
+"""Points of the solves before those that are timed."""
 
 MANY_POINTS = Cell("rbf", "float64", 100_000, 10, 1, None, "one-class")
 """The one-class machine; the soft ball has the same points."""
@@ -40,24 +39,25 @@ def sets() -> Iterator[tuple[str, Any, Any, float]]:
 
 
 def seconds(problem: Any) -> tuple[float, Any]:
-    """Return the median seconds of a solve, and its answer."""
-    times = []
-    for _ in range(N_RUNS + 1):
-        begun = time.perf_counter()
-        result = qpsvm.solve(problem)
-        times.append(time.perf_counter() - begun)
-    return statistics.median(times[1:]), result
+    """Return the seconds of a solve, and its answer."""
+    begun = time.perf_counter()
+    result = qpsvm.solve(problem)
+    return time.perf_counter() - begun, result
 
 
 def measure() -> Iterator[dict[str, Any]]:
-    """Yield the rows."""
-    for name, X, y, gamma in sets():
-        for C in PENALTIES:
-            K = qpsvm.RBF(X, gamma)
-            for problem in (qpsvm.HingeDual(K, y, C), qpsvm.L2SVMDual(K, y, C)):
-                took, result = seconds(problem)
+    """Yield the rows, after small problems of the same kinds."""
+    losses = qpsvm.HingeDual, qpsvm.L2SVMDual
+    given = list(sets())
+    for _, X, y, gamma in given:
+        for loss in losses:
+            qpsvm.solve(loss(qpsvm.RBF(X[:WARM_POINTS], gamma), y[:WARM_POINTS], 1.0))
+    for C in PENALTIES:
+        for name, X, y, gamma in given:
+            for loss in losses:
+                took, result = seconds(loss(qpsvm.RBF(X, gamma), y, C))
                 yield {
-                    "data": name, "problem": type(problem).__name__, "C": C, "seconds": took,
+                    "data": name, "problem": loss.__name__, "C": C, "seconds": took,
                     "gap": result.certificate.relative_gap, "support": len(result.support),
                 }  # fmt: skip
     for form in ("one-class", "soft ball"):
@@ -71,8 +71,6 @@ def measure() -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    rows = []
     for found in measure():
         print(found, file=sys.stderr, flush=True)
-        rows.append(json.dumps(found))
-    print("[\n" + ",\n".join(rows) + "\n]")
+        print(json.dumps(found), flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ from asv_benchmarks import grid
 from asv_benchmarks.grid_cells import Cell
 from docs.benchmarks.make.pages import head, row
 from docs.make.grid import LIMIT_SECONDS, MAX_RUNS, NOTES_FILE
+
+LOSSES_FILE = Path(__file__).with_name("grid_losses.jsonl")
+"""What `docs.make.grid_losses` measured."""
 
 PICTURE = Path(__file__).parents[1] / "benchmarks" / "grid.png"
 """The picture at the head of the page."""
@@ -170,6 +174,22 @@ def shortfalls(found: list[Ratio]) -> Iterator[str]:
         )  # fmt: skip
 
 
+def losses() -> Iterator[str]:
+    """Yield the table of the L2-SVM beside the hinge machine, and of one-class machines."""
+    found = [json.loads(line) for line in LOSSES_FILE.read_text().splitlines()]
+    seconds = {(r["data"], r["problem"], r["C"]): r["seconds"] for r in found}
+    yield row("data", "problem", "C", "seconds", "over the hinge's", "gap", "support vectors")
+    yield row("---", "---", *["---:"] * 5)
+    for r in found:
+        hinge = seconds.get((r["data"], "HingeDual", r["C"]))
+        ratio = f"{r['seconds'] / hinge:.2g}" if hinge and r["problem"] == "L2SVMDual" else ""
+        C = "" if r["C"] is None else f"{r['C']:g}"
+        yield row(
+            r["data"], r["problem"], C, f"{r['seconds']:.3g}", ratio, f"{r['gap']:.1e}",
+            f"{r['support']:,}",
+        )  # fmt: skip
+
+
 def memory(found: list[Ratio]) -> str:
     """Return a sentence on peak memory."""
     both = [r.own["peak"] / r.peer["peak"] for r in found if "peak" in r.peer]
@@ -229,6 +249,10 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
     yield from shortfalls(found)
     if NOTES_FILE.exists():
         yield f"\n{NOTES_FILE.read_text().rstrip()}"
+    if LOSSES_FILE.exists():
+        yield "\n## L2-SVM beside the hinge machine, and one class of 100,000 points, at 1e-3\n"
+        yield 'RBF kernels, `method="auto"`; `docs/make/grid_losses.py`, one run each.\n'
+        yield from losses()
     for tol in TOLERANCES:
         found = ratios(rows, tol)
         if not found:

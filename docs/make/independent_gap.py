@@ -13,28 +13,55 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
 
-BLOCK_ENTRIES = 2e7
+BLOCK_ENTRIES = 1e7
 """Kernel values of a block."""
+
+FREQUENT_SHARE = 0.02
+"""Share of CSR rows that store a column from which it is multiplied as a dense one."""
+
+
+def inner(A: Any, B: Any) -> Any:
+    """Return all inner products; of CSR points those of frequent columns by BLAS, of others sparse."""
+    if not sp.issparse(A):
+        return A @ B.T
+    often = np.bincount(B.indices, minlength=B.shape[1]) > FREQUENT_SHARE * B.shape[0]
+    P = A[:, often].toarray() @ B[:, often].toarray().T
+    P += (A[:, ~often] @ B[:, ~often].T).toarray()
+    return P
+
+
+def distances(A: Any, B: Any) -> Any:
+    """Return all l1 distances; a row of CSR points differs from |a|_1 in the columns of b alone."""
+    if not sp.issparse(A):
+        return cdist(A, B, "cityblock")
+    columns, length = A.tocsc(), np.asarray(abs(A).sum(axis=1)).ravel()
+    found = np.empty((A.shape[0], B.shape[0]))
+    for j in range(B.shape[0]):
+        b = B[j]
+        part = columns[:, b.indices].toarray()
+        found[:, j] = length + (np.abs(part - b.data) - np.abs(part)).sum(axis=1)
+    return found
 
 
 def values(kernel: str, gamma: float, A: Any, B: Any) -> Any:
     """Return the kernel values of two sets of points."""
     if kernel == "laplacian":
-        if not sp.issparse(A):
-            return np.exp(-gamma * cdist(A, B, "cityblock"))
-        C, D = A.toarray(), B.toarray()  # few: this costs len(A) passes over D
-        return np.exp(-gamma * np.array([np.abs(D - c).sum(axis=1) for c in C]))
-    P = A @ B.T
-    P = P.toarray() if sp.issparse(P) else P
+        return np.exp(-gamma * distances(A, B))
+    P = inner(A, B)
     if kernel in ("poly2", "poly3"):
-        return (gamma * P + 1.0) ** int(kernel[-1])
+        P *= gamma
+        P += 1.0
+        return P * P if kernel == "poly2" else P * P * P
     if kernel == "sigmoid":
         return np.tanh(gamma * P)
-    if kernel == "linear":
-        return P
     a, b = (np.asarray((x.multiply(x) if sp.issparse(x) else x * x).sum(axis=1)) for x in (A, B))
-    squares = np.maximum(a.reshape(-1, 1) + b.reshape(1, -1) - 2.0 * P, 0.0)
-    return np.exp(-gamma * squares) if kernel == "rbf" else 1.0 / (1.0 + gamma * squares)
+    P *= -2.0
+    P += a.reshape(-1, 1)
+    P += b.reshape(1, -1)
+    np.maximum(P, 0.0, out=P)
+    return (
+        np.exp(np.multiply(P, -gamma, out=P), out=P) if kernel == "rbf" else 1.0 / (1.0 + gamma * P)
+    )
 
 
 def product(data: Any, kernel: str, v: Any) -> tuple[Any, Any]:
@@ -47,7 +74,7 @@ def product(data: Any, kernel: str, v: Any) -> tuple[Any, Any]:
     if kernel == "linear":
         return X @ (X.T @ v), squares
     S, m = X[rows], X.shape[0]
-    size = max(1, int(BLOCK_ENTRIES / max(len(rows), X.shape[1] if kernel == "laplacian" else 1)))
+    size = max(1, int(BLOCK_ENTRIES / max(len(rows), 1)))
     parts = [values(kernel, data.gamma, X[i : i + size], S) @ v[rows] for i in range(0, m, size)]
     at_zero = {"poly2": (data.gamma * squares + 1.0) ** 2, "poly3": (data.gamma * squares + 1.0) ** 3,
                "sigmoid": np.tanh(data.gamma * squares)}  # fmt: skip

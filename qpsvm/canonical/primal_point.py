@@ -52,7 +52,8 @@ class HingePoint:
         w = np.asarray(transposed_times(X, y * x))
         if not np.isfinite(t):  # not separable: w is a direction
             return PrimalPoint(np.inf, 0.0, w, bias_of(w, bias, self.origin))
-        w, soft = t * w, t == 1.0 and np.isfinite(C).all()
+        w = w if t == 1.0 else t * w  # of text, new memory of w costs more than the products
+        soft = t == 1.0 and np.isfinite(C).all()
         lengths = np.sqrt(np.maximum(kernel.diag(), 0.0))
         for _ in range(MAX_RESCALINGS):
             b = bias_of(w, bias, self.origin)

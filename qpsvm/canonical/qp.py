@@ -99,12 +99,12 @@ class QP(Form):
         kernel = kernel.low_precision() if low_precision else kernel
         hold = kernel.hold if whole_columns else kernel.hold_points
         with hold(memory_limit) as store:
-            yield replace(self.with_defect(), store=store)
+            yield replace(self.with_defect(store), store=store)
 
-    def with_defect(self) -> Self:
+    def with_defect(self, store: ColumnStore | None = None) -> Self:
         """Return the problem with `convex` and `defect`: how far G is from positive semidefinite."""
         with completing():  # otherwise no lower bound would be valid
-            defect = psd_defect(self.gram.kernel)
+            defect = psd_defect(self.gram.kernel, store)
         if defect == np.inf:
             return replace(self, convex=False)
         scale = self.gram.scale if isinstance(self.gram, SignedGram) else 1.0

@@ -16,6 +16,10 @@ from qpsvm.gram.column_store import ColumnStore
 from qpsvm.gram.kernels.limits import LARGEST_VALUE
 from qpsvm.gram.model_features import MatrixColumns
 from qpsvm.gram.storage.points import largest_entry
+from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS
+
+BLOCK_ROWS = 256
+"""Rows of a block that is compared with its transpose: both fit the second-level cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +77,15 @@ class Precomputed(Gram):
         block = self.K[columns, rows or slice(None)] if by_slice else self.K[np.ix_(columns, rows)]
         return np.ascontiguousarray(block, dtype=dtype)
 
+    def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
+        """Return K x, or its entries `rows`, summed in float64; a large matrix is not copied."""
+        support = np.flatnonzero(x != 0)
+        if rows is not None or len(support) * self.m < MIN_ENTRIES_FOR_COMPILED_PASS:
+            return super().dot(x, rows)
+        from qpsvm.numerics.row_products import row_combination  # which is compiled
+
+        return row_combination(self.K, support, x[support])
+
     def take(self, rows: NDArray[np.int64]) -> Precomputed:
         """Return the principal submatrix of `rows`."""
         return Precomputed(self.K[np.ix_(rows, rows)], self.psd)
@@ -91,20 +104,27 @@ class Precomputed(Gram):
         yield ColumnStore.of_matrix(self, self.K)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of values that are refused
 def _check_symmetric(K: NDArray[np.floating]) -> None:
     """Raise InputError if K is not symmetric up to rounding, or has huge values; block by block."""
-    largest, limit = largest_entry(K), LARGEST_VALUE[np.dtype(K.dtype)]
+    largest = gap = 0.0
+    rows = columns = slice(0)
+    for i in range(0, len(K), BLOCK_ROWS):
+        for j in range(0, i + 1, BLOCK_ROWS):
+            at, across = slice(i, i + BLOCK_ROWS), slice(j, j + BLOCK_ROWS)
+            lower, upper = K[at, across], K[across, at]
+            largest = max(largest, largest_entry(lower), largest_entry(upper))
+            here = largest_entry(lower - upper.T)
+            if here > gap:
+                gap, rows, columns = here, at, across
+    limit = LARGEST_VALUE[np.dtype(K.dtype)]
     if largest > limit:
         raise InputError(f"K must hold values below {limit:.0e} in {K.dtype}; got {largest:.3g}")
-    allowed = 64 * np.finfo(K.dtype).eps * largest
-    size = 1024
-    for i in range(0, len(K), size):
-        for j in range(0, i + 1, size):
-            gap = np.abs(K[i : i + size, j : j + size] - K[j : j + size, i : i + size].T)
-            if float(gap.max()) > allowed:
-                a, b = np.unravel_index(int(gap.argmax()), gap.shape)
-                raise InputError(
-                    f"K must be symmetric; K[{i + a}, {j + b}] and K[{j + b}, {i + a}] differ by "
-                    f"{float(gap.max()):.3g} (symmetrize with (K + K.T) / 2; points need a kernel, "
-                    "such as Linear(X) or RBF(X))"
-                )
+    if gap > 64 * np.finfo(K.dtype).eps * largest:
+        differences = np.abs(K[rows, columns] - K[columns, rows].T)
+        a, b = np.unravel_index(int(differences.argmax()), differences.shape)
+        a, b = a + rows.start, b + columns.start
+        raise InputError(
+            f"K must be symmetric; K[{a}, {b}] and K[{b}, {a}] differ by {gap:.3g} (symmetrize with "
+            "(K + K.T) / 2; points need a kernel, such as Linear(X) or RBF(X))"
+        )

@@ -261,10 +261,14 @@ class PointGram(Gram):
         dtype = self.dtype if dtype is None else dtype
         every, at_hand = rows is None, np.dtype(dtype) == self.dtype
         rows = slice(None) if every else rows
-        if at_hand and (every or "_points" in vars(self)):
-            few, some = self._points[columns], self._points[rows]
-        else:  # from X: rounding the centered points would change the problem
-            few, some = self._multiplied(columns, dtype), self._multiplied(rows, dtype)
+        at_hand = at_hand and (every or "_points" in vars(self))
+
+        def taken(at: Any) -> Points:  # X, since rounding centered points would change the problem
+            return self._points[at] if at_hand else self._multiplied(at, dtype)
+
+        some = taken(rows)
+        alike = every and len(columns) == self.m and bool(np.all(columns[1:] > columns[:-1]))
+        few = some if alike else taken(columns)
         few, some = few.astype(dtype, copy=False), some.astype(dtype, copy=False)
         if self._formula is not None and sp.issparse(some):
             return self._swept(few, some, self._formula)
@@ -273,14 +277,13 @@ class PointGram(Gram):
     def _swept(self, few: Any, some: Any, formula: Formula, *terms: Any) -> NDArray[np.floating]:
         """Return the values of a formula at CSR points, whose terms may be known."""
         a, b = terms or (formula.terms(few), formula.terms(some))
-        if few.shape[0] * some.shape[0] >= MIN_ENTRIES_FOR_COMPILED_PASS:
+        n_entries = few.shape[0] * some.shape[0]
+        if n_entries >= MIN_ENTRIES_FOR_COMPILED_PASS or isinstance(formula.map, L1Exponential):
             from qpsvm.gram.engine.tiles import fill_between
 
             out = np.empty((few.shape[0], some.shape[0]), few.dtype)
             fill_between(few, a, some, b, formula, out)
             return out
-        if isinstance(formula.map, L1Exponential):
-            return self._values(few, some)
         return values_of_products(products(few, some), formula, a, b)
 
     @property

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.base import slices
 from qpsvm.gram.storage.base import StoredPoints
+from qpsvm.gram.storage.csr import is_sparse
 from qpsvm.gram.storage.integer import PackedBits
 
 MIN_COORDINATES_FOR_WIDE_SUMS, WIDE_SUM_COORDINATES = 1 << 17, 512
@@ -17,6 +18,9 @@ MIN_COORDINATES_FOR_WIDE_SUMS, WIDE_SUM_COORDINATES = 1 << 17, 512
 
 CHUNK_COORDINATES = 1 << 14
 """Number of coordinates converted at a time, in cache."""
+
+MAX_COORDINATES_MADE_DENSE = 1 << 20
+"""Number of coordinates up to which CSR points become dense for a product: 8 MB."""
 
 Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, or StoredPoints
 
@@ -37,10 +41,14 @@ def largest_entry(values: NDArray[np.floating]) -> float:
 def products(A: Points, B: Points, out: NDArray[np.floating] | None = None) -> NDArray[np.floating]:
     """Return A B', in `out` if it is given; A is stored as B is where that has a storage of its own.
 
-    CSR points are multiplied by scipy: the sweep over tiles is for many of them.
+    CSR points are multiplied by scipy: the sweep over tiles is for many of them. Those of which many
+    coordinates are stored are multiplied as dense ones.
     """
     if isinstance(B, StoredPoints):
         return B.products(A, out)
+    if sp.issparse(A) and sp.issparse(B) and B.nnz and not is_sparse(B):
+        if max(A.shape[0], B.shape[0]) * B.shape[1] <= MAX_COORDINATES_MADE_DENSE:
+            A, B = A.toarray(), B.toarray()
     if not sp.issparse(B) and not sp.issparse(A):
         return np.matmul(A, B.T, out=out)
     K = A @ B.T if sp.issparse(A) else (B @ A.T).T

@@ -30,6 +30,10 @@ MIN_BLOCK_ROWS = 1024
 BLOCK_ENTRIES = 1 << 18
 """Number of entries of X gathered at a time where these are more rows."""
 
+MIN_PRODUCTS_FOR_TWO_PARTS, PRODUCTS_PER_SUM = 1e6, 10.0
+"""Number of products of two stored entries from which two parts of CSR rows pay, at all and for each
+entry of the matrices that are then added."""
+
 MIN_MULTIPLICATIONS_FOR_TWO_PARTS = 1e8
 """Multiplications from which the rows are split into two parts, for two threads where there are two."""
 
@@ -174,10 +178,7 @@ def assemble(
     """
     n = len(mean)
     if isinstance(X, Rows):
-        M, moment = scratch.zeros(0, (n, n), np.float64).T, np.zeros(n)
-        weights = np.zeros(len(X.ends) - 1)
-        weights[rows] = d
-        add_outer_products(X, rows, weights, M.T)
+        M, moment = _assemble_sparse(X, rows, d, n, scratch), np.zeros(n)
         add_rows(X, rows, d, moment)
     else:
         M, moment = _assemble_dense(X, rows, d, mean, dtype, scratch)
@@ -185,6 +186,23 @@ def assemble(
         M -= np.outer(moment, moment / float(np.sum(d)))
     M[np.diag_indices_from(M)] += 1.0
     return M
+
+
+def _assemble_sparse(
+    X: Rows, rows: Index, d: Vector, n: int, scratch: Scratch
+) -> NDArray[np.floating]:
+    """Return the lower triangle of X_Q'DX_Q, Fortran-ordered."""
+    weights = np.zeros(len(X.ends) - 1)
+    weights[rows] = d
+    length = float(X.ends[-1]) / len(weights)
+    n_products = 0.5 * len(rows) * length * length
+    pays = n_products >= max(MIN_PRODUCTS_FOR_TWO_PARTS, PRODUCTS_PER_SUM * float(n) ** 2)
+    parts = np.array_split(rows, 2) if pays else [rows]
+    sums = [scratch.zeros(3 * k, (n, n), np.float64) for k in range(len(parts))]
+    parallel_for(lambda k: add_outer_products(X, parts[k], weights, sums[k]), [*range(len(parts))])
+    for other in sums[1:]:
+        sums[0] += other
+    return sums[0].T
 
 
 def _assemble_dense(
