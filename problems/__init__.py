@@ -3,7 +3,7 @@
 An instance is declared once, in the file of its family, and is found here by name or by tag::
 
     problems.INSTANCES["meb/two-points"].declare()
-    problems.select(family="meb", exclude=("crawl",))
+    problems.select(family="meb", exclude=("ill-conditioned",))
     problems.select(tag="stress")
 
 The stress set (`problems.stress`) is kept apart: `select` returns it only when asked for its tag.

@@ -61,7 +61,7 @@ def identity(m: int, C: float) -> Data:
 
 
 def same_point(positive: int, negative: int) -> tuple:
-    """Return copies of one point with both labels."""
+    """Return duplicates of one point with both labels."""
     y = np.repeat([1.0, -1.0], [positive, negative])
     return np.ones((len(y), 2)), y
 

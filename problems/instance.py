@@ -60,7 +60,7 @@ class Instance:
     tags : frozenset of str
         "closed-form", "random", "degenerate", "real", "stress" say where the data come from;
         "zero-optimum" that the optimal value is 0; "hard-margin" that a penalty is infinite;
-        "weighted" that C is a vector; "sparse" that X is CSR; "crawl" that first-order methods
+        "weighted" that C is a vector; "sparse" that X is CSR; "ill-conditioned" that first-order methods
         need very many steps (a linear or low-rank Gram, ridge below 1e-6 of its diagonal);
         "slow" that a method may take seconds.
     note : str

@@ -171,7 +171,7 @@ INSTANCES = (
     instance(
         "l2_svm/random-linear-C1e6",
         lambda: svm(two_clouds(200, 8, seed=202), 1e6),
-        "random crawl",
+        "random ill-conditioned",
         "Overlapping clouds, linear, C = 1e6: the ridge is all but gone.",
     ),
     instance(
@@ -262,7 +262,7 @@ INSTANCES = (
     instance(
         "l2_svm/offset-1e4-linear",
         lambda: svm(moved(two_clouds(120, 4, seed=218), offset=1e4), 1.0),
-        "random degenerate crawl",
+        "random degenerate ill-conditioned",
         "Points far from the origin: the bias cannot follow.",
     ),
     instance(

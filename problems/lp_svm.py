@@ -51,7 +51,7 @@ def with_zero_column(points: tuple) -> tuple:
 
 
 def doubled(points: tuple) -> tuple:
-    """Return every point twice, a third of the copies with the other label."""
+    """Return every point twice, a third of the duplicates with the other label."""
     X, y = points
     return np.vstack([X, X]), np.concatenate([y, np.where(np.arange(len(y)) % 3, y, -y)])
 

@@ -76,7 +76,7 @@ INSTANCES = (
         "meb/identical",
         lambda: points(np.full((20, 4), 0.3)),
         "closed-form degenerate zero-optimum",
-        "Twenty copies of one point.",
+        "Twenty duplicates of one point.",
         exact=0.0,
     ),
     instance(

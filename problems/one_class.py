@@ -85,7 +85,7 @@ INSTANCES = (
         "one_class/identical",
         lambda: machine(np.full((20, 4), 0.5), 0.3),
         "closed-form degenerate",
-        "Twenty copies of one point.",
+        "Twenty duplicates of one point.",
         exact=0.5,
     ),
     instance(

@@ -80,7 +80,7 @@ INSTANCES = (
         "svdd/identical",
         lambda: ball(np.full((20, 4), 0.3), 0.1),
         "closed-form degenerate zero-optimum",
-        "Twenty copies of one point.",
+        "Twenty duplicates of one point.",
         exact=0.0,
     ),
     instance(

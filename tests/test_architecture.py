@@ -1,4 +1,4 @@
-"""The house stands: imports run one way, nothing heavy is loaded, files stay readable."""
+"""Architecture: imports run one way, nothing heavy is loaded at import, files and names are readable."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qpsvm.numerics.code_cache import ROOMS_ABOVE_COMPILED_CODE
+from qpsvm.numerics.code_cache import FOLDERS_ABOVE_COMPILED_CODE
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -78,7 +78,7 @@ def imports(path):
 
 
 every_source = pytest.mark.parametrize("path", sources("qpsvm"), ids=name_of)
-house = pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)
+every_file = pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)
 
 
 @every_source
@@ -98,7 +98,7 @@ def test_imports_run_one_way(path):
 
 
 def test_the_key_of_compiled_code_leaves_out_only_what_it_cannot_depend_on():
-    for name in ROOMS_ABOVE_COMPILED_CODE - {"__init__"}:
+    for name in FOLDERS_ABOVE_COMPILED_CODE - {"__init__"}:
         assert RANK[name] > RANK["solvers"]
         file = ROOT / f"qpsvm/{name}.py"
         for path in sources(f"qpsvm/{name}") + [file] * file.exists():
@@ -158,16 +158,16 @@ LISTS_OF_NAMES = (
     "qpsvm", "qpsvm/gram", "qpsvm/gram/kernels", "qpsvm/domains", "qpsvm/formulations",
     "qpsvm/estimators", "qpsvm/plot", "qpsvm/cli",
 )  # fmt: skip
-"""Rooms whose face exports names; those of estimators and plot import each when it is asked for, and
+"""Folders whose `__init__.py` exports names; those of estimators and plot import each when it is asked for, and
 the commands import what they need when they run."""
 
-NEW_ROOMS = [
+FACES_WITHOUT_NAMES = [
     folder / "__init__.py" for folder in folders("qpsvm") if name_of(folder) not in LISTS_OF_NAMES
 ]
 
 
-@pytest.mark.parametrize("path", NEW_ROOMS, ids=name_of)
-def test_faces_of_rooms_import_nothing(path):
+@pytest.mark.parametrize("path", FACES_WITHOUT_NAMES, ids=name_of)
+def test_other_folders_import_nothing(path):
     """Else importing qpsvm would load numba, and one method all others."""
     assert len(parsed(path).body) == 1 and ast.get_docstring(parsed(path))
 
@@ -215,7 +215,7 @@ def test_only_what_talks_to_people_prints(path):
             assert not (isinstance(called, ast.Name) and called.id == "print"), node.lineno
 
 
-@house
+@every_file
 def test_files_are_short_and_finished(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 400

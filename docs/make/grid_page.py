@@ -205,7 +205,7 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
     first = next(iter(rows.values()))
     said = sentence(found)
     text = f"**{said}**\n\n![{said}]({PICTURE.name})\n\n{TEXT}"
-    for line in "\n".join(head("grid", "The grid", text, runs=1, room="docs.make")).splitlines():
+    for line in "\n".join(head("grid", "The grid", text, runs=1, folder="docs.make")).splitlines():
         if line.startswith("- load average"):
             yield "- each program alone on the machine, one after the other"
         elif line.startswith("Made by"):

@@ -48,7 +48,7 @@ def page(numbers_of_threads: list[int]) -> Iterator[str]:
         "The last column is the first over the second. One thread is measured by processor time, two by\n"
         "the clock.",
         runs=1,
-        room="docs.make",
+        folder="docs.make",
     )
     for level in LEVELS:
         for n_threads in numbers_of_threads:

@@ -16,7 +16,7 @@ from problems.clouds import cloud, weights
 from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
 from problems.data.real import diabetes
 from problems.instance import family, gram_of, instance
-from problems.regression.svr import copies, sparse_values, waves
+from problems.regression.svr import duplicates, sparse_values, waves
 
 
 @family("nu_svr")
@@ -181,8 +181,8 @@ INSTANCES = (
         "CSR points, linear.",
     ),
     instance(
-        "nu_svr/random-copies",
-        lambda: regression(copies(120, 4, seed=942), 1.0, 0.5, rbf(0.3)),
+        "nu_svr/random-duplicates",
+        lambda: regression(duplicates(120, 4, seed=942), 1.0, 0.5, rbf(0.3)),
         "random degenerate",
         "Every point three times, with different values.",
     ),

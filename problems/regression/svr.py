@@ -47,7 +47,7 @@ def waves(m: int, d: int, seed: int, scale: float = 1.0, offset: float = 0.0) ->
     return X, scale * y + offset
 
 
-def copies(m: int, d: int, seed: int) -> tuple:
+def duplicates(m: int, d: int, seed: int) -> tuple:
     """Return points each of which occurs three times, with three values."""
     X, y = waves(m, d, seed)
     return X[np.arange(m) % (m // 3)], y
@@ -190,8 +190,8 @@ INSTANCES = (
         "CSR points, linear.",
     ),
     instance(
-        "svr/random-copies",
-        lambda: regression(copies(120, 4, seed=913), 1.0, 0.1, rbf(0.3)),
+        "svr/random-duplicates",
+        lambda: regression(duplicates(120, 4, seed=913), 1.0, 0.1, rbf(0.3)),
         "random degenerate",
         "Every point three times, with different values.",
     ),

@@ -47,7 +47,7 @@ def test_the_closing_lines_are_those_of_libsvm(name, call):
     own = numbers(own)
     assert own.keys() == theirs.keys()
     for line, values in theirs.items():
-        if line in ("nSV", "nBSV"):  # copies of a point count once here
+        if line in ("nSV", "nBSV"):  # duplicates count once here
             np.testing.assert_allclose(own[line], values, atol=3)
         else:
             np.testing.assert_allclose(own[line], values, rtol=2e-3, atol=2e-3)

@@ -43,7 +43,7 @@ def copies_of(X, y, m, seed=0):
 
 
 POINTS, LABELS, PICK = copies_of(*two_clouds(70, 3, seed=5), M)
-MIXED = np.where(np.arange(M) % 11 == 0, -LABELS, LABELS)  # some copies have the other label
+MIXED = np.where(np.arange(M) % 11 == 0, -LABELS, LABELS)  # some duplicates have the other label
 RNG = np.random.default_rng(6)
 C = RNG.uniform(0.5, 4.0, M)
 C[::13] = 0.0
@@ -176,10 +176,10 @@ def test_auto_merges_where_it_pays_and_reports_it():
     n = len(np.unique(np.column_stack([X, y]), axis=0))
     assert result.converged and result.counters["merged"] == MIN_POINTS_FOR_SEARCH - n
     assert (
-        f"{MIN_POINTS_FOR_SEARCH - n:,} of {MIN_POINTS_FOR_SEARCH:,} points are copies of others, merged"
+        f"{MIN_POINTS_FOR_SEARCH - n:,} of {MIN_POINTS_FOR_SEARCH:,} points are duplicates of others, merged"
         in result.reason
     )
-    assert "copies" in str(result) and len(result.x) == MIN_POINTS_FOR_SEARCH
+    assert "duplicates" in str(result) and len(result.x) == MIN_POINTS_FOR_SEARCH
     few = slice(0, MIN_POINTS_FOR_SEARCH - 1)
     assert "merged" not in solve(HingeDual(RBF(X[few], 0.3), y[few], 2.0)).counters
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0), merge=False).counters
@@ -278,11 +278,11 @@ def test_warm_starts_are_merged():
 def test_callbacks_see_all_points():
     problem, seen = PROBLEMS["hinge-weighted"], []
 
-    def look(progress):
+    def record(progress):
         seen.append(progress.x)
         return len(seen) == 3
 
-    result = solve(problem, "smo", tol=1e-12, merge=True, callback=look)
+    result = solve(problem, "smo", tol=1e-12, merge=True, callback=record)
     assert result.status is Status.CALLBACK_STOP and len(result.history) == 3
     C, y = problem.C[problem.kept], problem.y[problem.kept]
     for x in seen:
@@ -389,11 +389,11 @@ def test_packed_points_are_merged_and_taken_without_their_coordinates():
         result = solve(L2SVMDual(RBF(given, 0.5), y, 1.0), tol=TOL)
         assert result.converged and result.counters["merged"] == 3000 - n
         assert result.model.decision_function(X[:9]).shape == (9,)
-    lean, taken = (
+    for_solve, taken = (
         getattr(problem.K, how)(merged.duplicates.first) for how in ("take_for_solve", "take")
     )
-    assert lean.X.shape == taken.X.shape and lean.to_float64() is lean
-    np.testing.assert_array_equal(lean.column_error, taken.column_error)
+    assert for_solve.X.shape == taken.X.shape and for_solve.to_float64() is for_solve
+    np.testing.assert_array_equal(for_solve.column_error, taken.column_error)
     np.testing.assert_array_equal(
-        lean.low_precision().block(rows), taken.low_precision().block(rows)
+        for_solve.low_precision().block(rows), taken.low_precision().block(rows)
     )

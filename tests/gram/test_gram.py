@@ -147,7 +147,7 @@ def test_signed_gram_is_the_formula():
     np.testing.assert_allclose(part.product(C[SOME]), G[np.ix_(SOME, SOME)] @ C[SOME])
 
 
-# Held columns.
+# Cached columns.
 
 
 def test_least_recently_used_column_leaves_first():

@@ -39,14 +39,14 @@ class Case:
     def promised(self) -> bool:
         """Whether the gap declared in METHODS has to be reached within the budget there.
 
-        Excepted are the instances on which first-order methods crawl. Where the value is small
+        Excepted are the instances on which first-order methods converge slowly. Where the value is small
         beside the diagonal, a method that declares no small gap is excepted, since its error is
         1/k in units of the diagonal; and so is a gap that is below the rounding of the products.
         """
         if METHODS[self.method].form is MarginProblem:
             return True
-        if "crawl" in self.instance.tags or "zero-optimum" in self.instance.tags:
-            return "crawl" not in self.instance.tags
+        if "ill-conditioned" in self.instance.tags or "zero-optimum" in self.instance.tags:
+            return "ill-conditioned" not in self.instance.tags
         gram = self.problem.as_qp().gram
         value, scale = reference.answer(self.instance).value, np.max(gram.diag() + gram.ridge)
         least = 1e-4 if self.tol > 1e-6 else 8 * independent.EPS / self.tol

@@ -179,7 +179,7 @@ def test_the_simplex_keeps_its_compiled_path(method):
     assert isinstance(METHODS[method].maker(qp)(), VertexFrankWolfe | FullyCorrective)
 
 
-# --- the door -------------------------------------------------------------------------------------
+# --- input ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr", "operator"])

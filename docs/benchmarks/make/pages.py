@@ -23,7 +23,7 @@ HEAD = """# {title}
 
 {machine}
 
-Made by `python -m {room}.{name}` on {date}, at commit {commit}. Seconds count from
+Made by `python -m {folder}.{name}` on {date}, at commit {commit}. Seconds count from
 the call to the answer, kernel columns and the closing certificate included. {seconds}
 """
 SEVERAL = (
@@ -45,9 +45,9 @@ def section(
 
 
 def head(
-    name: str, title: str, text: str, runs: int = RUNS, room: str = "docs.benchmarks.make"
+    name: str, title: str, text: str, runs: int = RUNS, folder: str = "docs.benchmarks.make"
 ) -> Iterator[str]:
-    """Yield title, machine, versions and date of a page; `name` is the module of `room` that makes it."""
+    """Yield title, machine, versions and date of a page; `name` is the module of `folder` that makes it."""
     lines = [f"- {processor()}, {os.cpu_count()} cores, {memory():.0f} GB of memory"]
     lines += [f"- {library}: {said}" for library, said in threads.describe().items()]
     lines.append(f"- OPENBLAS_CORETYPE is {os.environ.get('OPENBLAS_CORETYPE', 'not set')}")
@@ -56,7 +56,7 @@ def head(
     python = f"Python {platform.python_version()}"
     lines.append(f"- qpsvm {qpsvm.__version__}, {python}, {', '.join(versions)}")
     yield HEAD.format(
-        title=title, text=text, name=name, room=room, machine="\n".join(lines), commit=commit(),
+        title=title, text=text, name=name, folder=folder, machine="\n".join(lines), commit=commit(),
         seconds=SEVERAL.format(runs=runs) if runs > 1 else ONE,
         date=datetime.date.today().isoformat(),
     ).rstrip()  # fmt: skip

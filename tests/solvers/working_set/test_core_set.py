@@ -17,7 +17,7 @@ from qpsvm.solvers.working_set.core_set import CoreSet
 SEPARATED = [
     one
     for one in problems.select()
-    if one.family == "polytope_distance" and not one.tags & {"zero-optimum", "crawl"}
+    if one.family == "polytope_distance" and not one.tags & {"zero-optimum", "ill-conditioned"}
 ]
 
 
