@@ -54,7 +54,9 @@ _NAMES_OF_MODULE = {
 }
 """Names that are imported when one is asked for: scikit-learn or matplotlib may be imported with them."""
 
-_MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()}
+_MODULE_OF_NAME = {
+    name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()
+}
 """Module that each of these names is imported from."""
 
 _PUBLIC_FOLDERS = {"estimators": "qpsvm.estimators", "plot": "qpsvm.plot"}

@@ -85,7 +85,7 @@ class SVC(KernelClassifier):
     Attributes
     ----------
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_, class_weight_
-        As in scikit-learn. Of at most 1,000 points duplicates are one support vector of their joint weight.
+        As in scikit-learn. Of at most 1,000 points, equal ones become one support vector.
         With ``multi_class="ovr"`` `dual_coef_` has a row for each class.
     n_iter_ : ndarray of int
         Iterations of each problem.

@@ -1,8 +1,9 @@
 """Training points as they are solved: without those of weight zero, few of them merged.
 
-Few points are put into an order of their own, and duplicates become one point of their joint weight. A fit
-then does not depend on the order of the points, and a weight is the same as a repetition to the last bit.
-Few sparse points of few features become dense, so that their fit is that of the same dense points.
+Few points are put into an order of their own, and duplicates become one point of their joint weight. A
+fit then does not depend on the order of the points, and a weight is the same as a repetition to the
+last bit. Few sparse points of few features become dense, so that their fit is that of the same dense
+points.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 
 import qpsvm
 import reference
-from problems import PRIMAL, Instance
+from problems import PRIMAL_FAMILIES, Instance
 from qpsvm import Status
 from qpsvm.canonical.margin import MarginProblem
 from qpsvm.solvers.methods import METHODS
@@ -101,7 +101,7 @@ def test_reaches_the_gap_it_declares(case):
 
 
 def test_answer_is_feasible(case):
-    weights = case.result.dual if case.instance.family in PRIMAL else case.result.x
+    weights = case.result.dual if case.instance.family in PRIMAL_FAMILIES else case.result.x
     if case.instance.family in ("svr", "nu_svr"):
         weights = np.sum(np.split(weights, 2), axis=0)  # of both signs of a point
     assert case.result.certificate.violation <= 1e-12 * max(1.0, float(np.abs(weights).sum()))

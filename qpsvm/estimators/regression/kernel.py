@@ -154,7 +154,7 @@ class SVR(KernelRegressor):
     Attributes
     ----------
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_
-        As in scikit-learn. Of at most 1,000 points duplicates are one support vector of their joint weight.
+        As in scikit-learn. Of at most 1,000 points, equal ones become one support vector.
     n_iter_ : int
     shape_fit_, fit_status_, n_features_in_, feature_names_in_
         As in scikit-learn; `fit_status_` is 1 where the gap was not reached.
