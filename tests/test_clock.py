@@ -132,7 +132,7 @@ def test_set_up_keeps_to_the_time_limit(problem, method):
 
 
 def test_the_clock_starts_with_the_call(late, monkeypatch):
-    """The search for copies counts: it is given up, and so is what would follow."""
+    """The search for duplicates counts: it is given up, and so is what would follow."""
     X, y = cloud(1200)
     problem = HingeDual(RBF(np.repeat(X, 2, axis=0), 0.3), np.repeat(y, 2))
     assert solve(problem).counters["merged"] == 1200

@@ -36,13 +36,13 @@ M = 240
 TOL = 1e-6
 
 
-def copies_of(X, y, m, seed=0):
+def with_duplicates(X, y, m, seed=0):
     """Draw m points with replacement; every distinct point has its own label."""
     pick = np.random.default_rng(seed).integers(0, len(X), m)
     return X[pick], y[pick], pick
 
 
-DATA_X, DATA_Y, ROW_OF = copies_of(*two_clouds(70, 3, seed=5), M)
+DATA_X, DATA_Y, ROW_OF = with_duplicates(*two_clouds(70, 3, seed=5), M)
 MIXED_Y = np.where(np.arange(M) % 11 == 0, -DATA_Y, DATA_Y)  # some duplicates have the other label
 RNG = np.random.default_rng(6)
 C = RNG.uniform(0.5, 4.0, M)
@@ -148,7 +148,7 @@ def test_equal_bounds_are_filled_and_others_shared():
             assert np.ptp(share[point == ROW_OF]) <= 1e-12
 
 
-def test_redundant_copies_have_no_weight():
+def test_redundant_duplicates_have_no_weight():
     x = solve(MEBDual(K), tol=TOL, merge=True).x
     assert np.all(np.isin(np.flatnonzero(x), np.unique(ROW_OF, return_index=True)[1]))
 
@@ -167,7 +167,7 @@ def many(m=MIN_POINTS_FOR_SEARCH, n=400, seed=8, binary=False):
     """As many points as are searched by default, a few hundred of them distinct."""
     X, y = two_clouds(n, 6, seed=seed)
     X = (X > 0.3).astype(float) if binary else X
-    return copies_of(X, y, m, seed)[:2]
+    return with_duplicates(X, y, m, seed)[:2]
 
 
 def test_auto_merges_where_it_pays_and_reports_it():

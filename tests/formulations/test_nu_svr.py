@@ -211,7 +211,7 @@ def test_points_of_penalty_zero_do_not_count():
         assert not whole.x.reshape(2, -1)[:, ~kept].any() and whole.x.shape == (2 * len(Y),)
 
 
-def test_copies_of_a_point_count_as_its_penalty():
+def test_duplicates_of_a_point_count_as_its_penalty():
     C = np.where(np.arange(150) < 50, 3.0, 1.0)
     again = np.concatenate([np.arange(150), np.arange(50), np.arange(50)])
     problem = NuSVRDual(RBF(X[again], 0.5), Y[again], 1.0, 0.3)

@@ -197,19 +197,19 @@ def test_points_of_penalty_zero_do_not_count():
         np.testing.assert_allclose(whole.model.predict(NEW_POINTS), expected, atol=1e-4)
 
 
-def test_copies_of_a_point_count_as_its_penalty():
+def test_duplicates_of_a_point_count_as_its_penalty():
     """Merged or not; other values make other points."""
     C = np.where(np.arange(150) < 50, 3.0, 1.0)
     again = np.concatenate([np.arange(150), np.arange(50), np.arange(50)])
     problem = SVRDual(RBF(X[again], 0.5), Y[again], 1.0, 0.1)
     one = solve(SVRDual(RBF(X, 0.5), Y, C, 0.1), tol=1e-9)
     for merge in (False, True):
-        copies = solve(problem, tol=1e-9, merge=merge)
-        assert copies.value == pytest.approx(one.value, rel=1e-8)
+        merged = solve(problem, tol=1e-9, merge=merge)
+        assert merged.value == pytest.approx(one.value, rel=1e-8)
         expected = one.model.predict(NEW_POINTS)
-        np.testing.assert_allclose(copies.model.predict(NEW_POINTS), expected, atol=1e-3)
-    assert copies.counters["merged"] == 100
-    assert "100 of 250 points are copies" in copies.reason
+        np.testing.assert_allclose(merged.model.predict(NEW_POINTS), expected, atol=1e-3)
+    assert merged.counters["merged"] == 100
+    assert "100 of 250 points are duplicates" in merged.reason
     different = SVRDual(RBF(X[again], 0.5), np.arange(250.0), 1.0, 0.1)
     assert "merged" not in solve(different, tol=1e-3, merge=True).counters
 

@@ -165,7 +165,7 @@ def test_a_store_over_points_is_read_by_coordinate(points):
 
 
 def test_a_defect_grows_with_the_repetitions():
-    """A direction with equal weights on both copies of a point sees twice its eigenvalue."""
+    """A direction with equal weights on both signs of a point sees twice its eigenvalue."""
     K = RBF(X.astype(np.float32), 1e-4).block(np.arange(N_POINTS))
     of_points = psd_defect(Precomputed(K))
     repeated = RepeatedGram(Precomputed(K), BOTH_SIGNS)
