@@ -332,10 +332,10 @@ def test_weights_of_zero_leave_a_point_out():
 
 @pytest.mark.parametrize("method", ["fw", "mfw", "smo"])
 def test_maintained_products_do_not_drift(hard, method):
-    """After half a million steps the running value is still that of fresh products."""
+    """After half a million steps the running value is still that of recomputed products."""
     seen = []
     solve(hard, method, tol=1e-13, max_iter=500_000, callback=lambda p: seen.append((p.upper, p.x)))
     running, x = seen[-1]
     gram = hard.as_qp().gram
-    fresh = 0.5 * x @ (gram.product(x) + gram.ridge * x)
-    assert abs(running - fresh) <= 1e-14 * np.max(gram.diag())
+    recomputed = 0.5 * x @ (gram.product(x) + gram.ridge * x)
+    assert abs(running - recomputed) <= 1e-14 * np.max(gram.diag())

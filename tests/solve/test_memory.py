@@ -24,7 +24,7 @@ DECLARED_PROBLEMS = {"smo": HingeDual, "mfw": L2SVMDual, "fw": L2SVMDual}
 @pytest.mark.parametrize("method", DECLARED_PROBLEMS)
 @pytest.mark.parametrize("columns", [20, 300])
 def test_the_peak_is_the_limit_and_a_block(method, columns):
-    """Beside the columns: a block of fresh products, and tens of vectors of m numbers."""
+    """Beside the columns: a block of recomputed products, and tens of vectors of m numbers."""
     problem = DECLARED_PROBLEMS[method](RBF(X, 0.1), Y)
     solve(problem, method, max_iter=10)  # compile
     limit = columns * COLUMN_BYTES

@@ -49,7 +49,7 @@ def test_common_bits_are_inner_products(rng, d, storage, dtype):
 @pytest.mark.parametrize("storage", POINT_STORAGES.values(), ids=POINT_STORAGES)
 @pytest.mark.parametrize("make", KERNEL_CASES.values(), ids=KERNEL_CASES)
 def test_kernels_of_binary_points(rng, make, storage, value):
-    """Columns, few and many, over all rows and some; the fresh product; restrictions."""
+    """Columns, few and many, over all rows and some; the recomputed product; restrictions."""
     X = binary(rng, 70, value)
     kernel = make(storage(X))
     new = binary(rng, 70, value, m=300)  # enough for compiled sums
