@@ -331,7 +331,7 @@ def test_weights_of_zero_leave_a_point_out():
 
 
 @pytest.mark.parametrize("method", ["fw", "mfw", "smo"])
-def test_maintained_products_do_not_drift(hard, method):
+def test_maintained_products_stay_accurate(hard, method):
     """After half a million steps the running value is still that of recomputed products."""
     seen = []
     solve(hard, method, tol=1e-13, max_iter=500_000, callback=lambda p: seen.append((p.upper, p.x)))
