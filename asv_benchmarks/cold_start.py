@@ -7,8 +7,8 @@ import sys
 
 FIRST_SOLVE = "qpsvm.solve(qpsvm.MEBDual(qpsvm.Linear(X)), 'mfw')"
 FIRST_MACHINE = "qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X), numpy.sign(X[:, 0])))"
-BEFORE = "import numpy, qpsvm; X = numpy.random.default_rng(0).standard_normal(({}, 3))"
-SIZES = 100, 3000
+SETUP_CODE = "import numpy, qpsvm; X = numpy.random.default_rng(0).standard_normal(({}, 3))"
+POINT_COUNTS = 100, 3000
 """Points; of the machines the first is solved by `smo` and the second by `decomposition`."""
 EMPTY_CACHE = "import os, tempfile; os.environ['NUMBA_CACHE_DIR'] = tempfile.mkdtemp()"
 
@@ -19,28 +19,28 @@ class ColdStart:
     number = 1
     timeout = 120
 
-    params = SIZES
+    params = POINT_COUNTS
     param_names = ["points"]
 
     def setup(self, m):
         # fill the cache, in a process of its own as all that is measured here
         for first in (FIRST_SOLVE, FIRST_MACHINE):
-            subprocess.run([sys.executable, "-c", f"{BEFORE.format(m)}; {first}"], check=True)
+            subprocess.run([sys.executable, "-c", f"{SETUP_CODE.format(m)}; {first}"], check=True)
 
     def timeraw_import(self, m):
         return "import qpsvm"
 
     def timeraw_first_solve_cached(self, m):
-        return FIRST_SOLVE, BEFORE.format(m)
+        return FIRST_SOLVE, SETUP_CODE.format(m)
 
     def timeraw_first_solve_uncached(self, m):
-        return FIRST_SOLVE, f"{EMPTY_CACHE}; {BEFORE.format(m)}"
+        return FIRST_SOLVE, f"{EMPTY_CACHE}; {SETUP_CODE.format(m)}"
 
     def timeraw_first_machine_cached(self, m):
-        return FIRST_MACHINE, BEFORE.format(m)
+        return FIRST_MACHINE, SETUP_CODE.format(m)
 
     def timeraw_first_machine_uncached(self, m):
-        return FIRST_MACHINE, f"{EMPTY_CACHE}; {BEFORE.format(m)}"
+        return FIRST_MACHINE, f"{EMPTY_CACHE}; {SETUP_CODE.format(m)}"
 
 
 BEFORE_PROBLEM = """
@@ -49,7 +49,7 @@ rng = numpy.random.default_rng(0)
 X = rng.standard_normal(({}, 10))
 y = numpy.where(X[:, 0] + 0.3 * rng.standard_normal(len(X)) > 0, 1.0, -1.0)
 """
-PROBLEMS = {
+PROBLEM_CASES = {
     "hinge-rbf": "qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X, 0.1), y))",
     "hinge-linear": "qpsvm.solve(qpsvm.HingeDual(qpsvm.Linear(X), y))",
     "one-class": "qpsvm.solve(qpsvm.OneClassDual(qpsvm.RBF(X, 0.1)))",
@@ -69,11 +69,11 @@ class FirstSolve:
     number = 1
     timeout = 300
 
-    params = (list(PROBLEMS), [300, 3000])
+    params = (list(PROBLEM_CASES), [300, 3000])
     param_names = ["problem", "points"]
 
     def timeraw_first_solve_installed(self, problem, m):
-        return BEFORE_PROBLEM.format(m) + PROBLEMS[problem], EMPTY_CACHE
+        return BEFORE_PROBLEM.format(m) + PROBLEM_CASES[problem], EMPTY_CACHE
 
     def timeraw_first_solve_compiled(self, problem, m):
-        return BEFORE_PROBLEM.format(m) + PROBLEMS[problem], NOTHING_CARRIED
+        return BEFORE_PROBLEM.format(m) + PROBLEM_CASES[problem], NOTHING_CARRIED

@@ -10,7 +10,7 @@ import problems
 import qpsvm
 from qpsvm.solvers.methods import METHODS
 
-NAMES = [
+INSTANCE_NAMES = [
     "l2_svm/breast-cancer-rbf",
     "meb/digits-rbf",
     "polytope_distance/digits-linear",
@@ -25,8 +25,10 @@ NAMES = [
 ]
 """Instances that are measured, one of each family, on real data."""
 
-SELECTION = {one.name: one for one in problems.select() if one.name in NAMES}
-assert len(SELECTION) == len(NAMES), sorted(set(NAMES) - set(SELECTION))
+SELECTED_INSTANCES = {one.name: one for one in problems.select() if one.name in INSTANCE_NAMES}
+assert len(SELECTED_INSTANCES) == len(INSTANCE_NAMES), sorted(
+    set(INSTANCE_NAMES) - set(SELECTED_INSTANCES)
+)
 TIME_LIMIT = 20.0  # seconds: what is slower is a failure, said as such
 
 
@@ -61,7 +63,9 @@ def fitting_pairs(names: list[str]) -> list[str]:
     }  # data are loaded by the benchmark that needs them, not by all of them
     known = distinct_methods()
     fitting = {
-        name: qpsvm.methods(small["no-bias" if "no-bias" in name else SELECTION[name].family])
+        name: qpsvm.methods(
+            small["no-bias" if "no-bias" in name else SELECTED_INSTANCES[name].family]
+        )
         for name in names
     }
     return [f"{name} {method}" for name in names for method in fitting[name] if method in known]
@@ -104,5 +108,5 @@ def classifier_of_many() -> Any:
     return qpsvm.L2SVMDual(qpsvm.RBF(X, "scale"), y, C=1.0)
 
 
-MANY = {"ball, 50,000 points": ball_of_many, "L2-SVM, 4,000 points": classifier_of_many}
+LARGE_PROBLEMS = {"ball, 50,000 points": ball_of_many, "L2-SVM, 4,000 points": classifier_of_many}
 """Made here, larger than the instances of the catalogue."""

@@ -19,11 +19,18 @@ from pathlib import Path
 MAX_SLOWDOWN = 1.3
 """Ratio of medians, after to before, from which a benchmark counts as worse."""
 
-BENCHMARKS = r"^(solving\.ToPromisedGap|solving\.Work|cold_start|reuse)"
+BENCHMARK_PATTERN = r"^(solving\.ToPromisedGap|solving\.Work|cold_start|reuse)"
 """What is compared by default: solves of seconds at most, on data that every machine has."""
 
-SEARCH = "--attribute", "rounds=2", "--attribute", "repeat=1", "--attribute", "warmup_time=0"
-CONFIRMATION = "--attribute", "rounds=4", "--attribute", "repeat=3"
+FIRST_RUN_SETTINGS = (
+    "--attribute",
+    "rounds=2",
+    "--attribute",
+    "repeat=1",
+    "--attribute",
+    "warmup_time=0",
+)
+SECOND_RUN_SETTINGS = "--attribute", "rounds=4", "--attribute", "repeat=3"
 """Settings of asv for the first run and for the second one, of what looked worse."""
 
 Runner = Callable[[Sequence[str]], tuple[int, str]]
@@ -73,7 +80,7 @@ def regressions(before: str, after: str, bench: str, factor: float, asv: Runner)
         If asv ends with another code than that for worse benchmarks, and none is marked.
     """
     found = bench
-    for settings in (SEARCH, CONFIRMATION):
+    for settings in (FIRST_RUN_SETTINGS, SECOND_RUN_SETTINGS):
         code, printed = asv([
             "continuous", "--interleave-rounds", "--no-stats", "--show-stderr",
             "--launch-method", "forkserver", "--factor", str(factor), *settings,
@@ -93,7 +100,7 @@ def main(argv: Sequence[str] | None = None, asv: Runner = run_asv) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("before", help="the commit to compare with")
     parser.add_argument("after", nargs="?", default="HEAD")
-    parser.add_argument("--bench", default=BENCHMARKS, help="regular expression of names")
+    parser.add_argument("--bench", default=BENCHMARK_PATTERN, help="regular expression of names")
     parser.add_argument("--factor", type=float, default=MAX_SLOWDOWN)
     given = parser.parse_args(argv)
     found = regressions(given.before, given.after, given.bench, given.factor, asv)

@@ -1,7 +1,7 @@
 """Exact kernel SVMs beside what a user can install: seconds, certified gap, peak memory.
 
 Every run has a process of its own, so that its memory is its own and no library finds what another
-one has warmed up. Data are read once and kept as arrays in the folder `CACHE`::
+one has warmed up. Data are read once and kept as arrays in the folder `CACHE_FOLDER`::
 
     python -m asv_benchmarks.exact_kernel prepare                 # once; minutes
     python -m asv_benchmarks.exact_kernel measure a9a >> rows.jsonl
@@ -33,21 +33,21 @@ import qpsvm
 from asv_benchmarks import real_data
 from qpsvm import RBF, HingeDual, L2SVMDual, threads
 
-ROOT = Path(__file__).resolve().parents[1]
-CACHE = Path(tempfile.gettempdir()) / "qpsvm_exact_kernel"
-LIMIT = 60.0
+PROJECT_ROOT = Path(__file__).resolve().parents[1]
+CACHE_FOLDER = Path(tempfile.gettempdir()) / "qpsvm_exact_kernel"
+TIME_LIMIT = 60.0
 """Seconds that we get."""
 
-PATIENCE = 420.0
+PEER_TIME_LIMIT = 420.0
 """Seconds that a peer gets."""
 
-LARGE = 2_000
+LARGE_SET_POINTS = 2_000
 """Points beyond which a set counts in the medians."""
 
-LONG = 10.0
+LONG_CALL_SECONDS = 10.0
 """Seconds of a first call that is not repeated."""
 
-SETS = {  # C, gamma, what it is
+DATA_SETS = {  # C, gamma, what it is
     "a9a": (1.0, 0.05, "adult"),
     "w8a": (10.0, 0.05, "web"),
     "mnist-3-8": (10.0, 0.02, "digits 3 against 8, divided by 255"),
@@ -68,20 +68,20 @@ SETS = {  # C, gamma, what it is
     "breast-cancer, C = 1000": (1000.0, 1 / 30, "the same points"),
     "mc1k": (1000.0, 0.05, "1,000 x 20, make_classification, a tenth of the labels flipped"),
 }
-WIDE = {"n_features": 50, "n_informative": 20, "n_redundant": 10, "flip_y": 0.01}
-CLASSIFIED = {  # by scikit-learn's make_classification
-    "mc20k": {"n_samples": 20_000, **WIDE},
-    "mc10k": {"n_samples": 10_000, **WIDE},
+CLASSIFICATION_OPTIONS = {"n_features": 50, "n_informative": 20, "n_redundant": 10, "flip_y": 0.01}
+MADE_CLASSIFICATIONS = {  # by scikit-learn's make_classification
+    "mc20k": {"n_samples": 20_000, **CLASSIFICATION_OPTIONS},
+    "mc10k": {"n_samples": 10_000, **CLASSIFICATION_OPTIONS},
     "mc1k": {"n_samples": 1_000, "n_features": 20, "n_informative": 10, "flip_y": 0.1},
 }
-WHO = (
+PROGRAM_NAMES = (
     "qpsvm", "qpsvm 1e-6", "qpsvm one thread", "sklearnex", "SVC", "L2-SVM", "L2-SVM cvm", "LibCVM",
 )  # fmt: skip
 
 
 def make(name: str) -> tuple[Any, Any]:
     """Return dense points in double precision and labels -1 and +1."""
-    if name in CLASSIFIED or name == "gauss200k":
+    if name in MADE_CLASSIFICATIONS or name == "gauss200k":
         return _synthetic(name)
     if name in ("digits", "breast-cancer"):
         return _shipped(name)
@@ -104,10 +104,12 @@ def make(name: str) -> tuple[Any, Any]:
 
 
 def _synthetic(name: str) -> tuple[Any, Any]:
-    if name in CLASSIFIED:
+    if name in MADE_CLASSIFICATIONS:
         from sklearn.datasets import make_classification
 
-        X, y = make_classification(**CLASSIFIED[name], n_clusters_per_class=4, random_state=0)
+        X, y = make_classification(
+            **MADE_CLASSIFICATIONS[name], n_clusters_per_class=4, random_state=0
+        )
         return _standardized(X), np.where(y > 0, 1.0, -1.0)
     rng = np.random.default_rng(12345)
     y = np.where(rng.random(200_000) < 0.5, 1.0, -1.0)
@@ -134,9 +136,9 @@ def _standardized(X: Any) -> Any:
 def load(name: str) -> tuple[Any, Any]:
     """Return the arrays of a set, from the cache if they are there."""
     name = name.partition(",")[0]
-    path = CACHE / f"{name}.npz"
+    path = CACHE_FOLDER / f"{name}.npz"
     if not path.exists():
-        CACHE.mkdir(exist_ok=True)
+        CACHE_FOLDER.mkdir(exist_ok=True)
         X, y = make(name)
         np.savez(path, X=X, y=y)
     with np.load(path) as stored:
@@ -146,7 +148,7 @@ def load(name: str) -> tuple[Any, Any]:
 def run(name: str, who: str) -> dict[str, Any]:
     """Return the row of one run in this process: the median of a few calls, if they are short."""
     X, y = load(name)
-    C, gamma, _ = SETS[name]
+    C, gamma, _ = DATA_SETS[name]
     some = np.random.default_rng(0).permutation(len(y))[:2200]
     row: dict[str, Any] = {"set": name, "m": len(y), "d": X.shape[1], "who": who}
     if who == "LibCVM":
@@ -178,7 +180,9 @@ def run(name: str, who: str) -> dict[str, Any]:
         qpsvm.solve(kind(RBF(X[some], gamma), y[some], C), method, tol=tol)
         with threads.limit(1) if "one thread" in who else nullcontext():
             result, seconds = _timed(
-                lambda: qpsvm.solve(kind(RBF(X, gamma), y, C), method, tol=tol, time_limit=LIMIT)
+                lambda: qpsvm.solve(
+                    kind(RBF(X, gamma), y, C), method, tol=tol, time_limit=TIME_LIMIT
+                )
             )
         row |= {"seconds": seconds, "peak": _peak(), "certify": result.timings["certify"]}
         row |= {"columns": result.counters["columns"], "method": result.method}
@@ -237,7 +241,9 @@ def floor(X: Any, gamma: float, support: Any) -> float:
 def _timed(call: Any) -> tuple[Any, float]:
     """Return what a call returns and its median seconds: of fifteen short calls, of three others."""
     seconds: list[float] = []
-    while not seconds or (len(seconds) < (15 if seconds[0] < 0.1 else 3) and seconds[0] < LONG):
+    while not seconds or (
+        len(seconds) < (15 if seconds[0] < 0.1 else 3) and seconds[0] < LONG_CALL_SECONDS
+    ):
         begun = time.perf_counter()
         result = call()
         seconds.append(time.perf_counter() - begun)
@@ -254,11 +260,16 @@ def measure(name: str, whos: list[str]) -> Iterator[dict[str, Any]]:
         call = [sys.executable, "-m", "asv_benchmarks.exact_kernel", "one", name, who]
         try:
             said = subprocess.run(
-                call, capture_output=True, text=True, check=True, timeout=PATIENCE, cwd=ROOT
+                call,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=PEER_TIME_LIMIT,
+                cwd=PROJECT_ROOT,
             ).stdout
             yield json.loads(said.splitlines()[-1])
         except subprocess.TimeoutExpired:
-            yield {"set": name, "who": who, "note": f"not done in {PATIENCE:g} s"}
+            yield {"set": name, "who": who, "note": f"not done in {PEER_TIME_LIMIT:g} s"}
         except subprocess.CalledProcessError as failure:
             yield {"set": name, "who": who, "note": failure.stderr.strip().splitlines()[-1]}
 
@@ -269,11 +280,11 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     if given.what == "prepare":
-        for name in given.names or SETS:
+        for name in given.names or DATA_SETS:
             load(name)
     elif given.what == "measure":
         name, *whos = given.names
-        for one in measure(name, whos or list(WHO)):
+        for one in measure(name, whos or list(PROGRAM_NAMES)):
             print(json.dumps(one), flush=True)
     else:
         print(json.dumps(run(*given.names)))

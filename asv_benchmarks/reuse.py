@@ -18,8 +18,8 @@ from qpsvm import RBF, HingeDual
 from qpsvm.expansion import Expansion
 from qpsvm.models import Hyperplane
 
-POINTS = 50_000
-RUNS = 3
+N_POINTS = 50_000
+N_RUNS = 3
 
 
 def synthetic(m: int, d: int = 50, seed: int = 0) -> tuple[Any, Any]:
@@ -41,7 +41,7 @@ def predictions() -> Iterator[tuple[Any, ...]]:
 
     for name, X, y, train, gamma in _models():
         svc = SVC(C=1.0, gamma=gamma, cache_size=1000).fit(X[:train].astype(np.float64), y[:train])
-        new = X[-POINTS:]
+        new = X[-N_POINTS:]
         double = new.astype(np.float64)
         begun = time.perf_counter()
         theirs = svc.predict(double)
@@ -56,7 +56,7 @@ def predictions() -> Iterator[tuple[Any, ...]]:
             plane = Hyperplane(float(svc.intercept_[0]), expansion, None)
             plane.predict(given[:1000])  # compile
             ours = []
-            for _ in range(RUNS):
+            for _ in range(N_RUNS):
                 begun = time.perf_counter()
                 labels = plane.predict(given)
                 ours.append(time.perf_counter() - begun)
@@ -66,7 +66,7 @@ def predictions() -> Iterator[tuple[Any, ...]]:
 
 
 def _models() -> Iterator[tuple[Any, ...]]:
-    X, y = synthetic(POINTS + 10_000)
+    X, y = synthetic(N_POINTS + 10_000)
     yield "synthetic, 50 features", X, y, 9_500, 1.0 / 50 / float(X.var())
     X, y = real_data.load("a9a")
     more, labels = real_data.load("a9a.t")

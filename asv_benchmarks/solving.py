@@ -5,18 +5,25 @@ Every solve goes to the certified gap that the method promises in METHODS.
 
 from __future__ import annotations
 
-from asv_benchmarks.common import MANY, NAMES, SELECTION, compile_steps, fitting_pairs, settle
+from asv_benchmarks.common import (
+    INSTANCE_NAMES,
+    LARGE_PROBLEMS,
+    SELECTED_INSTANCES,
+    compile_steps,
+    fitting_pairs,
+    settle,
+)
 
 
 class ToPromisedGap:
     """Time from the call to the answer, columns and the closing certificate included."""
 
-    params = fitting_pairs(NAMES)
+    params = fitting_pairs(INSTANCE_NAMES)
     param_names = ["instance and method"]
 
     def setup(self, pair):
         name, self.method = pair.split()
-        self.problem = SELECTION[name].declare()
+        self.problem = SELECTED_INSTANCES[name].declare()
         settle(self.problem, self.method)  # once before, so that no compilation is measured
 
     def time_solve(self, pair):
@@ -26,14 +33,14 @@ class ToPromisedGap:
 class Work:
     """What the same solves cost, counted: equal numbers on every machine."""
 
-    params = fitting_pairs([name for name in NAMES if "breast-cancer" in name])
+    params = fitting_pairs([name for name in INSTANCE_NAMES if "breast-cancer" in name])
     param_names = ["instance and method"]
 
     def setup_cache(self):
         results = {}
         for pair in self.params:
             name, method = pair.split()
-            result = settle(SELECTION[name].declare(), method)
+            result = settle(SELECTED_INSTANCES[name].declare(), method)
             results[pair] = result.n_iter, result.counters["columns"]
         return results
 
@@ -50,11 +57,11 @@ class Work:
 class ManyPoints:
     """A ball and a classifier on many points: K is never formed."""
 
-    params = [list(MANY), ["mfw", "smo", "decomposition"]]
+    params = [list(LARGE_PROBLEMS), ["mfw", "smo", "decomposition"]]
     param_names = ["problem", "method"]
 
     def setup(self, name, method):
-        self.problem = MANY[name]()
+        self.problem = LARGE_PROBLEMS[name]()
         compile_steps(method)
 
     def time_solve(self, name, method):

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from asv_benchmarks.exact_kernel import LARGE, SETS, measure
+from asv_benchmarks.exact_kernel import DATA_SETS, LARGE_SET_POINTS, measure
 
-WHO = ("qpsvm", "qpsvm 1e-6", "qpsvm one thread", "L2-SVM")
-L2 = ("a9a", "w8a", "mc10k")
+PROGRAM_NAMES = ("qpsvm", "qpsvm 1e-6", "qpsvm one thread", "L2-SVM")
+L2_SVM_SETS = ("a9a", "w8a", "mc10k")
 """Sets of which the L2-SVM is solved, too."""
 
-RUNS = {
-    f"{name}: {who}": (name, who) for name in SETS for who in WHO if who != "L2-SVM" or name in L2
+TRAINING_RUNS = {
+    f"{name}: {who}": (name, who)
+    for name in DATA_SETS
+    for who in PROGRAM_NAMES
+    if who != "L2-SVM" or name in L2_SVM_SETS
 }
 
 
 class Training:
     """Every solve has processes of its own, and all figures come from one run of each."""
 
-    params = list(RUNS)
+    params = list(TRAINING_RUNS)
     param_names = ["set and what"]
     timeout = 1800
 
     def setup_cache(self) -> dict[str, dict[str, Any]]:
         """Return the rows of what is tracked."""
-        return {key: next(measure(name, [who])) for key, (name, who) in RUNS.items()}
+        return {key: next(measure(name, [who])) for key, (name, who) in TRAINING_RUNS.items()}
 
     def setup(self, rows: dict[str, dict[str, Any]], key: str) -> None:
         """Skip what was not measured."""
@@ -50,7 +53,7 @@ class Training:
     def track_over_floor(self, rows: dict[str, dict[str, Any]], key: str) -> float:
         """Time without certificates over that of the support's columns by products and np.exp."""
         row = rows[key]
-        if "floor" not in row or row["m"] <= LARGE:
+        if "floor" not in row or row["m"] <= LARGE_SET_POINTS:
             return float("nan")
         return float((row["seconds"] - row["certify"]) / row["floor"])
 

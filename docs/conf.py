@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sphinx_gallery.sorting import ExplicitOrder
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "docs" / "_ext")]
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(PROJECT_ROOT), str(PROJECT_ROOT / "docs" / "_ext")]
 
 project = "qpsvm"
 author = "The qpsvm developers"

@@ -3,7 +3,7 @@
 An instance is declared once, in the file of its family, and is found here by name or by tag::
 
     problems.INSTANCES["meb/two-points"].declare()
-    problems.select(family="meb", exclude=("crawl",))
+    problems.select(family="meb", exclude=("ill-conditioned",))
     problems.select(tag="stress")
 
 The stress set (`problems.stress`) is kept apart: `select` returns it only when asked for its tag.
@@ -15,9 +15,9 @@ from collections.abc import Iterable
 
 from problems import stress
 from problems.discovery import modules_of
-from problems.instance import DECLARATIONS, PRIMAL, Instance
+from problems.instance import FAMILY_DECLARATIONS, PRIMAL_FAMILIES, Instance
 
-__all__ = ["FAMILIES", "INSTANCES", "PRIMAL", "Instance", "select"]
+__all__ = ["FAMILY_NAMES", "INSTANCES", "PRIMAL_FAMILIES", "Instance", "select"]
 
 MODULES_APART = ("problems.stress", "problems.general")
 """Modules whose instances are not in the catalogue: they are asked for by themselves."""
@@ -29,7 +29,7 @@ INSTANCES: dict[str, Instance] = {
     for instance in getattr(module, "INSTANCES", ())
 }
 
-FAMILIES = tuple(DECLARATIONS)
+FAMILY_NAMES = tuple(FAMILY_DECLARATIONS)
 """Names of the families, by `problems.instance.family`."""
 
 
@@ -37,8 +37,8 @@ def select(
     family: str | None = None, tag: str | None = None, exclude: Iterable[str] = ()
 ) -> list[Instance]:
     """Return the instances of a family that carry `tag` and none of the tags in `exclude`."""
-    if family is not None and family not in FAMILIES:
-        raise ValueError(f"family={family!r}; the families are {', '.join(FAMILIES)}")
+    if family is not None and family not in FAMILY_NAMES:
+        raise ValueError(f"family={family!r}; the families are {', '.join(FAMILY_NAMES)}")
     unwanted = frozenset([exclude] if isinstance(exclude, str) else exclude)
     catalogue = stress.INSTANCES if tag == "stress" else INSTANCES
     return [

@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from problems.data.kernels import Data
 from problems.instance import Instance
 
-HOUSE = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 4), (3, 4)]
-SKIPPING = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4), (0, 4), (1, 4)]
+GRAPH_EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 4), (3, 4)]
+SKIPPING_EDGES = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4), (0, 4), (1, 4)]
 
 
 def least_squares(
@@ -67,7 +67,7 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-DOMAINS: dict[str, tuple[int, dict[str, Any]]] = {
+DOMAIN_CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "hypercube": (12, {"m": 12}),
     "linf_ball": (12, {"m": 12, "radius": 0.5}),
     "l1_ball": (15, {"m": 15, "radius": 2.0}),
@@ -81,8 +81,8 @@ DOMAINS: dict[str, tuple[int, dict[str, Any]]] = {
         {"sizes": [5, 4, 3], "upper": [0.5, 0.25, 2.0, 0.125] * 3, "total": [1.0, 2.5, 0.5]},
     ),
     "k_subset": (14, {"m": 14, "k": 4}),
-    "spanning_trees": (len(HOUSE), {"edges": HOUSE}),
-    "flow": (len(SKIPPING), {"edges": SKIPPING, "source": 0, "target": 4}),
+    "spanning_trees": (len(GRAPH_EDGES), {"edges": GRAPH_EDGES}),
+    "flow": (len(SKIPPING_EDGES), {"edges": SKIPPING_EDGES, "source": 0, "target": 4}),
     "birkhoff": (16, {"n": 4}),
     "hull": (6, {"seed": 5, "k": 11}),
     "spectrahedron": (16, {"n": 4, "trace": 1.0}),
@@ -91,13 +91,13 @@ DOMAINS: dict[str, tuple[int, dict[str, Any]]] = {
 }
 """Each domain once, small: the dimension and the parameters."""
 
-ROUND = ("l2_ball", "spectrahedron", "nuclear_ball", "spectral_ball")
+ROUND_DOMAINS = ("l2_ball", "spectrahedron", "nuclear_ball", "spectral_ball")
 """Sets that are no polytopes: no method with a linear minimizer alone is linear there."""
 
 
 def _of(name: str) -> Instance:
-    m, parameters = DOMAINS[name]
-    tags = "random round" if name in ROUND else "random"
+    m, parameters = DOMAIN_CASES[name]
+    tags = "random round" if name in ROUND_DOMAINS else "random"
     return make(
         f"least_squares/{name}", lambda: least_squares(m + 8, m, (name, parameters), 1), tags
     )
@@ -106,7 +106,7 @@ def _of(name: str) -> Instance:
 INSTANCES: dict[str, Instance] = {
     instance.name: instance
     for instance in [
-        *map(_of, DOMAINS),
+        *map(_of, DOMAIN_CASES),
         make(
             "least_squares/hypercube-face",
             lambda: hypercube_face(40, 20, 3, seed=0),
@@ -126,12 +126,12 @@ INSTANCES: dict[str, Instance] = {
         ),
         make(
             "quadratic_program/flow",
-            lambda: quadratic(len(SKIPPING), ("flow", DOMAINS["flow"][1]), seed=2),
+            lambda: quadratic(len(SKIPPING_EDGES), ("flow", DOMAIN_CASES["flow"][1]), seed=2),
             "random",
         ),
         make(
             "quadratic_program/simplices",
-            lambda: quadratic(12, ("simplices", DOMAINS["simplices"][1]), seed=3),
+            lambda: quadratic(12, ("simplices", DOMAIN_CASES["simplices"][1]), seed=3),
             "random",
         ),
         make(

@@ -27,7 +27,15 @@ from problems.clouds import (
     two_clouds,
     weights,
 )
-from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.kernels import (
+    LINEAR_KERNEL,
+    PRECOMPUTED_KERNEL,
+    Data,
+    Kernel,
+    laplacian,
+    poly,
+    rbf,
+)
 from problems.data.real import breast_cancer, digits
 from problems.instance import Instance, family, gram_of, instance
 
@@ -48,7 +56,7 @@ def declare_primal(data: Data, gram: str) -> Any:
     return qpsvm.HingePrimal(data["X"], data["y"], C=data["C"], bias=data["bias"])
 
 
-def svm(points: tuple, C: object, kernel: Kernel = LINEAR, bias: bool = True) -> Data:
+def svm(points: tuple, C: object, kernel: Kernel = LINEAR_KERNEL, bias: bool = True) -> Data:
     """Return the data of a machine on points (X, y)."""
     X, y = points
     return {"X": X, "y": y, "C": C, "kernel": kernel, "bias": bias}
@@ -57,11 +65,11 @@ def svm(points: tuple, C: object, kernel: Kernel = LINEAR, bias: bool = True) ->
 def identity(m: int, C: float) -> Data:
     """Return the data of a machine with K = I and classes of equal size."""
     y = np.tile([1.0, -1.0], m // 2)
-    return {"K": np.eye(m), "y": y, "C": C, "kernel": PRECOMPUTED, "bias": True}
+    return {"K": np.eye(m), "y": y, "C": C, "kernel": PRECOMPUTED_KERNEL, "bias": True}
 
 
 def same_point(positive: int, negative: int) -> tuple:
-    """Return copies of one point with both labels."""
+    """Return duplicates of one point with both labels."""
     y = np.repeat([1.0, -1.0], [positive, negative])
     return np.ones((len(y), 2)), y
 

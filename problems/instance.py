@@ -14,10 +14,10 @@ from problems.data.kernels import Data, dense_gram
 
 Declare = Callable[[Data, str], Any]
 
-DECLARATIONS: dict[str, Declare] = {}
+FAMILY_DECLARATIONS: dict[str, Declare] = {}
 """The function of each family that builds its formulation, entered by `family`."""
 
-PRIMAL: set[str] = set()
+PRIMAL_FAMILIES: set[str] = set()
 """Families whose variable is w and b; the weights of the points are the dual's."""
 
 
@@ -33,9 +33,9 @@ def family(name: str, primal: bool = False) -> Callable[[Declare], Declare]:
     """
 
     def enter(declare: Declare) -> Declare:
-        DECLARATIONS[name] = declare
+        FAMILY_DECLARATIONS[name] = declare
         if primal:
-            PRIMAL.add(name)
+            PRIMAL_FAMILIES.add(name)
         return declare
 
     return enter
@@ -50,7 +50,7 @@ class Instance:
     name : str
         ``"family/what-it-is"``; unique in the catalogue.
     family : str
-        A key of `DECLARATIONS`.
+        A key of `FAMILY_DECLARATIONS`.
     data : callable
         Returns the raw arrays, read-only and the same at every call: ``X`` (m, d) or ``K`` (m, m),
         ``y`` (m,), ``C``, ``chi``, ``nu`` or ``epsilon``, ``sample_weight``, and ``kernel``, a pair
@@ -60,7 +60,7 @@ class Instance:
     tags : frozenset of str
         "closed-form", "random", "degenerate", "real", "stress" say where the data come from;
         "zero-optimum" that the optimal value is 0; "hard-margin" that a penalty is infinite;
-        "weighted" that C is a vector; "sparse" that X is CSR; "crawl" that first-order methods
+        "weighted" that C is a vector; "sparse" that X is CSR; "ill-conditioned" that first-order methods
         need very many steps (a linear or low-rank Gram, ridge below 1e-6 of its diagonal);
         "slow" that a method may take seconds.
     note : str
@@ -90,7 +90,7 @@ class Instance:
         """
         if gram not in ("demand", "dense"):
             raise ValueError(f'gram={gram!r}; allowed are "demand" and "dense"')
-        return DECLARATIONS[self.family](self.data(), gram)
+        return FAMILY_DECLARATIONS[self.family](self.data(), gram)
 
     def __str__(self) -> str:
         return self.name

@@ -22,7 +22,15 @@ from problems.clouds import (
     two_clouds,
     weights,
 )
-from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.kernels import (
+    LINEAR_KERNEL,
+    PRECOMPUTED_KERNEL,
+    Data,
+    Kernel,
+    laplacian,
+    poly,
+    rbf,
+)
 from problems.data.real import breast_cancer, digits
 from problems.instance import family, gram_of, instance
 
@@ -35,7 +43,7 @@ def declare(data: Data, gram: str) -> Any:
     return qpsvm.L2SVMDual(gram_of(data, gram), data["y"], C=data["C"])
 
 
-def svm(points: tuple, C: object, kernel: Kernel = LINEAR) -> Data:
+def svm(points: tuple, C: object, kernel: Kernel = LINEAR_KERNEL) -> Data:
     """Return the data of a machine on points (X, y)."""
     X, y = points
     return {"X": X, "y": y, "C": C, "kernel": kernel}
@@ -44,7 +52,7 @@ def svm(points: tuple, C: object, kernel: Kernel = LINEAR) -> Data:
 def identity(positive: int, negative: int, C: object) -> Data:
     """Return the data of a machine with K = I."""
     y = np.repeat([1.0, -1.0], [positive, negative])
-    return {"K": np.eye(len(y)), "y": y, "C": C, "kernel": PRECOMPUTED}
+    return {"K": np.eye(len(y)), "y": y, "C": C, "kernel": PRECOMPUTED_KERNEL}
 
 
 def identity_value(positive: int, negative: int, C: float) -> float:
@@ -171,7 +179,7 @@ INSTANCES = (
     instance(
         "l2_svm/random-linear-C1e6",
         lambda: svm(two_clouds(200, 8, seed=202), 1e6),
-        "random crawl",
+        "random ill-conditioned",
         "Overlapping clouds, linear, C = 1e6: the ridge is all but gone.",
     ),
     instance(
@@ -262,7 +270,7 @@ INSTANCES = (
     instance(
         "l2_svm/offset-1e4-linear",
         lambda: svm(moved(two_clouds(120, 4, seed=218), offset=1e4), 1.0),
-        "random degenerate crawl",
+        "random degenerate ill-conditioned",
         "Points far from the origin: the bias cannot follow.",
     ),
     instance(

@@ -20,14 +20,14 @@ from problems.clouds import (
     two_clouds,
     weights,
 )
-from problems.data.kernels import LINEAR, Data, Kernel, rbf, sigmoid
+from problems.data.kernels import LINEAR_KERNEL, Data, Kernel, rbf, sigmoid
 from problems.data.real import breast_cancer
 from problems.instance import family, gram_on_demand, instance
 
 
 def points_or_gram(data: Data) -> Any:
     """Return the points for a linear kernel, or the Gram on them."""
-    return data["X"] if data["kernel"] == LINEAR else gram_on_demand(data)
+    return data["X"] if data["kernel"] == LINEAR_KERNEL else gram_on_demand(data)
 
 
 @family("lp_svm", primal=True)
@@ -38,7 +38,7 @@ def declare(data: Data, gram: str) -> Any:
     return qpsvm.LPSVMPrimal(points_or_gram(data), data["y"], C=data["C"], bias=data["bias"])
 
 
-def machine(points: tuple, C: object, bias: bool = True, kernel: Kernel = LINEAR) -> Data:
+def machine(points: tuple, C: object, bias: bool = True, kernel: Kernel = LINEAR_KERNEL) -> Data:
     """Return the data of a machine on points (X, y)."""
     X, y = points
     return {"X": X, "y": y, "C": C, "kernel": kernel, "bias": bias}
@@ -51,7 +51,7 @@ def with_zero_column(points: tuple) -> tuple:
 
 
 def doubled(points: tuple) -> tuple:
-    """Return every point twice, a third of the copies with the other label."""
+    """Return every point twice, a third of the duplicates with the other label."""
     X, y = points
     return np.vstack([X, X]), np.concatenate([y, np.where(np.arange(len(y)) % 3, y, -y)])
 

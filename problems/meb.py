@@ -16,7 +16,15 @@ import numpy as np
 import scipy.sparse
 
 from problems.clouds import cloud
-from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.kernels import (
+    LINEAR_KERNEL,
+    PRECOMPUTED_KERNEL,
+    Data,
+    Kernel,
+    laplacian,
+    poly,
+    rbf,
+)
 from problems.data.real import breast_cancer, digits
 from problems.instance import family, gram_of, instance
 
@@ -29,7 +37,7 @@ def declare(data: Data, gram: str) -> Any:
     return qpsvm.MEBDual(gram_of(data, gram))
 
 
-def points(X: object, kernel: Kernel = LINEAR) -> Data:
+def points(X: object, kernel: Kernel = LINEAR_KERNEL) -> Data:
     """Return the data of the ball around the rows of X."""
     return {"X": X, "kernel": kernel}
 
@@ -76,7 +84,7 @@ INSTANCES = (
         "meb/identical",
         lambda: points(np.full((20, 4), 0.3)),
         "closed-form degenerate zero-optimum",
-        "Twenty copies of one point.",
+        "Twenty duplicates of one point.",
         exact=0.0,
     ),
     instance(
@@ -95,7 +103,7 @@ INSTANCES = (
     ),
     instance(
         "meb/precomputed-identity",
-        lambda: {"K": np.eye(50), "kernel": PRECOMPUTED},
+        lambda: {"K": np.eye(50), "kernel": PRECOMPUTED_KERNEL},
         "closed-form",
         "K = I: radius^2 = 1 - 1/m.",
         exact=-0.98,

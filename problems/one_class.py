@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from problems.clouds import cloud, sparse_clouds, weights
-from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.kernels import (
+    LINEAR_KERNEL,
+    PRECOMPUTED_KERNEL,
+    Data,
+    Kernel,
+    laplacian,
+    poly,
+    rbf,
+)
 from problems.data.real import breast_cancer, digits
 from problems.instance import family, gram_of, instance
 
@@ -26,7 +34,7 @@ def declare(data: Data, gram: str) -> Any:
     return qpsvm.OneClassDual(gram_of(data, gram), data["nu"], sample_weight=weight)
 
 
-def machine(X: object, nu: float, kernel: Kernel = LINEAR, weight: object = None) -> Data:
+def machine(X: object, nu: float, kernel: Kernel = LINEAR_KERNEL, weight: object = None) -> Data:
     """Return the data of a machine on the rows of X."""
     found: Data = {"X": X, "nu": nu, "kernel": kernel}
     return found if weight is None else {**found, "sample_weight": weight}
@@ -76,7 +84,7 @@ INSTANCES = (
     ),
     instance(
         "one_class/identity",
-        lambda: {"K": np.eye(40), "nu": 0.3, "kernel": PRECOMPUTED},
+        lambda: {"K": np.eye(40), "nu": 0.3, "kernel": PRECOMPUTED_KERNEL},
         "closed-form",
         "K = I: equal weights.",
         exact=1.0 / 80.0,
@@ -85,7 +93,7 @@ INSTANCES = (
         "one_class/identical",
         lambda: machine(np.full((20, 4), 0.5), 0.3),
         "closed-form degenerate",
-        "Twenty copies of one point.",
+        "Twenty duplicates of one point.",
         exact=0.5,
     ),
     instance(

@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 
 from problems.clouds import cloud, labels, moved, separable_clouds, two_clouds
-from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.kernels import (
+    LINEAR_KERNEL,
+    PRECOMPUTED_KERNEL,
+    Data,
+    Kernel,
+    laplacian,
+    poly,
+    rbf,
+)
 from problems.data.real import breast_cancer, digits
 from problems.instance import family, gram_of, instance
 
@@ -28,7 +36,7 @@ def declare(data: Data, gram: str) -> Any:
     return qpsvm.PolytopeDistanceDual(gram_of(data, gram), data["y"], chi=data["chi"])
 
 
-def hulls(points: tuple, chi: float | None = None, kernel: Kernel = LINEAR) -> Data:
+def hulls(points: tuple, chi: float | None = None, kernel: Kernel = LINEAR_KERNEL) -> Data:
     """Return the data of the distance of two hulls from points (X, y)."""
     X, y = points
     return {"X": X, "y": y, "chi": chi, "kernel": kernel}
@@ -48,7 +56,7 @@ def box(*lowest: float) -> np.ndarray:
 def identity(positive: int, negative: int, chi: float | None) -> Data:
     """Return the data with K = I."""
     y = np.repeat([1.0, -1.0], [positive, negative])
-    return {"K": np.eye(len(y)), "y": y, "chi": chi, "kernel": PRECOMPUTED}
+    return {"K": np.eye(len(y)), "y": y, "chi": chi, "kernel": PRECOMPUTED_KERNEL}
 
 
 def lifted(points: tuple, d: int, seed: int) -> tuple:

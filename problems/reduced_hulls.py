@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from problems.clouds import cloud, moved, separable_clouds, sparse_clouds, two_clouds, weights
-from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.kernels import (
+    LINEAR_KERNEL,
+    PRECOMPUTED_KERNEL,
+    Data,
+    Kernel,
+    laplacian,
+    poly,
+    rbf,
+)
 from problems.data.real import breast_cancer, digits
 from problems.instance import family, gram_of, instance
 
@@ -28,7 +36,9 @@ def declare(data: Data, gram: str) -> Any:
     return qpsvm.NuSVCDual(K, data["y"], data["nu"], sample_weight=weight)
 
 
-def machine(points: tuple, nu: float, kernel: Kernel = LINEAR, weight: object = None) -> Data:
+def machine(
+    points: tuple, nu: float, kernel: Kernel = LINEAR_KERNEL, weight: object = None
+) -> Data:
     """Return the data of a machine on points (X, y)."""
     X, y = points
     found: Data = {"X": X, "y": y, "nu": nu, "kernel": kernel}
@@ -99,7 +109,7 @@ INSTANCES = (
             "K": np.eye(40),
             "y": np.repeat([1.0, -1.0], [10, 30]),
             "nu": 0.3,
-            "kernel": PRECOMPUTED,
+            "kernel": PRECOMPUTED_KERNEL,
         },
         "closed-form",
         "K = I: equal weights in each class.",

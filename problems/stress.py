@@ -11,14 +11,14 @@ from collections.abc import Callable
 import numpy as np
 
 from problems.clouds import cloud, two_clouds
-from problems.data.kernels import LINEAR, Data, Kernel, rbf
+from problems.data.kernels import LINEAR_KERNEL, Data, Kernel, rbf
 from problems.instance import Instance, instance
 
 M = 100
-SEEDS = range(5)
+RANDOM_SEEDS = range(5)
 
 
-def svm(C: float, kernel: Kernel = LINEAR) -> Callable[[int], Data]:
+def svm(C: float, kernel: Kernel = LINEAR_KERNEL) -> Callable[[int], Data]:
     """Return a maker of overlapping clouds with penalty C."""
 
     def build(seed: int) -> Data:
@@ -30,7 +30,7 @@ def svm(C: float, kernel: Kernel = LINEAR) -> Callable[[int], Data]:
 
 def ball(points: Callable[[int], np.ndarray]) -> Callable[[int], Data]:
     """Return a maker of balls around the points."""
-    return lambda seed: {"X": points(520 + seed), "kernel": LINEAR}
+    return lambda seed: {"X": points(520 + seed), "kernel": LINEAR_KERNEL}
 
 
 def on_sphere(seed: int) -> np.ndarray:
@@ -46,13 +46,13 @@ def least_norm(offset: float) -> Callable[[int], Data]:
     def build(seed: int) -> Data:
         X = np.vstack([cloud(M, 5, seed=540 + seed), np.zeros((1, 5))])
         X[:M, 0] += offset
-        return {"X": X, "y": np.repeat([1.0, -1.0], [M, 1]), "chi": None, "kernel": LINEAR}
+        return {"X": X, "y": np.repeat([1.0, -1.0], [M, 1]), "chi": None, "kernel": LINEAR_KERNEL}
 
     return build
 
 
 # name, maker of the data from a seed, optimal value where known, tags, note
-KINDS = (
+STRESS_KINDS = (
     ("l2_svm/stress-C1", svm(1.0), None, "", "Linear, C = 1."),
     ("l2_svm/stress-C1e6", svm(1e6, rbf(0.2)), None, "", "RBF, C = 1e6."),
     ("l2_svm/stress-C1e-6", svm(1e-6), None, "", "Linear, C = 1e-6."),
@@ -130,6 +130,6 @@ INSTANCES: dict[str, Instance] = {
         note,
         exact,
     )
-    for name, make, exact, tags, note in KINDS
-    for seed in SEEDS
+    for name, make, exact, tags, note in STRESS_KINDS
+    for seed in RANDOM_SEEDS
 }

@@ -14,7 +14,15 @@ from typing import Any
 import numpy as np
 
 from problems.clouds import cloud, sparse_clouds, weights
-from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.kernels import (
+    LINEAR_KERNEL,
+    PRECOMPUTED_KERNEL,
+    Data,
+    Kernel,
+    laplacian,
+    poly,
+    rbf,
+)
 from problems.data.real import breast_cancer, digits
 from problems.instance import family, gram_of, instance
 
@@ -27,7 +35,7 @@ def declare(data: Data, gram: str) -> Any:
     return qpsvm.SVDDDual(gram_of(data, gram), C=data["C"])
 
 
-def ball(X: object, C: object, kernel: Kernel = LINEAR) -> Data:
+def ball(X: object, C: object, kernel: Kernel = LINEAR_KERNEL) -> Data:
     """Return the data of the ball around most of the rows of X."""
     return {"X": X, "C": C, "kernel": kernel}
 
@@ -71,7 +79,7 @@ INSTANCES = (
     ),
     instance(
         "svdd/identity",
-        lambda: {"K": np.eye(50), "C": 0.05, "kernel": PRECOMPUTED},
+        lambda: {"K": np.eye(50), "C": 0.05, "kernel": PRECOMPUTED_KERNEL},
         "closed-form",
         "K = I: equal weights.",
         exact=-0.98,
@@ -80,7 +88,7 @@ INSTANCES = (
         "svdd/identical",
         lambda: ball(np.full((20, 4), 0.3), 0.1),
         "closed-form degenerate zero-optimum",
-        "Twenty copies of one point.",
+        "Twenty duplicates of one point.",
         exact=0.0,
     ),
     instance(

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_NAMES_OF_ROOM = {
+_NAMES_OF_MODULE = {
     "qpsvm.estimators": (
         "LSSVC LinearSVC LinearSVR MaxMarginClassifier NuSVC NuSVR NystroemSVC OneClassSVM SVC SVCCV "
         "SVDD SVR SVRCV from_sklearn"
@@ -54,11 +54,13 @@ _NAMES_OF_ROOM = {
 }
 """Names that are imported when one is asked for: scikit-learn or matplotlib may be imported with them."""
 
-_ROOM_OF_NAME = {name: room for room, names in _NAMES_OF_ROOM.items() for name in names.split()}
+_MODULE_OF_NAME = {
+    name: module for module, names in _NAMES_OF_MODULE.items() for name in names.split()
+}
 """Module that each of these names is imported from."""
 
 _PUBLIC_FOLDERS = {"estimators": "qpsvm.estimators", "plot": "qpsvm.plot"}
-"""Rooms that are attributes of the package and are imported when one is asked for."""
+"""Folders that are attributes of the package and are imported when one is asked for."""
 
 __all__ = [
     *formulations.__all__,
@@ -112,11 +114,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a room of the package, or one of its names, when it is first asked for."""
+    """Import a folder of the package, or one of its names, when it is first asked for."""
     if name in _PUBLIC_FOLDERS:
         value: Any = import_module(_PUBLIC_FOLDERS[name])
-    elif name in _ROOM_OF_NAME:
-        value = getattr(import_module(_ROOM_OF_NAME[name]), name)
+    elif name in _MODULE_OF_NAME:
+        value = getattr(import_module(_MODULE_OF_NAME[name]), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -13,8 +13,8 @@ A problem is an instance of the catalogue, or one that a user declared, as `qpsv
 
 from problems.discovery import modules_of
 from reference.answer import Reference, UnverifiedError, answer, answer_osqp
-from reference.textbook import FORMULATIONS
+from reference.textbook import TEXTBOOK_CLASSES
 
-__all__ = ["FORMULATIONS", "Reference", "UnverifiedError", "answer", "answer_osqp"]
+__all__ = ["TEXTBOOK_CLASSES", "Reference", "UnverifiedError", "answer", "answer_osqp"]
 
 modules_of("reference")  # each enters what it answers

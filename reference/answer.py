@@ -18,20 +18,20 @@ from reference.declared import instance_of
 from reference.solving.pairs import PairTextbook
 from reference.solving.polish import polish
 from reference.textbook import (
-    FORMULATIONS,
+    TEXTBOOK_CLASSES,
     Array,
     SolverError,
     Textbook,
     solve_standard_form,
 )
 
-EXACT = 1e-13
+EXACT_ERROR = 1e-13
 """Verified relative error at which the primal is not asked after the dual."""
 
-RELATIVE = 1e-8
+MAX_RELATIVE_ERROR = 1e-8
 """Largest verified error, relative to the value, of an answer that is believed."""
 
-ABSOLUTE = 1e-15
+MAX_ABSOLUTE_ERROR = 1e-15
 """The same relative to the size of the data, for values near 0."""
 
 
@@ -70,13 +70,16 @@ class Reference:
 
 @threadpool_limits.wrap(limits=1)
 def ask_clarabel(instance: Instance) -> Reference:
-    """Return the answer to an instance of a family of `FORMULATIONS`; `answer` documents it."""
+    """Return the answer to an instance of a family of `TEXTBOOK_CLASSES`; `answer` documents it."""
     if instance.family in OTHER_FAMILIES:
         return OTHER_FAMILIES[instance.family](instance)
-    form = FORMULATIONS[instance.family](instance.data())
+    form = TEXTBOOK_CLASSES[instance.family](instance.data())
     if isinstance(form, PairTextbook):
         found = verify_pair(form, "Clarabel")
-        if found.residual <= RELATIVE * abs(found.value) + ABSOLUTE * form.scale:
+        if (
+            found.residual
+            <= MAX_RELATIVE_ERROR * abs(found.value) + MAX_ABSOLUTE_ERROR * form.scale
+        ):
             return found
         raise UnverifiedError(f"{instance.name}: not verified by {found}")
     tried: list[Reference] = []
@@ -88,9 +91,11 @@ def ask_clarabel(instance: Instance) -> Reference:
         tried.append(verify(form, x, f"Clarabel, {name}"))
         tried.append(verify(form, polish(form.standard_form(), x), f"Clarabel, {name}, polished"))
         best = min(tried, key=lambda reference: reference.residual)
-        if best.residual <= EXACT * abs(best.value):
+        if best.residual <= EXACT_ERROR * abs(best.value):
             return best  # no second opinion is needed: the bounds meet
-    if tried and best.residual <= RELATIVE * abs(best.value) + ABSOLUTE * float(form.scale):
+    if tried and best.residual <= MAX_RELATIVE_ERROR * abs(best.value) + MAX_ABSOLUTE_ERROR * float(
+        form.scale
+    ):
         return best
     raise UnverifiedError(f"{instance.name}: not verified by any of {tried}")
 
@@ -140,7 +145,7 @@ def answer(problem: Any) -> Reference:
 @threadpool_limits.wrap(limits=1)
 def answer_osqp(instance: Instance) -> Reference:
     """Return OSQP's answer to an instance; its residual says how good it is."""
-    form = FORMULATIONS[instance.family](instance.data())
+    form = TEXTBOOK_CLASSES[instance.family](instance.data())
     if isinstance(form, PairTextbook):
         return verify_pair(form, "OSQP")
     return verify(form, solve_standard_form(form.standard_form()), "OSQP")

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from problems.data.kernels import LINEAR, PRECOMPUTED, Data
+from problems.data.kernels import LINEAR_KERNEL, PRECOMPUTED_KERNEL, Data
 from problems.instance import Instance
 
-FAMILIES = {
+FAMILY_OF_CLASS = {
     "MEBDual": "meb",
     "L2SVMDual": "l2_svm",
     "PolytopeDistanceDual": "polytope_distance",
@@ -33,7 +33,7 @@ FAMILIES = {
 }
 """Family of instances by the name of the formulation's class."""
 
-KERNELS = {
+KERNEL_OF_CLASS = {
     "Linear": ("linear", ()),
     "RBF": ("rbf", ("gamma",)),
     "Polynomial": ("poly", ("degree", "gamma", "coef0")),
@@ -42,7 +42,7 @@ KERNELS = {
 }
 """Name and parameters of a kernel by the name of its class."""
 
-DOMAINS = {
+DOMAIN_OF_CLASS = {
     "Box": ("box", ("lower", "upper")),
     "ScaledSimplex": ("simplex_of_radius", ("radius", "solid")),
     "L1Ball": ("l1_ball", ("radius",)),
@@ -63,8 +63,8 @@ def instance_of(problem: Any) -> Instance:
     Parameters
     ----------
     problem : formulation
-        An object of one of the classes in `FAMILIES`, with a kernel of `KERNELS`, a given matrix, a
-        cached or a low-rank Gram, or with a domain of `DOMAINS`.
+        An object of one of the classes in `FAMILY_OF_CLASS`, with a kernel of `KERNEL_OF_CLASS`, a
+        given matrix, a cached or a low-rank Gram, or with a domain of `DOMAIN_OF_CLASS`.
 
     Raises
     ------
@@ -79,9 +79,9 @@ def instance_of(problem: Any) -> Instance:
     'meb'
     """
     name = type(problem).__name__
-    if name not in FAMILIES:
-        raise ValueError(f"problem must be one of {', '.join(FAMILIES)}; got {name}")
-    family = FAMILIES[name]
+    if name not in FAMILY_OF_CLASS:
+        raise ValueError(f"problem must be one of {', '.join(FAMILY_OF_CLASS)}; got {name}")
+    family = FAMILY_OF_CLASS[name]
     data = general_data(problem) if hasattr(problem, "domain") else machine_data(problem)
     return Instance(f"{family}/declared", family, lambda: data)
 
@@ -107,23 +107,25 @@ def kernel_data(gram: Any) -> Data:
     if name == "Cached":
         return kernel_data(gram.gram)
     if name == "Precomputed":
-        return {"K": gram.K, "kernel": PRECOMPUTED}
+        return {"K": gram.K, "kernel": PRECOMPUTED_KERNEL}
     if name == "LowRank":
-        return {"X": gram.factor(), "kernel": LINEAR}
-    if name in KERNELS:
-        kernel, parameters = KERNELS[name]
+        return {"X": gram.factor(), "kernel": LINEAR_KERNEL}
+    if name in KERNEL_OF_CLASS:
+        kernel, parameters = KERNEL_OF_CLASS[name]
         return {"X": gram.X, "kernel": (kernel, {key: getattr(gram, key) for key in parameters})}
     if hasattr(gram, "shape") and not hasattr(gram, "diag"):
-        return {"X": gram, "kernel": LINEAR}
-    raise ValueError(f"a kernel must be one of {', '.join(KERNELS)}, Precomputed; got {name}")
+        return {"X": gram, "kernel": LINEAR_KERNEL}
+    raise ValueError(
+        f"a kernel must be one of {', '.join(KERNEL_OF_CLASS)}, Precomputed; got {name}"
+    )
 
 
 def general_data(problem: Any) -> Data:
     """Return A and b or Q and c, and the domain."""
     name = type(problem.domain).__name__
-    if name not in DOMAINS:
-        raise ValueError(f"a domain must be one of {', '.join(DOMAINS)}; got {name}")
-    domain, parameters = DOMAINS[name]
+    if name not in DOMAIN_OF_CLASS:
+        raise ValueError(f"a domain must be one of {', '.join(DOMAIN_OF_CLASS)}; got {name}")
+    domain, parameters = DOMAIN_OF_CLASS[name]
     p = {key: getattr(problem.domain, key) for key in parameters}
     if domain == "box":
         p = {key: np.asarray(value, dtype=float) for key, value in p.items()}

@@ -22,7 +22,7 @@ from problems.instance import Instance
 from reference.answer import OTHER_FAMILIES, Reference, UnverifiedError
 from reference.textbook import clarabel
 
-CLOSE = 1e-7
+MAX_RELATIVE_GAP = 1e-7
 """Gap, relative to the size of the data, of an answer that is believed: conic solvers reach it."""
 
 
@@ -116,7 +116,7 @@ def answer(instance: Instance) -> Reference:
     y = cp.Variable(len(found))
     least = clarabel(cp.Problem(cp.Minimize(g @ y), constraints(*data["domain"], y)))
     gap = abs(float(g @ found) - least)
-    slack = CLOSE * max(abs(value), 1e-2 * scale)
+    slack = MAX_RELATIVE_GAP * max(abs(value), 1e-2 * scale)
     if gap > slack:
         raise UnverifiedError(f"{instance.name}: gap {gap:.3g} at value {value:.6g}")
     return Reference(value, found, gap + 1e-9 * max(abs(value), 1e-2 * scale), "Clarabel", gap)

@@ -17,7 +17,15 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import centered, factor, gram, points
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
+from reference.textbook import (
+    EXTENDED_PRECISION,
+    Array,
+    Candidate,
+    StandardForm,
+    Textbook,
+    answers,
+    clarabel,
+)
 
 
 @answers("hinge")
@@ -25,13 +33,15 @@ class Hinge(Textbook):
     """Machine with the hinge loss; the dual is the declared problem."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self.y = np.asarray(data["y"], dtype=REAL)
-        self.C = np.broadcast_to(np.asarray(data["C"], dtype=REAL), self.y.shape)
+        self.y = np.asarray(data["y"], dtype=EXTENDED_PRECISION)
+        self.C = np.broadcast_to(np.asarray(data["C"], dtype=EXTENDED_PRECISION), self.y.shape)
         self.bias = data["bias"]
         self.K = gram(data, translate=self.bias)
         # Clarabel sees K / unit, C unit and a unit: entries and weights of about one.
         largest = self.C[np.isfinite(self.C)].max(initial=0)
-        self.unit = max(self.K.diagonal().max(), 1 / largest if largest > 0 else 0) or REAL(1)
+        self.unit = max(
+            self.K.diagonal().max(), 1 / largest if largest > 0 else 0
+        ) or EXTENDED_PRECISION(1)
         self.scale = 1 / self.unit
         self.present = self.C > 0
         self.Z = factor(self.K / self.unit)[self.present]
@@ -66,7 +76,7 @@ class Hinge(Textbook):
         """Return Q = yy'K and c = -1 over the box and, with a bias, the hyperplane y'a = 0."""
         Q = np.outer(self.y, self.y) * self.K
         A = self.y[None, :] if self.bias else np.zeros((0, len(Q)))
-        return StandardForm(Q, -np.ones(len(Q), REAL), A, np.zeros(len(A)), self.C)
+        return StandardForm(Q, -np.ones(len(Q), EXTENDED_PRECISION), A, np.zeros(len(A)), self.C)
 
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return the dual's value, and minus the primal's at the w of x with the best bias."""
@@ -85,7 +95,7 @@ class Hinge(Textbook):
         It is piecewise linear in b, so one of its kinks y_i - f_i is best.
         """
         y, f, C = self.y[self.present], f[self.present], self.C[self.present]
-        kinks = y - f if self.bias else np.zeros(1, REAL)
+        kinks = y - f if self.bias else np.zeros(1, EXTENDED_PRECISION)
         short = np.maximum(1 - y * (f + kinks[:, None]), 0)
         losses = np.where(short > 0, C * short, 0).sum(axis=1)
         best = losses.argmin()
@@ -95,13 +105,13 @@ class Hinge(Textbook):
         """Return the factor that w needs to reach every margin, and the bias to the new w."""
         if not self.bias:
             lowest = (self.y * f)[self.present].min()
-            return (1 / lowest if lowest > 0 else REAL(np.inf)), REAL(0)
+            return (1 / lowest if lowest > 0 else EXTENDED_PRECISION(np.inf)), EXTENDED_PRECISION(0)
         plus, minus = self.present & (self.y > 0), self.present & (self.y < 0)
         if not (plus.any() and minus.any()):
-            return REAL(0), self.y[self.present].sum()
+            return EXTENDED_PRECISION(0), self.y[self.present].sum()
         lowest, highest = f[plus].min(), f[minus].max()
         if lowest <= highest:
-            return REAL(np.inf), REAL(0)
+            return EXTENDED_PRECISION(np.inf), EXTENDED_PRECISION(0)
         stretch = 2 / (lowest - highest)
         return stretch, -stretch * (lowest + highest) / 2
 

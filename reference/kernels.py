@@ -8,12 +8,12 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from reference.textbook import REAL, Array
+from reference.textbook import EXTENDED_PRECISION, Array
 
 
 def points(X: Any) -> Array:
     """Return the points as a dense array in extended precision."""
-    return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, dtype=REAL)
+    return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, dtype=EXTENDED_PRECISION)
 
 
 def centered(X: Array) -> Array:
@@ -32,7 +32,7 @@ def bandwidth(gamma: float | str, X: Array) -> np.longdouble:
         return 1 / (X.shape[1] * X.var())
     if gamma == "mean-distance":
         return 1 / (2 * distances(X, power=2).mean())
-    return REAL(gamma)
+    return EXTENDED_PRECISION(gamma)
 
 
 def gram(data: dict[str, Any], translate: bool = False) -> Array:
@@ -48,7 +48,7 @@ def gram(data: dict[str, Any], translate: bool = False) -> Array:
     """
     name, parameters = data["kernel"]
     if name == "precomputed":
-        return np.asarray(data["K"], dtype=REAL)
+        return np.asarray(data["K"], dtype=EXTENDED_PRECISION)
     X = points(data["X"])
     if name == "linear":
         X = centered(X) if translate else X
@@ -59,9 +59,9 @@ def gram(data: dict[str, Any], translate: bool = False) -> Array:
     if name == "laplacian":
         return np.exp(-gamma * distances(X, power=1))
     if name == "poly":
-        return (gamma * (X @ X.T) + REAL(parameters["coef0"])) ** parameters["degree"]
+        return (gamma * (X @ X.T) + EXTENDED_PRECISION(parameters["coef0"])) ** parameters["degree"]
     if name == "sigmoid":
-        return np.tanh(gamma * (X @ X.T) + REAL(parameters["coef0"]))
+        return np.tanh(gamma * (X @ X.T) + EXTENDED_PRECISION(parameters["coef0"]))
     raise ValueError(f"kernel {name!r} has no reference")
 
 

@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import factor, gram
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
+from reference.textbook import (
+    EXTENDED_PRECISION,
+    Array,
+    Candidate,
+    StandardForm,
+    Textbook,
+    answers,
+    clarabel,
+)
 
 
 @answers("l2_svm")
@@ -24,8 +32,8 @@ class L2SVM(Textbook):
     """Machine with squared slacks."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        y = np.asarray(data["y"], dtype=REAL)
-        C = np.broadcast_to(np.asarray(data["C"], dtype=REAL), y.shape)
+        y = np.asarray(data["y"], dtype=EXTENDED_PRECISION)
+        C = np.broadcast_to(np.asarray(data["C"], dtype=EXTENDED_PRECISION), y.shape)
         self.present = C > 0
         self.y, self.C = y[self.present], C[self.present]
         self.K = gram(data)[np.ix_(self.present, self.present)]
@@ -60,25 +68,33 @@ class L2SVM(Textbook):
     def standard_form(self) -> StandardForm:
         """Return Q over the simplex; a point that is left out has the upper bound 0."""
         m = len(self.present)
-        Q = np.zeros((m, m), REAL)
+        Q = np.zeros((m, m), EXTENDED_PRECISION)
         signed = np.outer(self.y, self.y) * (self.K + 1) + np.diag(1 / self.C)
         Q[np.ix_(self.present, self.present)] = signed
         upper = np.where(self.present, np.inf, 0.0)
-        return StandardForm(Q, np.zeros(m, REAL), np.ones((1, m), REAL), np.ones(1), upper)
+        return StandardForm(
+            Q,
+            np.zeros(m, EXTENDED_PRECISION),
+            np.ones((1, m), EXTENDED_PRECISION),
+            np.ones(1),
+            upper,
+        )
 
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return the dual's value, and the primal's at the w and b of x with a fair rho."""
         a = x[self.present]
         f = self.y * (self.K @ (self.y * a) + self.y @ a)
         squares = a @ f
-        upper = max((squares + (a**2 / self.C).sum()) / 2, REAL(0))
+        upper = max((squares + (a**2 / self.C).sum()) / 2, EXTENDED_PRECISION(0))
         hard = np.isinf(self.C)
         if hard.all():  # the best multiple of (w, b, rho): minimize s^2/2 squares - s min f
-            return upper, max(f.min(), REAL(0)) ** 2 / (2 * squares) if squares > 0 else REAL(0)
+            return upper, max(f.min(), EXTENDED_PRECISION(0)) ** 2 / (
+                2 * squares
+            ) if squares > 0 else EXTENDED_PRECISION(0)
         rho = min(2 * upper, f[hard].min(initial=np.inf))
         xi = np.where(hard, 0, np.maximum(rho - f, 0))
         slacks = (self.C[~hard] * xi[~hard] ** 2).sum()
-        return upper, max(rho - (squares + slacks) / 2, REAL(0))
+        return upper, max(rho - (squares + slacks) / 2, EXTENDED_PRECISION(0))
 
     def _embed(self, a: Array) -> Array:
         """Return the weights of all points from those of the points that are present."""

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import gram
-from reference.solving.pairs import SOLVERS, Pair, PairTextbook
-from reference.textbook import REAL, Array, answers
+from reference.solving.pairs import SOLVER_FUNCTIONS, Pair, PairTextbook
+from reference.textbook import EXTENDED_PRECISION, Array, answers
 
 
 @answers("lp_svm")
@@ -25,7 +25,9 @@ class LPSVM(PairTextbook):
     def __init__(self, data: dict[str, Any]) -> None:
         self.expansion = data["kernel"][0] != "linear"
         if self.expansion:
-            C = np.broadcast_to(np.asarray(data["C"], dtype=REAL), np.shape(data["y"]))
+            C = np.broadcast_to(
+                np.asarray(data["C"], dtype=EXTENDED_PRECISION), np.shape(data["y"])
+            )
             data = {**data, "X": gram(data)[:, C > 0], "kernel": ("linear", {})}
         super().__init__(data)
 
@@ -33,9 +35,9 @@ class LPSVM(PairTextbook):
         """Return w and b; of an expansion a coefficient for every point."""
         if not self.expansion:
             return super().report(w, a)
-        c = np.zeros(len(self.present), REAL)
+        c = np.zeros(len(self.present), EXTENDED_PRECISION)
         c[self.present] = w
-        b = self.best_bias(self.values(w)) - w @ self.origin if self.bias else REAL(0)
+        b = self.best_bias(self.values(w)) - w @ self.origin if self.bias else EXTENDED_PRECISION(0)
         return (np.append(c, b) if self.bias else c).astype(float)
 
     def pair(self, solver: str) -> Pair:
@@ -49,13 +51,16 @@ class LPSVM(PairTextbook):
         b = cp.Variable() if self.bias else 0.0
         margin = cp.multiply(y, Z @ w + b) + xi >= 1
         objective = (level / unit) * cp.norm1(w) + (level * C) @ xi
-        primal = SOLVERS[solver](cp.Problem(cp.Minimize(objective), [margin])) / level
+        primal = SOLVER_FUNCTIONS[solver](cp.Problem(cp.Minimize(objective), [margin])) / level
         a = cp.Variable(len(y), nonneg=True)
         rows = [a <= level * C, cp.norm_inf(Z.T @ cp.multiply(y, a)) <= level / unit]
         rows += [y @ a == 0] if self.bias else []
-        dual = SOLVERS[solver](cp.Problem(cp.Maximize(cp.sum(a)), rows)) / level
+        dual = SOLVER_FUNCTIONS[solver](cp.Problem(cp.Maximize(cp.sum(a)), rows)) / level
         return Pair(
-            np.asarray(w.value, REAL) / unit, np.asarray(a.value, REAL) / level, primal, dual
+            np.asarray(w.value, EXTENDED_PRECISION) / unit,
+            np.asarray(a.value, EXTENDED_PRECISION) / level,
+            primal,
+            dual,
         )
 
     def best_bias(self, f: Array) -> np.longdouble:
@@ -67,7 +72,7 @@ class LPSVM(PairTextbook):
     def bounds(self, w: Array, a: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return both values; the heavier class is scaled down, then all weights."""
         f = self.values(w)
-        b = self.best_bias(f) if self.bias else REAL(0)
+        b = self.best_bias(f) if self.bias else EXTENDED_PRECISION(0)
         upper = np.abs(w).sum() + self.C @ np.maximum(1 - self.y * (f + b), 0)
         a = np.clip(a, 0, self.C)
         if self.bias:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from reference.solving.pairs import SOLVERS, Pair, PairTextbook
-from reference.textbook import REAL, Array, answers
+from reference.solving.pairs import SOLVER_FUNCTIONS, Pair, PairTextbook
+from reference.textbook import EXTENDED_PRECISION, Array, answers
 
-REFINEMENTS = 8
+MAX_REFINEMENTS = 8
 """Corrections of the linear system's solution by residuals in extended precision."""
 
 
@@ -32,13 +32,13 @@ class LSSVM(PairTextbook):
         w, b = cp.Variable(Z.shape[1]), cp.Variable() if self.bias else 0.0
         residual = cp.multiply(np.sqrt(level * C), 1 - cp.multiply(y, Z @ w + b))
         objective = 0.5 * level * cp.sum_squares(w) + cp.sum_squares(residual)
-        primal = SOLVERS[solver](cp.Problem(cp.Minimize(objective))) / level
+        primal = SOLVER_FUNCTIONS[solver](cp.Problem(cp.Minimize(objective))) / level
         a = cp.Variable(len(y))  # in units of C's largest
         squares = 0.5 / level * cp.sum_squares(Z.T @ cp.multiply(y, a))
         squares += 0.25 * cp.sum_squares(cp.multiply(np.sqrt(1 / (level * C)), a))
         rows = [y @ a == 0] if self.bias else []
-        dual = SOLVERS[solver](cp.Problem(cp.Maximize(cp.sum(a) - squares), rows)) / level
-        weights = np.asarray(a.value, REAL) / level
+        dual = SOLVER_FUNCTIONS[solver](cp.Problem(cp.Maximize(cp.sum(a) - squares), rows)) / level
+        weights = np.asarray(a.value, EXTENDED_PRECISION) / level
         if solver == "Clarabel":
             weights = self.refined()
         return Pair(self.Z.T @ (self.y * weights), weights, primal, dual)
@@ -47,14 +47,17 @@ class LSSVM(PairTextbook):
         """Solve the linear system, with residuals in extended precision."""
         m = len(self.y)
         size = m + bool(self.bias)
-        system, right = np.zeros((size, size), REAL), np.ones(size, REAL)
+        system, right = (
+            np.zeros((size, size), EXTENDED_PRECISION),
+            np.ones(size, EXTENDED_PRECISION),
+        )
         system[:m, :m] = np.outer(self.y, self.y) * (self.Z @ self.Z.T) + np.diag(1 / (2 * self.C))
         if self.bias:
             system[m, :m] = system[:m, m] = self.y
             right[m] = 0
         factored = scipy.linalg.lu_factor(system.astype(float))
-        x = np.zeros(size, REAL)
-        for _ in range(REFINEMENTS):
+        x = np.zeros(size, EXTENDED_PRECISION)
+        for _ in range(MAX_REFINEMENTS):
             x += scipy.linalg.lu_solve(factored, (right - system @ x).astype(float))
         return x[:m]
 
@@ -65,7 +68,7 @@ class LSSVM(PairTextbook):
     def bounds(self, w: Array, a: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return both values; an imbalance of a is spread over all points."""
         f = self.values(w)
-        b = self.best_bias(f) if self.bias else REAL(0)
+        b = self.best_bias(f) if self.bias else EXTENDED_PRECISION(0)
         upper = w @ w / 2 + self.C @ (1 - self.y * (f + b)) ** 2
         if self.bias:
             a = a - self.C * self.y * ((self.y @ a) / self.C.sum())

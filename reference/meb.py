@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import factor, gram
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
+from reference.textbook import (
+    EXTENDED_PRECISION,
+    Array,
+    Candidate,
+    StandardForm,
+    Textbook,
+    answers,
+    clarabel,
+)
 
 
 @answers("meb")
@@ -25,7 +33,7 @@ class MEB(Textbook):
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.K = gram(data, translate=True)
-        self.scale = self.K.diagonal().max() or REAL(1)
+        self.scale = self.K.diagonal().max() or EXTENDED_PRECISION(1)
         self.Z = factor(self.K / self.scale)
 
     def primal(self) -> Candidate:
@@ -52,14 +60,18 @@ class MEB(Textbook):
         """Return Q = 2K and c = -diag K over the simplex."""
         m = len(self.K)
         return StandardForm(
-            2 * self.K, -self.K.diagonal(), np.ones((1, m), REAL), np.ones(1), np.full(m, np.inf)
+            2 * self.K,
+            -self.K.diagonal(),
+            np.ones((1, m), EXTENDED_PRECISION),
+            np.ones(1),
+            np.full(m, np.inf),
         )
 
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return the dual's value, and the ball about sum x_i z_i that holds every point."""
         k, Kx = self.K.diagonal(), self.K @ x
         squared_distances = k - 2 * Kx + x @ Kx
-        return x @ Kx - k @ x, -max(squared_distances.max(), REAL(0))
+        return x @ Kx - k @ x, -max(squared_distances.max(), EXTENDED_PRECISION(0))
 
 
 def primal(data: dict[str, Any]) -> Candidate:

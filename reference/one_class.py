@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import factor, gram
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
+from reference.textbook import (
+    EXTENDED_PRECISION,
+    Array,
+    Candidate,
+    StandardForm,
+    Textbook,
+    answers,
+    clarabel,
+)
 
 
 @answers("one_class")
@@ -25,9 +33,11 @@ class OneClass(Textbook):
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.K = gram(data)
-        self.scale = self.K.diagonal().max() or REAL(1)
-        weight = np.asarray(data.get("sample_weight", np.ones(len(self.K))), dtype=REAL)
-        self.u = weight / (REAL(data["nu"]) * weight.sum())
+        self.scale = self.K.diagonal().max() or EXTENDED_PRECISION(1)
+        weight = np.asarray(
+            data.get("sample_weight", np.ones(len(self.K))), dtype=EXTENDED_PRECISION
+        )
+        self.u = weight / (EXTENDED_PRECISION(data["nu"]) * weight.sum())
         if data["nu"] == 1:
             self.u /= self.u.sum()  # the mean is feasible to the last digit
         self.Z = factor(self.K / self.scale)
@@ -55,7 +65,13 @@ class OneClass(Textbook):
     def standard_form(self) -> StandardForm:
         """Return Q = K over the simplex with bounds."""
         m = len(self.K)
-        return StandardForm(self.K, np.zeros(m, REAL), np.ones((1, m), REAL), np.ones(1), self.u)
+        return StandardForm(
+            self.K,
+            np.zeros(m, EXTENDED_PRECISION),
+            np.ones((1, m), EXTENDED_PRECISION),
+            np.ones(1),
+            self.u,
+        )
 
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return the dual's value, and minus the primal's at the w of x with the best rho."""

@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import factor, gram
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
+from reference.textbook import (
+    EXTENDED_PRECISION,
+    Array,
+    Candidate,
+    StandardForm,
+    Textbook,
+    answers,
+    clarabel,
+)
 
 
 @answers("polytope_distance")
@@ -23,10 +31,12 @@ class PolytopeDistance(Textbook):
     """Closest points of two hulls."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self.y = np.asarray(data["y"], dtype=REAL)
-        self.ridge = REAL(0) if data["chi"] is None else 1 / REAL(data["chi"])
+        self.y = np.asarray(data["y"], dtype=EXTENDED_PRECISION)
+        self.ridge = (
+            EXTENDED_PRECISION(0) if data["chi"] is None else 1 / EXTENDED_PRECISION(data["chi"])
+        )
         self.K = gram(data, translate=True)
-        self.scale = (self.K.diagonal().max() + self.ridge) or REAL(1)
+        self.scale = (self.K.diagonal().max() + self.ridge) or EXTENDED_PRECISION(1)
         self.Z = factor(self.K / self.scale)
         self.slack = float(np.sqrt(self.ridge / self.scale))
 
@@ -57,8 +67,8 @@ class PolytopeDistance(Textbook):
         """Return Q = yy'K + I/chi over the product of two simplices."""
         m = len(self.y)
         Q = np.outer(self.y, self.y) * self.K + self.ridge * np.eye(m)
-        A = np.array([self.y > 0, self.y < 0], dtype=REAL)
-        return StandardForm(Q, np.zeros(m, REAL), A, np.ones(2), np.full(m, np.inf))
+        A = np.array([self.y > 0, self.y < 0], dtype=EXTENDED_PRECISION)
+        return StandardForm(Q, np.zeros(m, EXTENDED_PRECISION), A, np.ones(2), np.full(m, np.inf))
 
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return the dual's value, and the primal's at w = Pu - Qv; without chi at its best length.
@@ -67,16 +77,16 @@ class PolytopeDistance(Textbook):
         """
         P, Q = self.y > 0, self.y < 0
         h = self.K @ (self.y * x)  # w'p_i and w'q_j
-        squared_length = max((self.y * x) @ h, REAL(0))
+        squared_length = max((self.y * x) @ h, EXTENDED_PRECISION(0))
         if self.ridge == 0:
-            width = max(h[P].min() - h[Q].max(), REAL(0))
-            lower = width**2 / (2 * squared_length) if width > 0 else REAL(0)
+            width = max(h[P].min() - h[Q].max(), EXTENDED_PRECISION(0))
+            lower = width**2 / (2 * squared_length) if width > 0 else EXTENDED_PRECISION(0)
             return squared_length / 2, lower
         alpha = x[P] @ (h[P] + self.ridge * x[P])
         beta = x[Q] @ (h[Q] - self.ridge * x[Q])
         slacks = np.concatenate([np.maximum(alpha - h[P], 0), np.maximum(h[Q] - beta, 0)])
         lower = alpha - beta - (squared_length + (slacks**2).sum() / self.ridge) / 2
-        return (squared_length + self.ridge * (x @ x)) / 2, max(lower, REAL(0))
+        return (squared_length + self.ridge * (x @ x)) / 2, max(lower, EXTENDED_PRECISION(0))
 
 
 def primal(data: dict[str, Any]) -> Candidate:

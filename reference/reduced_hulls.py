@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import factor, gram
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
+from reference.textbook import (
+    EXTENDED_PRECISION,
+    Array,
+    Candidate,
+    StandardForm,
+    Textbook,
+    answers,
+    clarabel,
+)
 
 
 @answers("reduced_hulls")
@@ -24,11 +32,13 @@ class ReducedHulls(Textbook):
     """Closest points of two reduced hulls."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self.y = np.asarray(data["y"], dtype=REAL)
+        self.y = np.asarray(data["y"], dtype=EXTENDED_PRECISION)
         self.K = gram(data, translate=True)
-        self.scale = self.K.diagonal().max() or REAL(1)
-        weight = np.asarray(data.get("sample_weight", np.ones(len(self.y))), dtype=REAL)
-        self.u = 2 * weight / (REAL(data["nu"]) * weight.sum())
+        self.scale = self.K.diagonal().max() or EXTENDED_PRECISION(1)
+        weight = np.asarray(
+            data.get("sample_weight", np.ones(len(self.y))), dtype=EXTENDED_PRECISION
+        )
+        self.u = 2 * weight / (EXTENDED_PRECISION(data["nu"]) * weight.sum())
         for own in (self.y > 0, self.y < 0):
             if self.u[own].sum() < 1:  # the largest nu: one point, feasible to the last digit
                 self.u[own] /= self.u[own].sum()
@@ -61,8 +71,8 @@ class ReducedHulls(Textbook):
     def standard_form(self) -> StandardForm:
         """Return Q = yy'K over two simplices with bounds."""
         Q = np.outer(self.y, self.y) * self.K
-        A = np.array([self.y > 0, self.y < 0], dtype=REAL)
-        return StandardForm(Q, np.zeros(len(Q), REAL), A, np.ones(2), self.u)
+        A = np.array([self.y > 0, self.y < 0], dtype=EXTENDED_PRECISION)
+        return StandardForm(Q, np.zeros(len(Q), EXTENDED_PRECISION), A, np.ones(2), self.u)
 
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
         """Return the dual's value, and the primal's along the w of x, at its best length.
@@ -71,13 +81,13 @@ class ReducedHulls(Textbook):
         points of the reduced hulls, whose distance is at least width / |w|.
         """
         h = self.y * (self.K @ (self.y * x))
-        square = max(x @ h, REAL(0))
-        width = REAL(0)
+        square = max(x @ h, EXTENDED_PRECISION(0))
+        width = EXTENDED_PRECISION(0)
         for own in (self.y > 0, self.y < 0):
             g, u = h[own], self.u[own]
             missed = np.maximum(g[:, None] - g, 0)  # by point i as the level, by point j
             width += (g - (missed * u).sum(axis=1)).max()
-        return square / 2, width**2 / (2 * square) if width > 0 else REAL(0)
+        return square / 2, width**2 / (2 * square) if width > 0 else EXTENDED_PRECISION(0)
 
 
 def primal(data: dict[str, Any]) -> Candidate:

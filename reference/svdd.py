@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import factor, gram
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
+from reference.textbook import (
+    EXTENDED_PRECISION,
+    Array,
+    Candidate,
+    StandardForm,
+    Textbook,
+    answers,
+    clarabel,
+)
 
 
 @answers("svdd")
@@ -24,8 +32,8 @@ class SVDD(Textbook):
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.K = gram(data, translate=True)
-        self.C = np.broadcast_to(np.asarray(data["C"], dtype=REAL), (len(self.K),))
-        self.scale = self.K.diagonal().max() or REAL(1)
+        self.C = np.broadcast_to(np.asarray(data["C"], dtype=EXTENDED_PRECISION), (len(self.K),))
+        self.scale = self.K.diagonal().max() or EXTENDED_PRECISION(1)
         self.Z = factor(self.K / self.scale)
 
     def primal(self) -> Candidate:
@@ -55,7 +63,7 @@ class SVDD(Textbook):
     def standard_form(self) -> StandardForm:
         """Return Q = 2K and c = -diag K over the simplex with bounds."""
         m = len(self.K)
-        row = np.ones((1, m), REAL)
+        row = np.ones((1, m), EXTENDED_PRECISION)
         return StandardForm(2 * self.K, -self.K.diagonal(), row, np.ones(1), self.C)
 
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
@@ -67,7 +75,7 @@ class SVDD(Textbook):
         beyond = np.maximum(d - d[:, None], 0)  # of point j, for the radius through point i
         with np.errstate(invalid="ignore"):
             prices = np.where(beyond > 0, C * beyond, 0).sum(axis=1) + d
-        return x @ Kx - k @ x, -max(prices.min(), REAL(0))
+        return x @ Kx - k @ x, -max(prices.min(), EXTENDED_PRECISION(0))
 
 
 def primal(data: dict[str, Any]) -> Candidate:

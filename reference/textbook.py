@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse
 
 Array = np.ndarray
-REAL = np.longdouble
+EXTENDED_PRECISION = np.longdouble
 """Extended precision (on most machines 64 bits of mantissa), in which everything is verified."""
 
 
-FORMULATIONS: dict[str, Any] = {}
+TEXTBOOK_CLASSES: dict[str, Any] = {}
 """The class that answers each family of instances, entered by `answers`: `Textbook` or `PairTextbook`."""
 
 
@@ -35,7 +35,7 @@ def answers(family: str) -> Callable[[type], type]:
     """Enter the decorated class as the one that answers a family of instances."""
 
     def enter(textbook: type) -> type:
-        FORMULATIONS[family] = textbook
+        TEXTBOOK_CLASSES[family] = textbook
         return textbook
 
     return enter
@@ -61,7 +61,7 @@ class StandardForm:
         bounds and sum to less, moved toward these. A row with b = 0 balances two sides: the heavier
         one is scaled down, which keeps it within its bounds.
         """
-        x = np.clip(np.nan_to_num(np.asarray(x, dtype=REAL)), 0, self.upper)
+        x = np.clip(np.nan_to_num(np.asarray(x, dtype=EXTENDED_PRECISION)), 0, self.upper)
         for row, target in zip(self.A, self.b, strict=True):
             plus, minus = row > 0, row < 0
             if target > 0:
@@ -112,7 +112,9 @@ class Textbook(ABC):
         """Bound the rounding errors of both ends of `bounds`, kernel matrix included."""
         qp = self.standard_form()
         size = x @ np.abs(qp.Q) @ x + np.abs(qp.c) @ x
-        return float(8 * np.sqrt(REAL(len(x))) * np.finfo(REAL).eps * size)
+        return float(
+            8 * np.sqrt(EXTENDED_PRECISION(len(x))) * np.finfo(EXTENDED_PRECISION).eps * size
+        )
 
 
 def clarabel(problem: Any) -> float:

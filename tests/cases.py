@@ -9,7 +9,7 @@ import pytest
 import qpsvm
 from problems import INSTANCES
 
-QUICK = {
+QUICK_INSTANCES = {
     "l2_svm/random-rbf-C10",
     "l2_svm/random-sparse",
     "l2_svm/random-weighted",
@@ -44,13 +44,15 @@ def cases(everywhere: tuple[str, ...] = ()) -> list[Any]:
     """Return all pairs (instance, method) that fit.
 
     By default a test run takes the methods `everywhere` on all instances and the others on the
-    `QUICK` ones; the remaining pairs are marked slow.
+    `QUICK_INSTANCES` ones; the remaining pairs are marked slow.
     """
     return [
         pytest.param(
             (instance, method),
             id=f"{instance}-{method}",
-            marks=() if method in everywhere or instance.name in QUICK else pytest.mark.slow,
+            marks=()
+            if method in everywhere or instance.name in QUICK_INSTANCES
+            else pytest.mark.slow,
         )
         for instance in INSTANCES.values()
         for method in qpsvm.methods(instance.declare())

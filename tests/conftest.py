@@ -17,7 +17,7 @@ import pytest
 import reference
 from problems import Instance
 
-ROOT = Path(__file__).resolve().parents[1]
+PROJECT_ROOT = Path(__file__).resolve().parents[1]
 
 MAX_WORKERS = 8
 """Processes that share the tests; each one loads numba and, at first, compiles."""
@@ -133,7 +133,7 @@ def fresh_process():
             environment |= {"NUMBA_CACHE_DIR": str(cache), "QPSVM_MACHINE_CODE": str(cache)}
         done = subprocess.run(
             [sys.executable, "-c", code],
-            cwd=ROOT,
+            cwd=PROJECT_ROOT,
             env={**os.environ, **environment},
             capture_output=True,
             text=True,

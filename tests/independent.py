@@ -25,7 +25,7 @@ class Bounds(NamedTuple):
 
 def check(instance: Instance, result: Any) -> Bounds:
     """Return the bounds that the answer of `result` proves, from the instance's raw data."""
-    return CHECKS[instance.family](instance.data(), result)
+    return FAMILY_CHECKS[instance.family](instance.data(), result)
 
 
 def gram(data: dict[str, Any], translate: bool) -> np.ndarray:
@@ -280,7 +280,7 @@ def machine(data: dict[str, Any], result: Any) -> tuple[Any, ...]:
     return X, y, np.broadcast_to(data["C"], y.shape), w, b, result.dual
 
 
-CHECKS = {
+FAMILY_CHECKS = {
     "l2_svm": l2_svm,
     "meb": meb,
     "polytope_distance": polytope_distance,

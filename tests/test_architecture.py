@@ -1,4 +1,4 @@
-"""The house stands: imports run one way, nothing heavy is loaded, files stay readable."""
+"""Architecture: imports run one way, nothing heavy is loaded at import, files and names are readable."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from qpsvm.numerics.code_cache import ROOMS_ABOVE_COMPILED_CODE
+from qpsvm.numerics.code_cache import FOLDERS_ABOVE_COMPILED_CODE
 
-ROOT = Path(__file__).resolve().parents[1]
+PROJECT_ROOT = Path(__file__).resolve().parents[1]
 
-LAYERS = (
+PACKAGE_LAYERS = (
     {"errors", "clock", "resources"},
     {"result", "threads"},
     {"numerics"},
@@ -32,7 +32,7 @@ LAYERS = (
 )
 """A module imports from its own package and from the layers above its own in this list."""
 
-RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+LAYER_RANK = {name: rank for rank, layer in enumerate(PACKAGE_LAYERS) for name in layer}
 
 FAMILIES_THAT_MAY_IMPORT = {
     "min_norm_point": {"smo", "working_set"},  # pairs within a face; blocks of a Gram in cache
@@ -48,13 +48,15 @@ MAX_FILES = 15
 """Python files of a folder."""
 
 
-PACKAGES = "qpsvm", "problems", "reference", "tests", "asv_benchmarks", "docs"
+PACKAGE_NAMES = "qpsvm", "problems", "reference", "tests", "asv_benchmarks", "docs"
 
 
 def sources(*packages):
-    found = (path for package in packages for path in (ROOT / package).rglob("*.py"))
+    found = (path for package in packages for path in (PROJECT_ROOT / package).rglob("*.py"))
     return sorted(
-        path for path in found if not re.search(r"/[._]", str(path.parent)[len(str(ROOT)) :])
+        path
+        for path in found
+        if not re.search(r"/[._]", str(path.parent)[len(str(PROJECT_ROOT)) :])
     )
 
 
@@ -63,7 +65,7 @@ def parsed(path):
 
 
 def name_of(path):
-    return path.relative_to(ROOT).as_posix()
+    return path.relative_to(PROJECT_ROOT).as_posix()
 
 
 def imports(path):
@@ -78,36 +80,40 @@ def imports(path):
 
 
 every_source = pytest.mark.parametrize("path", sources("qpsvm"), ids=name_of)
-house = pytest.mark.parametrize("path", sources(*PACKAGES), ids=name_of)
+every_file = pytest.mark.parametrize("path", sources(*PACKAGE_NAMES), ids=name_of)
 
 
 @every_source
 def test_imports_run_one_way(path):
-    inside = path.relative_to(ROOT / "qpsvm").as_posix()
+    inside = path.relative_to(PROJECT_ROOT / "qpsvm").as_posix()
     own = inside.split("/")[0].removesuffix(".py")
     if own == "__init__":
         return  # the public names
-    assert own in RANK, f"{inside} belongs to no layer: add it to LAYERS"
+    assert own in LAYER_RANK, f"{inside} belongs to no layer: add it to PACKAGE_LAYERS"
     for module in imports(path):
         other = (module.split(".") + [""])[1]
-        if module.split(".")[0] != "qpsvm" or other not in RANK or other == own:
+        if module.split(".")[0] != "qpsvm" or other not in LAYER_RANK or other == own:
             continue
         if (own, ".".join(module.split(".")[:3])) in LATE_IMPORTS:
             continue
-        assert RANK[other] < RANK[own], f"{inside} imports {module}, which stands above it"
+        assert LAYER_RANK[other] < LAYER_RANK[own], (
+            f"{inside} imports {module}, which stands above it"
+        )
 
 
 def test_the_key_of_compiled_code_leaves_out_only_what_it_cannot_depend_on():
-    for name in ROOMS_ABOVE_COMPILED_CODE - {"__init__"}:
-        assert RANK[name] > RANK["solvers"]
-        file = ROOT / f"qpsvm/{name}.py"
+    for name in FOLDERS_ABOVE_COMPILED_CODE - {"__init__"}:
+        assert LAYER_RANK[name] > LAYER_RANK["solvers"]
+        file = PROJECT_ROOT / f"qpsvm/{name}.py"
         for path in sources(f"qpsvm/{name}") + [file] * file.exists():
             compiling = {"numba", "qpsvm.numerics.jit"} & set(imports(path))
             assert not compiling or name == "demo", f"{name_of(path)} imports {compiling}"
 
 
 @pytest.mark.parametrize(
-    "path", sources("qpsvm/solvers"), ids=lambda path: path.relative_to(ROOT / "qpsvm").as_posix()
+    "path",
+    sources("qpsvm/solvers"),
+    ids=lambda path: path.relative_to(PROJECT_ROOT / "qpsvm").as_posix(),
 )
 def test_families_of_solvers_are_apart(path):
     family = path.parent.name
@@ -123,7 +129,9 @@ def test_families_of_solvers_are_apart(path):
 def graph(package):
     """Return the modules of a package that each of them imports, wherever it does."""
     dotted = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        ".".join(path.relative_to(PROJECT_ROOT).with_suffix("").parts).removesuffix(
+            ".__init__"
+        ): path
         for path in sources(package)
     }
     late = {(f"qpsvm.{own}", module) for own, module in LATE_IMPORTS}
@@ -149,7 +157,7 @@ def folders(*packages):
     return sorted({path.parent for path in sources(*packages)})
 
 
-@pytest.mark.parametrize("folder", folders(*PACKAGES), ids=name_of)
+@pytest.mark.parametrize("folder", folders(*PACKAGE_NAMES), ids=name_of)
 def test_folders_are_small(folder):
     assert len(list(folder.glob("*.py"))) <= MAX_FILES
 
@@ -158,16 +166,16 @@ LISTS_OF_NAMES = (
     "qpsvm", "qpsvm/gram", "qpsvm/gram/kernels", "qpsvm/domains", "qpsvm/formulations",
     "qpsvm/estimators", "qpsvm/plot", "qpsvm/cli",
 )  # fmt: skip
-"""Rooms whose face exports names; those of estimators and plot import each when it is asked for, and
-the commands import what they need when they run."""
+"""Folders whose `__init__.py` exports names; those of estimators and plot import each when it
+is asked for, and the commands import what they need when they run."""
 
-NEW_ROOMS = [
+FACES_WITHOUT_NAMES = [
     folder / "__init__.py" for folder in folders("qpsvm") if name_of(folder) not in LISTS_OF_NAMES
 ]
 
 
-@pytest.mark.parametrize("path", NEW_ROOMS, ids=name_of)
-def test_faces_of_rooms_import_nothing(path):
+@pytest.mark.parametrize("path", FACES_WITHOUT_NAMES, ids=name_of)
+def test_other_folders_import_nothing(path):
     """Else importing qpsvm would load numba, and one method all others."""
     assert len(parsed(path).body) == 1 and ast.get_docstring(parsed(path))
 
@@ -184,19 +192,19 @@ def test_the_reference_shares_nothing_with_the_library(path):
     assert not any(module.split(".")[0] == "qpsvm" for module in imports(path))
 
 
-VERIFICATION = (
+VERIFICATION_FILES = (
     "bounds claims container dual_bounds evaluation kernel_values minima plain verification"
 )
 """Files of `qpsvm/files/` that a verification runs."""
 
 
-@pytest.mark.parametrize("name", VERIFICATION.split())
+@pytest.mark.parametrize("name", VERIFICATION_FILES.split())
 def test_the_verification_shares_nothing_with_the_solvers(name):
     """Neither with what certifies an answer: it would repeat its mistakes."""
-    allowed = {"errors", *(f"files.{other}" for other in VERIFICATION.split())}
-    for module in imports(ROOT / f"qpsvm/files/{name}.py"):
+    allowed = {"errors", *(f"files.{other}" for other in VERIFICATION_FILES.split())}
+    for module in imports(PROJECT_ROOT / f"qpsvm/files/{name}.py"):
         package, _, rest = module.partition(".")
-        if package in PACKAGES:
+        if package in PACKAGE_NAMES:
             assert rest in allowed | {"files"} or rest.rpartition(".")[0] in allowed, module
 
 
@@ -204,7 +212,7 @@ def test_the_formulations_are_spoken_of_by_one_file_name():
     names = "l2_svm meb polytope_distance hinge lp_svm ls_svm one_class svdd reduced_hulls".split()
     for name in names:
         for package in ("qpsvm/formulations", "problems", "reference"):
-            assert (ROOT / package / f"{name}.py").exists()
+            assert (PROJECT_ROOT / package / f"{name}.py").exists()
 
 
 @every_source
@@ -215,7 +223,7 @@ def test_only_what_talks_to_people_prints(path):
             assert not (isinstance(called, ast.Name) and called.id == "print"), node.lineno
 
 
-@house
+@every_file
 def test_files_are_short_and_finished(path):
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 400
@@ -272,16 +280,19 @@ def test_public_names_are_documented():
     assert re.fullmatch(r"\d+\.\d+\.\d+", qpsvm.__version__)
 
 
-TERMS_OF_ONE_WORD = {"FALLBACKS", "FLOAT32", "LOG2E", "METHODS", "PARAMETERS", "QUANTUM"}
-"""Constants whose name of one word is the term itself."""
+TERMS_OF_ONE_WORD = {
+    "FALLBACKS", "FLOAT32", "INSTANCES", "LOG2E", "METHODS", "PARAMETERS", "QUANTUM", "QUOTAS",
+    "EPS", "EPS64", "INF", "NAN", "RNG", "TOL", "L2", "X32", "THETA", "BETA", "MIB", "GIB",
+}  # fmt: skip
+"""Constants whose name of one word is the term itself; besides these, symbols of one letter."""
 
 
-@every_source
+@every_file
 def test_constants_say_what_they_count(path):
     """By two words at least: a noun with a role or a unit."""
     for node in parsed(path).body:
         targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
         for target in targets:
             for name in getattr(target, "elts", [target]):
-                if isinstance(name, ast.Name) and name.id.isupper():
+                if isinstance(name, ast.Name) and name.id.isupper() and len(name.id) > 1:
                     assert "_" in name.id.strip("_") or name.id in TERMS_OF_ONE_WORD, name.id

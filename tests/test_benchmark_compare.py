@@ -6,17 +6,17 @@ import pytest
 
 from asv_benchmarks import compare
 
-TABLE = """\
+RESULT_TABLE = """\
 | Change   | Before [898cc17c] <main>   | After [77a7fd4a]   | Ratio   | Benchmark (Parameter)   |
 |----------|----------------------------|--------------------|---------|-------------------------|
 {rows}
 SOME BENCHMARKS HAVE CHANGED SIGNIFICANTLY.
 """
-SLOWER = (
+SLOWER_ROWS = (
     "| + | 1.08±0.2ms | 1.82±1ms | 1.69 | solving.ToPromisedGap.time_solve('meb/digits-rbf mfw') |"
 )
-FEWER = "| - | 3 | 2 | 0.67 | solving.Work.track_columns('l2_svm/breast-cancer-rbf smo') |"
-FAILING = "| ! | 5.0s | failed | n/a | reuse.Path.time_path |"
+FEWER_ROW = "| - | 3 | 2 | 0.67 | solving.Work.track_columns('l2_svm/breast-cancer-rbf smo') |"
+FAILING_ROW = "| ! | 5.0s | failed | n/a | reuse.Path.time_path |"
 
 
 def answers(*outputs):
@@ -31,11 +31,11 @@ def answers(*outputs):
 
 
 def table(*rows):
-    return int(any("| +" in row for row in rows)), TABLE.format(rows="\n".join(rows))
+    return int(any("| +" in row for row in rows)), RESULT_TABLE.format(rows="\n".join(rows))
 
 
 def test_what_is_worse_twice_fails():
-    asv, calls = answers(table(SLOWER, FEWER, FAILING), table(SLOWER))
+    asv, calls = answers(table(SLOWER_ROWS, FEWER_ROW, FAILING_ROW), table(SLOWER_ROWS))
     assert compare.main(["main"], asv) == 1
     first, second = calls
     assert first[-2:] == second[-2:] == ["main", "HEAD"]
@@ -45,12 +45,12 @@ def test_what_is_worse_twice_fails():
 
 
 def test_what_is_worse_once_was_noise():
-    asv, calls = answers(table(SLOWER), table())
+    asv, calls = answers(table(SLOWER_ROWS), table())
     assert compare.main(["main", "HEAD~1"], asv) == 0 and len(calls) == 2
 
 
 def test_nothing_worse_is_measured_once():
-    asv, calls = answers(table(FEWER))
+    asv, calls = answers(table(FEWER_ROW))
     assert compare.main(["main"], asv) == 0 and len(calls) == 1
 
 

@@ -26,7 +26,7 @@ from qpsvm.clock import Clock, Expired, active, completing, poll
 from qpsvm.numerics.parallel import parallel_for
 from tests.solve.test_limits import sigint  # noqa: F401 (a fixture)
 
-PATIENT = 60.0  # seconds that no test here comes near, whatever else the machine does
+PATIENT_SECONDS = 60.0  # seconds that no test here comes near, whatever else the machine does
 
 
 def cloud(m=400, d=4, seed=0):
@@ -55,10 +55,10 @@ def test_work_is_given_up_only_where_it_may_be():
 
 
 def test_a_clock_within_another_keeps_to_both():
-    long = Clock(PATIENT)
+    long = Clock(PATIENT_SECONDS)
     assert not Clock(None, long).expired and Clock(0.0, long).expired
     over = Clock(0.0)
-    assert Clock(PATIENT, over).expired and Clock(None, over).expired
+    assert Clock(PATIENT_SECONDS, over).expired and Clock(None, over).expired
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_set_up_keeps_to_the_time_limit(problem, method):
 
 
 def test_the_clock_starts_with_the_call(late, monkeypatch):
-    """The search for copies counts: it is given up, and so is what would follow."""
+    """The search for duplicates counts: it is given up, and so is what would follow."""
     X, y = cloud(1200)
     problem = HingeDual(RBF(np.repeat(X, 2, axis=0), 0.3), np.repeat(y, 2))
     assert solve(problem).counters["merged"] == 1200
@@ -213,14 +213,14 @@ def test_an_interrupt_between_two_solves_ends_a_path(sigint):  # noqa: F811
 def test_a_path_has_a_time_limit_of_its_own(late):
     X, y = cloud(100)
     problem = HingeDual(RBF(X, 0.3), y)
-    assert len(solve_path(problem, "C", [1.0, 2.0], "smo", time_limit=PATIENT)) == 2
+    assert len(solve_path(problem, "C", [1.0, 2.0], "smo", time_limit=PATIENT_SECONDS)) == 2
     path = solve_path(problem, "C", [1.0, 2.0, 4.0], "smo", time_limit=0.0)
     assert [result.status for result in path] == [Status.TIME_LIMIT] and path.values == [1.0]
     each = solve_path(problem, "C", [1.0, 2.0, 4.0], "smo", time_limit_each=0.0)
     assert [result.status for result in each] == [Status.TIME_LIMIT] * 3
 
 
-COMPILING = """
+COMPILING_SCRIPT = """
 import signal, threading, _thread
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 import numpy as np, qpsvm
@@ -247,5 +247,5 @@ print(result.status.name, result.certificate.gap < np.inf, len(pair_steps.signat
 )
 def test_compilation_ends_at_a_limit(call, status, fresh_process, tmp_path):
     """To compile the steps of pairs takes seconds; they are left, and the start is certified."""
-    said = fresh_process(COMPILING.format(call), cache=tmp_path)
+    said = fresh_process(COMPILING_SCRIPT.format(call), cache=tmp_path)
     assert said.split() == [status, "True", "0"]

@@ -13,29 +13,31 @@ import pytest
 from sybil.document import Document
 from sybil.parsers import markdown, rest
 
-ROOT = Path(__file__).resolve().parents[1]
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-PARSERS = {
-    ".md": markdown.PythonCodeBlockParser(doctest_optionflags=FLAGS),
-    ".rst": rest.DocTestParser(optionflags=FLAGS),
+PROJECT_ROOT = Path(__file__).resolve().parents[1]
+DOCTEST_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+PAGE_PARSERS = {
+    ".md": markdown.PythonCodeBlockParser(doctest_optionflags=DOCTEST_FLAGS),
+    ".rst": rest.DocTestParser(optionflags=DOCTEST_FLAGS),
 }
-MARKS = {".md": "```python\n", ".rst": ">>> "}
-PAGES = [
+CODE_MARKS = {".md": "```python\n", ".rst": ">>> "}
+PAGE_FILES = [
     page
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*"))]
-    if page.suffix in MARKS
+    for page in [PROJECT_ROOT / "README.md", *sorted((PROJECT_ROOT / "docs").rglob("*"))]
+    if page.suffix in CODE_MARKS
     and not {"_build", "auto_gallery"} & set(page.parts)
-    and MARKS[page.suffix] in page.read_text(encoding="utf-8")
+    and CODE_MARKS[page.suffix] in page.read_text(encoding="utf-8")
 ]
 
 
 def test_the_pages_that_people_start_from_have_code():
-    assert {"README.md", "index.md", "getting_started.md"} <= {page.name for page in PAGES}
+    assert {"README.md", "index.md", "getting_started.md"} <= {page.name for page in PAGE_FILES}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page", PAGE_FILES, ids=lambda page: page.relative_to(PROJECT_ROOT).as_posix()
+)
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    for example in Document.parse(str(page), PARSERS[page.suffix]).examples():
+    for example in Document.parse(str(page), PAGE_PARSERS[page.suffix]).examples():
         example.evaluate()

@@ -12,7 +12,7 @@ import qpsvm.data
 import qpsvm.models
 import qpsvm.threads
 
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+DOCTEST_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def public():
@@ -28,7 +28,7 @@ def public():
     return {name: thing for name, thing in found.items() if not inspect.ismodule(thing)}
 
 
-THINGS = public()
+PUBLIC_OBJECTS = public()
 WITHOUT_EXAMPLE = {
     *(
         f"qpsvm.domains.{name}"
@@ -46,14 +46,14 @@ def examples(thing):
     return doctest.DocTestParser().get_doctest(text, {}, thing.__name__, None, 0)
 
 
-@pytest.mark.parametrize("name", sorted(THINGS.keys() - WITHOUT_EXAMPLE))
+@pytest.mark.parametrize("name", sorted(PUBLIC_OBJECTS.keys() - WITHOUT_EXAMPLE))
 def test_the_docstring_has_an_example(name):
-    assert examples(THINGS[name]).examples
+    assert examples(PUBLIC_OBJECTS[name]).examples
 
 
 def test_the_examples_print_what_they_show():
-    runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+    runner = doctest.DocTestRunner(optionflags=DOCTEST_FLAGS, verbose=False)
     report: list[str] = []
-    for thing in THINGS.values():
+    for thing in PUBLIC_OBJECTS.values():
         runner.run(examples(thing), out=report.append)
     assert not runner.failures, "\n".join(report)

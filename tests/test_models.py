@@ -33,11 +33,11 @@ from qpsvm.gram.kernels import base
 from qpsvm.gram.storage import csr
 
 X, Y = two_clouds(80, 3, seed=21)
-NEW = cloud(30, 3, seed=22)
+NEW_POINTS = cloud(30, 3, seed=22)
 TOL = 1e-8
 
 # a Gram of X; its values between two sets of points; what the model is given for new points
-KERNELS = {
+KERNEL_CASES = {
     "linear": (Linear(X), pairwise.linear_kernel, lambda Z: Z),
     "linear-CSR": (Linear(sp.csr_matrix(X)), pairwise.linear_kernel, sp.csr_matrix),
     "rbf": (RBF(X, 0.5), lambda A, B: pairwise.rbf_kernel(A, B, gamma=0.5), lambda Z: Z),
@@ -51,7 +51,7 @@ KERNELS = {
 }
 
 
-@pytest.fixture(params=KERNELS.values(), ids=KERNELS)
+@pytest.fixture(params=KERNEL_CASES.values(), ids=KERNEL_CASES)
 def kernel(request):
     return request.param
 
@@ -72,9 +72,9 @@ def test_ball_contains_all_points_and_no_smaller_one_does(kernel):
     assert f"{ball.radius:.10g}" in str(ball)
     if isinstance(gram, np.ndarray | Precomputed):
         return
-    distance = np.sqrt(k(NEW, NEW).diagonal() - 2 * k(NEW, X) @ x + x @ K @ x)
-    np.testing.assert_allclose(ball.distance(given(NEW)), distance, rtol=1e-9)
-    np.testing.assert_array_equal(ball.contains(given(NEW)), distance <= ball.radius)
+    distance = np.sqrt(k(NEW_POINTS, NEW_POINTS).diagonal() - 2 * k(NEW_POINTS, X) @ x + x @ K @ x)
+    np.testing.assert_allclose(ball.distance(given(NEW_POINTS)), distance, rtol=1e-9)
+    np.testing.assert_array_equal(ball.contains(given(NEW_POINTS)), distance <= ball.radius)
     assert ball.contains(given(X)).all()
     np.testing.assert_allclose(ball.distance(given(X))[result.support], ball.radius, rtol=1e-3)
     assert (ball.center is not None) == is_linear(gram)
@@ -89,9 +89,11 @@ def test_hyperplane_is_its_formula(kernel, declare):
     plane, x = result.model, result.x
     scale = x.sum() / (x @ (np.outer(Y, Y) * (k(X, X) + 1) + np.eye(80) / 3) @ x)
     weights = Y * x * (scale if declare is L2SVMDual else 1.0)
-    decision = k(NEW, X) @ weights + plane.b
-    np.testing.assert_allclose(plane.decision_function(given(NEW)), decision, atol=1e-9)
-    np.testing.assert_array_equal(plane.predict(given(NEW)), np.where(decision >= 0, 1.0, -1.0))
+    decision = k(NEW_POINTS, X) @ weights + plane.b
+    np.testing.assert_allclose(plane.decision_function(given(NEW_POINTS)), decision, atol=1e-9)
+    np.testing.assert_array_equal(
+        plane.predict(given(NEW_POINTS)), np.where(decision >= 0, 1.0, -1.0)
+    )
     assert plane.separable and (plane.w is not None) == is_linear(gram)
     if is_linear(gram):
         np.testing.assert_allclose(plane.w, weights @ X, atol=1e-12)
@@ -116,8 +118,8 @@ def test_hinge_is_libsvm(C):
     result = solve(HingeDual(RBF(X, 0.5), Y, C=C), tol=1e-9)
     theirs = SVC(C=C, gamma=0.5, tol=1e-9).fit(X, Y)
     assert sorted(result.support) == sorted(theirs.support_)
-    decision = result.model.decision_function(NEW)
-    np.testing.assert_allclose(decision, theirs.decision_function(NEW), atol=1e-3)
+    decision = result.model.decision_function(NEW_POINTS)
+    np.testing.assert_allclose(decision, theirs.decision_function(NEW_POINTS), atol=1e-3)
 
 
 def test_hinge_satisfies_its_optimality_conditions():
@@ -137,7 +139,7 @@ def test_primal_and_dual_hinge_are_one_model(storage):
     np.testing.assert_array_equal(primal.dual, dual.x)
     np.testing.assert_array_equal(primal.support, dual.support)
     np.testing.assert_allclose(
-        primal.model.decision_function(NEW), NEW @ primal.x[:-1] + primal.x[-1]
+        primal.model.decision_function(NEW_POINTS), NEW_POINTS @ primal.x[:-1] + primal.x[-1]
     )
     loss = np.maximum(0, 1 - Y * primal.model.decision_function(X)).sum()
     assert primal.value == pytest.approx(0.5 * primal.x[:-1] @ primal.x[:-1] + 2.0 * loss)
@@ -157,7 +159,7 @@ def test_witness_points_are_the_closest_points():
     assert along[y > 0].min() - along[y < 0].max() >= m.margin * (1 - 1e-9)
     np.testing.assert_array_equal(m.predict(P), y)
     np.testing.assert_allclose(m.decision_function([m.p, m.q]) @ [1.0, 1.0], 0.0, atol=1e-6)
-    np.testing.assert_allclose(m.decision_function(NEW), NEW @ m.w + m.b)
+    np.testing.assert_allclose(m.decision_function(NEW_POINTS), NEW_POINTS @ m.w + m.b)
 
 
 def test_from_points_stacks_the_hulls():
@@ -176,9 +178,11 @@ def test_closest_points_in_feature_space(kernel):
         result = solve(PolytopeDistanceDual(gram, Y, chi=chi), "mfw", tol=TOL)
         m, signed = result.model, Y * result.x
         assert m.distance == pytest.approx(np.sqrt(signed @ k(X, X) @ signed))
-        decision = k(NEW, X) @ signed + m.b
-        np.testing.assert_allclose(m.decision_function(given(NEW)), decision, atol=1e-9)
-        np.testing.assert_array_equal(m.predict(given(NEW)), np.where(decision >= 0, 1.0, -1.0))
+        decision = k(NEW_POINTS, X) @ signed + m.b
+        np.testing.assert_allclose(m.decision_function(given(NEW_POINTS)), decision, atol=1e-9)
+        np.testing.assert_array_equal(
+            m.predict(given(NEW_POINTS)), np.where(decision >= 0, 1.0, -1.0)
+        )
         assert (m.p is not None) == is_linear(gram)
 
 
@@ -187,9 +191,9 @@ def test_closest_points_in_feature_space(kernel):
 def test_prediction_in_blocks_is_prediction(monkeypatch, make, densified):
     """Whatever is dense or sparse, multiplied as it is or made dense."""
     plane = solve(HingeDual(make(X), Y)).model
-    whole = plane.decision_function(NEW)
+    whole = plane.decision_function(NEW_POINTS)
     indices, coef = plane.expansion.indices, plane.expansion.coef
-    K = make(X).cross(NEW, indices)
+    K = make(X).cross(NEW_POINTS, indices)
     np.testing.assert_allclose(whole, K @ coef + plane.b, rtol=1e-12, atol=1e-13)
     monkeypatch.setattr(base, "MIN_ENTRIES_FOR_COMPILED_PASS", 0)
     monkeypatch.setattr(expansion, "PANEL_POINTS", 7)
@@ -205,10 +209,12 @@ def test_prediction_in_blocks_is_prediction(monkeypatch, make, densified):
             sp.csc_matrix,
             np.ndarray.tolist,
         ):
-            np.testing.assert_allclose(model(given(NEW)) + plane.b, whole, rtol=1e-12, atol=1e-13)
+            np.testing.assert_allclose(
+                model(given(NEW_POINTS)) + plane.b, whole, rtol=1e-12, atol=1e-13
+            )
     single = replace(plane.expansion, gram=make(X[indices].astype(np.float32)))
-    np.testing.assert_allclose(single(NEW) + plane.b, whole, atol=2e-6 * np.abs(coef).sum())
-    assert single(NEW).dtype == np.float64
+    np.testing.assert_allclose(single(NEW_POINTS) + plane.b, whole, atol=2e-6 * np.abs(coef).sum())
+    assert single(NEW_POINTS).dtype == np.float64
 
 
 def test_prediction_does_not_depend_on_the_threads():
@@ -225,7 +231,7 @@ def test_prediction_does_not_depend_on_the_threads():
 
 def test_an_expansion_of_nothing_is_zero():
     nothing = Expansion(RBF(X, 0.5), np.empty(0, np.int64), np.empty(0))
-    assert not nothing(NEW).any() and nothing(NEW).shape == (30,)
+    assert not nothing(NEW_POINTS).any() and nothing(NEW_POINTS).shape == (30,)
 
 
 def test_a_result_reads_like_a_sentence():

@@ -31,7 +31,7 @@ from qpsvm import (
 
 X, Y = two_clouds(150, 4, seed=41)
 K = RBF(X, 0.3)
-PATHS = {
+PATH_CASES = {
     "hinge": (HingeDual(K, Y), "C", [10.0, 0.1, 1.0, 100.0]),
     "l2-svm": (L2SVMDual(K, Y), "C", [1.0, 1e3, 0.01]),
     "one-class": (OneClassDual(K), "nu", [0.9, 0.1, 0.5, 1.0]),
@@ -50,7 +50,7 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize(("problem", "name", "values"), PATHS.values(), ids=PATHS)
+@pytest.mark.parametrize(("problem", "name", "values"), PATH_CASES.values(), ids=PATH_CASES)
 @pytest.mark.parametrize("method", ["auto", "smo"])
 def test_each_answer_is_that_of_a_solve_alone(problem, name, values, method):
     path = solve_path(problem, name, values, method, tol=1e-7)
@@ -146,14 +146,14 @@ def test_points_may_leave_and_come_back_along_a_path():
         assert result.converged and not result.x[C == 0].any()
 
 
-PRIMALS = {
+PRIMAL_CASES = {
     "hinge": lambda gram: HingePrimal(gram, Y, C=2.0),
     "least-squares": lambda gram: LSSVMPrimal(gram, Y, C=2.0),
     "linear-programming": lambda gram: LPSVMPrimal(gram, Y, C=2.0),
 }
 
 
-@pytest.mark.parametrize("declare", PRIMALS.values(), ids=PRIMALS)
+@pytest.mark.parametrize("declare", PRIMAL_CASES.values(), ids=PRIMAL_CASES)
 def test_a_kernel_parameter_of_a_primal_machine_varies(declare):
     values = [1.0, 0.1, 0.3]
     path = solve_path(declare(RBF(X)), "gamma", values, tol=1e-5)
@@ -164,7 +164,7 @@ def test_a_kernel_parameter_of_a_primal_machine_varies(declare):
     assert path[0].converged and path[1].converged and path[0].value < path[1].value
 
 
-@pytest.mark.parametrize("declare", [PRIMALS["hinge"], PRIMALS["least-squares"]])
+@pytest.mark.parametrize("declare", [PRIMAL_CASES["hinge"], PRIMAL_CASES["least-squares"]])
 @pytest.mark.parametrize("method", ["auto", "homotopy-nesvm"])
 def test_the_rank_of_a_primal_machine_varies(declare, method):
     low = LowRank(RBF(X, 0.3), rank=30)

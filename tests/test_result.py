@@ -17,8 +17,8 @@ from qpsvm.result import Certificate, History, Result
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((300, 40))
 Y = np.sign(X[:, 0])
-PROBLEMS = {name: problems[-1] for name, problems in examples().items()}
-EXPORTED = [name for name in formulations.__all__ if name != "Formulation"]
+PROBLEM_CASES = {name: problems[-1] for name, problems in examples().items()}
+EXPORTED_NAMES = [name for name in formulations.__all__ if name != "Formulation"]
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +36,9 @@ def test_compares_and_hashes(part, result):
     assert one != 3
 
 
-@pytest.mark.parametrize("name", EXPORTED)
+@pytest.mark.parametrize("name", EXPORTED_NAMES)
 def test_repr_is_one_screen_and_names_every_field(name, result):
-    found = result if name == "HingeDual" else solve(PROBLEMS[name])
+    found = result if name == "HingeDual" else solve(PROBLEM_CASES[name])
     said = repr(found)
     lines = [part for line in said.splitlines() for part in textwrap.wrap(line, 100) or [""]]
     assert len(lines) <= 24 and len(said) <= 2400
@@ -72,10 +72,10 @@ def model_type(kind):
     return next(filter(None, map(model_type, kind.__bases__)), None)
 
 
-@pytest.mark.parametrize("name", EXPORTED)
+@pytest.mark.parametrize("name", EXPORTED_NAMES)
 def test_model_has_the_type_that_the_formulation_declares(name):
     declared = model_type(getattr(formulations, name))
-    assert declared is not None and type(solve(PROBLEMS[name]).model) is declared
+    assert declared is not None and type(solve(PROBLEM_CASES[name]).model) is declared
 
 
 def test_model_is_typed_by_the_formulation():

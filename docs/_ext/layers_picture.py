@@ -18,8 +18,8 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-ROOT = Path(__file__).resolve().parents[2]
-BOX_WIDTH, BOX_HEIGHT, COLUMN_GAP, ROW_GAP, MARGIN = 122, 40, 16, 46, 12
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+BOX_WIDTH, BOX_HEIGHT, COLUMN_GAP, ROW_GAP, PICTURE_MARGIN = 122, 40, 16, 46, 12
 MAX_BOXES_PER_ROW = 6
 MIN_ROW_SLOTS = 5
 LATE_IMPORTS = {("result", "plot")}  # `Result.plot`; see tests/test_architecture.py
@@ -49,7 +49,7 @@ def parts_of(folder: Path) -> dict[str, list[Path]]:
 def import_graph(folder: Path) -> Graph:
     """Return the parts of a package that each part imports."""
     parts = parts_of(folder)
-    prefix = ".".join(folder.relative_to(ROOT).parts) + "."
+    prefix = ".".join(folder.relative_to(PROJECT_ROOT).parts) + "."
     graph: Graph = {}
     for name, paths in parts.items():
         modules = {module for path in paths for module in imported_modules(path)}
@@ -111,13 +111,13 @@ def svg(folder: Path) -> str:
     graph, parts = import_graph(folder), parts_of(folder)
     rows = rows_of(graph, ranks_of(graph))
     slots = max(MIN_ROW_SLOTS, *(len(row) for row in rows))
-    width = 2 * MARGIN + slots * (BOX_WIDTH + COLUMN_GAP) - COLUMN_GAP
-    height = 2 * MARGIN + len(rows) * (BOX_HEIGHT + ROW_GAP) - ROW_GAP
+    width = 2 * PICTURE_MARGIN + slots * (BOX_WIDTH + COLUMN_GAP) - COLUMN_GAP
+    height = 2 * PICTURE_MARGIN + len(rows) * (BOX_HEIGHT + ROW_GAP) - ROW_GAP
     corner = {}
     for r, row in enumerate(rows):
         left = (width - len(row) * (BOX_WIDTH + COLUMN_GAP) + COLUMN_GAP) / 2
         for n, name in enumerate(row):
-            at = left + n * (BOX_WIDTH + COLUMN_GAP), MARGIN + r * (BOX_HEIGHT + ROW_GAP)
+            at = left + n * (BOX_WIDTH + COLUMN_GAP), PICTURE_MARGIN + r * (BOX_HEIGHT + ROW_GAP)
             corner[name] = at
     title = f"Layers of {folder.name}: each part imports what lines lead down to"
     drawn = [
@@ -165,7 +165,7 @@ class LayersPicture(SphinxDirective):
     optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        folder = ROOT / "qpsvm" / (self.arguments[0] if self.arguments else "")
+        folder = PROJECT_ROOT / "qpsvm" / (self.arguments[0] if self.arguments else "")
         for paths in parts_of(folder).values():
             for path in paths:
                 self.env.note_dependency(str(path))

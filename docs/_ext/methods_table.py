@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-LOG = logging.getLogger(__name__)
+SPHINX_LOG = logging.getLogger(__name__)
 
 
 def smallest_problems() -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Table(SphinxDirective):
         try:
             head, *body = type(self).rows()
         except ImportError as problem:
-            LOG.warning("%s: qpsvm cannot be imported (%s)", self.name, problem)
+            SPHINX_LOG.warning("%s: qpsvm cannot be imported (%s)", self.name, problem)
             return [nodes.paragraph(text="(made from the code; not available in this build)")]
         group = nodes.tgroup(cols=len(head))
         group += [nodes.colspec(colwidth=width) for width in self.widths]

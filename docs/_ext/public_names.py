@@ -23,7 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-LOG = logging.getLogger(__name__)
+SPHINX_LOG = logging.getLogger(__name__)
 
 
 class PublicNames(SphinxDirective):
@@ -33,7 +33,7 @@ class PublicNames(SphinxDirective):
         try:
             import qpsvm
         except ImportError as problem:
-            LOG.warning("%s: qpsvm cannot be imported (%s)", self.name, problem)
+            SPHINX_LOG.warning("%s: qpsvm cannot be imported (%s)", self.name, problem)
             return []
         asked = set(self.arguments)
         others = set() if asked else asked_elsewhere(Path(self.env.srcdir))

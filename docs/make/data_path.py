@@ -2,8 +2,9 @@
 
     python -m docs.make.data_path
 
-A solve of a hinge dual by ``method="auto"`` is followed for five iterations, and a step of `mfw` that
-needs a column which is not stored. What is compiled counts as one call of its file.
+A solve of a hinge dual by ``method="auto"`` is followed for five iterations, and a column that is not
+cached: from the store on, and within a solve by `mfw`, from the prefetch on. What is compiled counts as
+one call of its file.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 import qpsvm
 
-PACKAGE = str(Path(qpsvm.__file__).parent)
+PACKAGE_FOLDER = str(Path(qpsvm.__file__).parent)
 
 
 def followed(call: Callable[[], Any]) -> tuple[Counter[str], int, list[str]]:
@@ -30,8 +31,8 @@ def followed(call: Callable[[], Any]) -> tuple[Counter[str], int, list[str]]:
     def profile(frame: Any, event: str, argument: Any) -> None:
         nonlocal last, n_changes
         file = frame.f_code.co_filename
-        if event == "call" and file.startswith(PACKAGE):
-            file = file[len(PACKAGE) + 1 :]
+        if event == "call" and file.startswith(PACKAGE_FOLDER):
+            file = file[len(PACKAGE_FOLDER) + 1 :]
             calls[file] += 1
             functions.append(f"{file}:{frame.f_code.co_name}")
             n_changes += file != last
@@ -72,8 +73,18 @@ def main() -> None:
     for columns in ([1, 2], [3]):  # compiles both ways to evaluate them
         store.ensure(np.array(columns))
     _, _, functions = followed(lambda: store.ensure(np.array([7])))
-    print(f"a column that is not stored: {len(functions)} calls")
+    print(f"a column that is not cached: {len(functions)} calls")
     print(*(f"  {name}" for name in functions), sep="\n")
+
+    def ball() -> None:
+        qpsvm.solve(qpsvm.MEBDual(qpsvm.RBF(X, 0.2)), "mfw", tol=1e-9, max_iter=300)
+
+    ball()  # compiles
+    _, _, every = followed(ball)
+    starts = [at for at, name in enumerate(every) if name.endswith("prefetch.py:serve")]
+    first = every[starts[1] :]  # of one column, after the start
+    print("the same in a solve by mfw, from the prefetch on:")
+    print(*(f"  {name}" for name in first[: first.index(functions[-1]) + 1]), sep="\n")
 
 
 if __name__ == "__main__":

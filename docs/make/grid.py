@@ -65,7 +65,7 @@ MAX_MATRIX_POINTS = 15_000
 REFERENCE_TOL = 1e-8
 """Tolerance of the solve whose lower bound judges what has no dual answer."""
 
-LEVELS = ("native", "x86-64-v3")
+INSTRUCTION_LEVELS = ("native", "x86-64-v3")
 
 
 def peers(cell: Cell) -> tuple[list[str], str]:
@@ -329,7 +329,7 @@ def main() -> None:
     parser.add_argument("--cells", nargs="*", default=[], help="parts of names")
     parser.add_argument("--peers", nargs="*", help="only these programs; qpsvm is one")
     parser.add_argument("--tol", type=float, default=1e-3)
-    parser.add_argument("--level", choices=LEVELS, default="native")
+    parser.add_argument("--level", choices=INSTRUCTION_LEVELS, default="native")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no cell after these")
     parser.add_argument("--again", action="store_true", help="measure what is there, too")
     given = parser.parse_args()

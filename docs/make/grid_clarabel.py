@@ -38,8 +38,8 @@ def solve(cell: Cell, data: grid.Data, tol: float, matrix: Any) -> Any:
     """Return the weights to a relative gap of `tol`."""
     import clarabel
 
-    m, labelled = len(data.y), cell.C is not None
-    y = data.y if labelled else np.ones(m)
+    m, labeled = len(data.y), cell.C is not None
+    y = data.y if labeled else np.ones(m)
     bias = cell.formulation == "l2"
     ridge = 1.0 / cell.C if cell.formulation == "l2" else 0.0
     factor = 2.0 if "ball" in cell.formulation else 1.0

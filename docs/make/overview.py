@@ -18,10 +18,10 @@ from docs.benchmarks.make.pictures import exact_kernel
 from qpsvm import SVC
 from qpsvm.plot import DecisionRegionDisplay
 
-FOLDER = Path(__file__).resolve().parents[1] / "_static"
+STATIC_FOLDER = Path(__file__).resolve().parents[1] / "_static"
 
 
-SETS = ("a9a", "w8a", "mnist-3-8", "mc20k", "letter", "shuttle")
+DATA_SETS = ("a9a", "w8a", "mnist-3-8", "mc20k", "letter", "shuttle")
 
 
 def regions(ax: Any) -> None:
@@ -34,7 +34,7 @@ def regions(ax: Any) -> None:
 
 def training(ax: Any) -> None:
     """Draw seconds of training."""
-    exact_kernel(ax, SETS)
+    exact_kernel(ax, DATA_SETS)
     ax.set_xlabel("seconds of training, RBF kernel, two cores of an AMD EPYC")
 
 
@@ -45,8 +45,8 @@ def main() -> None:
         draw(ax)
         single, alone = plt.subplots(figsize=(5.5, 4.2), layout="constrained")
         draw(alone)
-        single.savefig(FOLDER / f"{draw.__name__}.png", dpi=100)
-    fig.savefig(FOLDER / "overview.png", dpi=100)
+        single.savefig(STATIC_FOLDER / f"{draw.__name__}.png", dpi=100)
+    fig.savefig(STATIC_FOLDER / "overview.png", dpi=100)
 
 
 if __name__ == "__main__":

@@ -25,14 +25,14 @@ from qpsvm import threads
 from qpsvm.gram.engine import sweep, tiles
 from qpsvm.gram.engine.formula import Evaluator, gaussian, linear
 
-FEATURES = (10, 50, 200, 500, 780)
-COLUMNS = (8, 64, 512)
-POINTS = 20_000
-LEVELS = ("native", "x86-64-v3")
+FEATURE_COUNTS = (10, 50, 200, 500, 780)
+COLUMN_COUNTS = (8, 64, 512)
+N_POINTS = 20_000
+INSTRUCTION_LEVELS = ("native", "x86-64-v3")
 MIN_SECONDS, MIN_RUNS = 0.15, 3
 """Seconds and number of runs at least of which the least time is taken."""
-KINDS = ("products", "sgemm", "values", "sgemm and map", "float64", "dgemm")
-TITLES = {"native": "All instructions of the machine", "x86-64-v3": "AVX2 (`x86-64-v3`)"}
+MEASURED_KINDS = ("products", "sgemm", "values", "sgemm and map", "float64", "dgemm")
+LEVEL_TITLES = {"native": "All instructions of the machine", "x86-64-v3": "AVX2 (`x86-64-v3`)"}
 
 
 def page(numbers_of_threads: list[int]) -> Iterator[str]:
@@ -41,24 +41,24 @@ def page(numbers_of_threads: list[int]) -> Iterator[str]:
         "products",
         "Products of kernel columns",
         f"Billions of floating-point operations a second: 2 n m d over the least of at least {MIN_RUNS}\n"
-        f"times, for n columns of m = {POINTS:,} normal points of d features in single precision.\n"
+        f"times, for n columns of m = {N_POINTS:,} normal points of d features in single precision.\n"
         "*products*: columns of the linear kernel by tiles; *sgemm*: the same by numpy, into the same\n"
         "memory; *values*: columns of the Gaussian kernel by tiles; *sgemm and map*: sgemm, then the\n"
         "compiled map of the whole block; *float64* and *dgemm*: as the first two, in double precision.\n"
         "The last column is the first over the second. One thread is measured by processor time, two by\n"
         "the clock.",
         runs=1,
-        room="docs.make",
+        folder="docs.make",
     )
-    for level in LEVELS:
+    for level in INSTRUCTION_LEVELS:
         for n_threads in numbers_of_threads:
             yield ""
-            yield f"## {TITLES[level]}, {n_threads} thread{'s'[: n_threads - 1]}"
+            yield f"## {LEVEL_TITLES[level]}, {n_threads} thread{'s'[: n_threads - 1]}"
             yield ""
-            yield row("features", "columns", *KINDS, "ratio")
-            yield row(*["---:"] * (3 + len(KINDS)))
+            yield row("features", "columns", *MEASURED_KINDS, "ratio")
+            yield row(*["---:"] * (3 + len(MEASURED_KINDS)))
             for found in measured(level, n_threads):
-                rates = [found[kind] for kind in KINDS]
+                rates = [found[kind] for kind in MEASURED_KINDS]
                 ratio = f"{rates[0] / rates[1]:.2f}"
                 yield row(found["d"], found["n"], *(f"{rate:.0f}" for rate in rates), ratio)
 
@@ -74,7 +74,7 @@ def measure(features: tuple[int, ...], columns: tuple[int, ...]) -> Iterator[dic
     """Yield the rates of all shapes in this process."""
     rng = np.random.default_rng(0)
     for d in features:
-        X = rng.standard_normal((POINTS, d)).astype(np.float32)
+        X = rng.standard_normal((N_POINTS, d)).astype(np.float32)
         for n in columns:
             yield {"d": d, "n": n, **rates(X, n)}
 
@@ -85,7 +85,7 @@ def rates(X: Any, n: int) -> dict[str, float]:
     rng = np.random.default_rng(1)
     few, slots = rng.permutation(m)[:n], np.arange(n)
     found = {}
-    for dtype, names in ((np.float32, KINDS[:4]), (np.float64, KINDS[4:])):
+    for dtype, names in ((np.float32, MEASURED_KINDS[:4]), (np.float64, MEASURED_KINDS[4:])):
         points, out = X.astype(dtype), np.zeros((n, m), dtype)
         evaluators = []
         for formula in (linear(), gaussian(1.0 / d)):
@@ -127,8 +127,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--measure", action="store_true", help="print the rates of this process")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--features", type=int, nargs="+", default=FEATURES)
-    parser.add_argument("--columns", type=int, nargs="+", default=COLUMNS)
+    parser.add_argument("--features", type=int, nargs="+", default=FEATURE_COUNTS)
+    parser.add_argument("--columns", type=int, nargs="+", default=COLUMN_COUNTS)
     chosen = parser.parse_args()
     if chosen.measure:
         print(threads.describe(), file=sys.stderr)

@@ -8,7 +8,7 @@ imports of `sklearn.svm` get the classes of this package under the same names. N
 and no text of scikit-learn is kept here. A class that this package does not have skips its tests.
 
 The run fails where a test fails that `sklearn_tests_reasons.py` does not name, and where a test passes
-that its table `REASONS` names. A test of `CLOSE_ANSWERS` may pass or fail: rounding decides.
+that its table `FAILURE_REASONS` names. A test of `CLOSE_ANSWERS` may pass or fail: rounding decides.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import sklearn
 
-from docs.make.sklearn_tests_reasons import CLOSE_ANSWERS, REASONS
+from docs.make.sklearn_tests_reasons import CLOSE_ANSWERS, FAILURE_REASONS
 from qpsvm import estimators
 
 TEST_FILES = ("test_svm.py", "test_sparse.py")
@@ -43,7 +43,7 @@ MODULE_NAME = "adapted_svm"
 RUN_SECONDS = 900
 """Seconds after which a run is ended."""
 
-CONFTEST = """
+CONFTEST_TEXT = """
 import json
 import pytest
 
@@ -124,12 +124,12 @@ class Outcome(NamedTuple):
 
     @property
     def entry(self) -> str | None:
-        """The key of `REASONS` or `CLOSE_ANSWERS` that names the test, or None."""
+        """The key of `FAILURE_REASONS` or `CLOSE_ANSWERS` that names the test, or None."""
         names = self.name, self.name.partition("[")[0]
-        return next((key for key in TABLE if any(_names(key, one) for one in names)), None)
+        return next((key for key in ALL_REASONS if any(_names(key, one) for one in names)), None)
 
 
-TABLE = REASONS | CLOSE_ANSWERS
+ALL_REASONS = FAILURE_REASONS | CLOSE_ANSWERS
 """Why tests do not apply."""
 
 
@@ -189,7 +189,7 @@ def run(folder: Path) -> list[Outcome]:
         for name in TEST_FILES:
             (place / name).write_text(adapted((folder / name).read_text()))
         (place / f"{MODULE_NAME}.py").write_text(module_text())
-        (place / "conftest.py").write_text(CONFTEST)
+        (place / "conftest.py").write_text(CONFTEST_TEXT)
         (place / "pytest.ini").write_text("[pytest]\n")
         here = str(Path(estimators.__file__).parents[2])
         known = os.environ.get("PYTHONPATH")
@@ -213,7 +213,7 @@ def contradictions(outcomes: list[Outcome]) -> list[str]:
     for one in outcomes:
         if one.outcome == "failed" and one.entry is None:
             lines.append(f"failed: {one.name}: {one.last_line}")
-        if one.outcome == "passed" and one.entry in REASONS:
+        if one.outcome == "passed" and one.entry in FAILURE_REASONS:
             lines.append(f"passed, but named in REASONS: {one.name}")
     return lines
 
@@ -249,7 +249,7 @@ def page(outcomes: list[Outcome]) -> Iterator[str]:
     yield ""
     yield "| Test | Cases | Reason |"
     yield "|---|---:|---|"
-    for key, reason in TABLE.items():
+    for key, reason in ALL_REASONS.items():
         n_cases = sum(one.entry == key for one in named)
         if n_cases:
             yield f"| `{key}` | {n_cases} | {reason} |".replace("::", ": ")

@@ -15,10 +15,10 @@ L1_PENALTY = (
 CRAMMER_SINGER = '`multi_class="crammer_singer"` is not offered'
 """Reason of tests of that problem of several classes."""
 
-DEPRECATION = "`probability` is not deprecated here: it is scikit-learn's own calibration"
+DEPRECATION_REASON = "`probability` is not deprecated here: it is scikit-learn's own calibration"
 """Reason of tests of warnings about LIBSVM's probabilities."""
 
-PRIVATE = "changes or reads a private attribute of scikit-learn's class"
+PRIVATE_REASON = "changes or reads a private attribute of scikit-learn's class"
 """Reason of tests of what is inside."""
 
 TWO_POINTS = "calibration needs two points of each class, and there is one: `fit` says so"
@@ -27,7 +27,7 @@ TWO_POINTS = "calibration needs two points of each class, and there is one: `fit
 SQUARED_TUBE = '`loss="squared_epsilon_insensitive"` is not offered'
 """Reason of tests of that loss."""
 
-REASONS: dict[str, str] = {
+FAILURE_REASONS: dict[str, str] = {
     "test_svm.py::test_svr_errors": "a kernel of a wrong shape is an error of `fit`",
     "test_svm.py::test_negative_weights_svc_leave_just_one_label[*-NuSVC]": (
         "one class that is left is the error that it is for `SVC`"
@@ -38,7 +38,7 @@ REASONS: dict[str, str] = {
         "the reduced hulls of two classes intersect, so that there is no function: `fit` says so"
     ),
     "test_svm.py::test_svm_with_infinite_C[*-SVR-*]": "a regression has a finite C",
-    "test_svm.py::test_tweak_params": PRIVATE,
+    "test_svm.py::test_tweak_params": PRIVATE_REASON,
     "test_svm.py::test_bad_input": "sparse points are predicted by a machine of dense ones, too",
     "test_svm.py::test_svc_nonfinite_params": (
         "such points get a ValueError in other words: it names X, its size and the remedy"
@@ -59,9 +59,9 @@ REASONS: dict[str, str] = {
     "test_svm.py::test_custom_kernel_not_array_input": (
         'a callable kernel takes arrays; of other objects `kernel="precomputed"` takes the matrix'
     ),
-    "test_svm.py::test_svc_raises_error_internal_representation": PRIVATE,
-    "test_svm.py::test_probability_raises_futurewarning": DEPRECATION,
-    "test_svm.py::test_svc_nusvc_probA_probB_deprecated": DEPRECATION,
+    "test_svm.py::test_svc_raises_error_internal_representation": PRIVATE_REASON,
+    "test_svm.py::test_probability_raises_futurewarning": DEPRECATION_REASON,
+    "test_svm.py::test_svc_nusvc_probA_probB_deprecated": DEPRECATION_REASON,
     "test_sparse.py::test_svc[*-X_train1-*]": TWO_POINTS,
 }
 """The reason by the name of a test that fails on every machine."""

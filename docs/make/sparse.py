@@ -29,7 +29,7 @@ from docs.benchmarks.make.multi_class import PEER_SCRIPT, answer
 from docs.benchmarks.make.pages import head, row
 from qpsvm.data import load_libsvm
 
-SETS = ("reuters", "zipf-10k", "zipf-1M", "a9a", "w8a")
+DATA_SETS = ("reuters", "zipf-10k", "zipf-1M", "a9a", "w8a")
 """Sets of CSR points, chosen before they were measured."""
 
 N_ZIPF_POINTS, N_ZIPF_WORDS = 20_000, 60
@@ -41,9 +41,9 @@ TOL = 1e-3
 PEER_TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)
 """Tolerances of a peer: the loosest whose answer our certificate proves to be within `TOL` counts."""
 
-WHO = ("sklearnex", "SVC")
+PROGRAM_NAMES = ("sklearnex", "SVC")
 
-TEXT = f"""\
+PAGE_TEXT = f"""\
 L1-hinge machines with bias, C = 1, on CSR points: the RBF kernel with gamma = 1, the linear kernel, and
 the quadratic kernel (x'z + 1)^2. A peer's time is that of the loosest `tol` of
 {PEER_TOLERANCES} for which our certificate proves its answer to be within a
@@ -141,7 +141,7 @@ def measure(name: str, kernel: str, peers: list[str]) -> Iterator[dict[str, Any]
 
 def page(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the page of the rows."""
-    yield from head("sparse", "Kernels on sparse points", TEXT, runs=1)
+    yield from head("sparse", "Kernels on sparse points", PAGE_TEXT, runs=1)
     versions = {k: v for r in rows for k, v in r.get("versions", {}).items()}
     yield f"\nPeers: {', '.join(f'{name} {at}' for name, at in sorted(versions.items()))}."
     yield ""
@@ -164,8 +164,8 @@ def page(rows: list[dict[str, Any]]) -> Iterator[str]:
         ratio = ""
         if r["who"] == "qpsvm":
             key = r["set"], r["kernel"]
-            peers = [p["fit"] for p in rows if (p["set"], p["kernel"]) == key and p["who"] in WHO
-                     and p.get("gap", np.inf) <= TOL]  # fmt: skip
+            peers = [p["fit"] for p in rows if (p["set"], p["kernel"]) == key
+                     and p["who"] in PROGRAM_NAMES and p.get("gap", np.inf) <= TOL]  # fmt: skip
             ratio = f"{min(peers) / r['fit']:.2g}" if peers else ""
         yield row(*cells, f"{r['fit']:.3g}", certify, f"{r['gap']:.1e}", f"{r['support']:,}", ratio)
 
@@ -173,11 +173,11 @@ def page(rows: list[dict[str, Any]]) -> Iterator[str]:
 def main() -> None:
     """Print the page."""
     parser = argparse.ArgumentParser(description="Print the page of CSR points in Markdown.")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--sets", nargs="+", choices=DATA_SETS, default=list(DATA_SETS))
     kernels = list(peer_run.SPARSE_KERNELS)
     parser.add_argument("--kernels", nargs="+", choices=kernels, default=kernels)
     parser.add_argument("--rows", type=Path, help="rows of earlier runs, instead of new ones")
-    parser.add_argument("--peers", nargs="*", choices=WHO, default=list(WHO))
+    parser.add_argument("--peers", nargs="*", choices=PROGRAM_NAMES, default=list(PROGRAM_NAMES))
     given = parser.parse_args()
     if given.rows:
         rows = [json.loads(line) for line in given.rows.read_text().splitlines()]

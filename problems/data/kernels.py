@@ -11,8 +11,8 @@ Data = dict[str, Any]
 
 Kernel = tuple[str, dict[str, Any]]
 
-LINEAR: Kernel = ("linear", {})
-PRECOMPUTED: Kernel = ("precomputed", {})
+LINEAR_KERNEL: Kernel = ("linear", {})
+PRECOMPUTED_KERNEL: Kernel = ("precomputed", {})
 
 
 def rbf(gamma: float | str) -> Kernel:

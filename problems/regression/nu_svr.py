@@ -13,10 +13,18 @@ from typing import Any
 import numpy as np
 
 from problems.clouds import cloud, weights
-from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.kernels import (
+    LINEAR_KERNEL,
+    PRECOMPUTED_KERNEL,
+    Data,
+    Kernel,
+    laplacian,
+    poly,
+    rbf,
+)
 from problems.data.real import diabetes
 from problems.instance import family, gram_of, instance
-from problems.regression.svr import copies, sparse_values, waves
+from problems.regression.svr import duplicates, sparse_values, waves
 
 
 @family("nu_svr")
@@ -27,7 +35,7 @@ def declare(data: Data, gram: str) -> Any:
     return qpsvm.NuSVRDual(gram_of(data, gram), data["y"], data["C"], data["nu"])
 
 
-def regression(points: tuple, C: object, nu: float, kernel: Kernel = LINEAR) -> Data:
+def regression(points: tuple, C: object, nu: float, kernel: Kernel = LINEAR_KERNEL) -> Data:
     """Return the data of a regression on points and values (X, y)."""
     X, y = points
     return {"X": X, "y": y, "C": C, "nu": nu, "kernel": kernel}
@@ -36,7 +44,7 @@ def regression(points: tuple, C: object, nu: float, kernel: Kernel = LINEAR) -> 
 def identity(m: int, nu: float) -> Data:
     """Return the data of a regression with K = I, C = 10 and values +1 and -1 by turns."""
     y = np.tile([1.0, -1.0], m // 2)
-    return {"K": np.eye(m), "y": y, "C": 10.0, "nu": nu, "kernel": PRECOMPUTED}
+    return {"K": np.eye(m), "y": y, "C": 10.0, "nu": nu, "kernel": PRECOMPUTED_KERNEL}
 
 
 def two_values(nu: float) -> Data:
@@ -181,8 +189,8 @@ INSTANCES = (
         "CSR points, linear.",
     ),
     instance(
-        "nu_svr/random-copies",
-        lambda: regression(copies(120, 4, seed=942), 1.0, 0.5, rbf(0.3)),
+        "nu_svr/random-duplicates",
+        lambda: regression(duplicates(120, 4, seed=942), 1.0, 0.5, rbf(0.3)),
         "random degenerate",
         "Every point three times, with different values.",
     ),

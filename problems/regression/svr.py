@@ -15,11 +15,19 @@ from typing import Any
 import numpy as np
 
 from problems.clouds import cloud, sparse_clouds, weights
-from problems.data.kernels import LINEAR, PRECOMPUTED, Data, Kernel, laplacian, poly, rbf
+from problems.data.kernels import (
+    LINEAR_KERNEL,
+    PRECOMPUTED_KERNEL,
+    Data,
+    Kernel,
+    laplacian,
+    poly,
+    rbf,
+)
 from problems.data.real import diabetes
 from problems.instance import family, gram_of, instance
 
-ONE = np.ones((1, 1))
+ONE_POINT = np.ones((1, 1))
 
 
 @family("svr")
@@ -32,7 +40,7 @@ def declare(data: Data, gram: str) -> Any:
 
 
 def regression(
-    points: tuple, C: object, epsilon: float, kernel: Kernel = LINEAR, bias: bool = True
+    points: tuple, C: object, epsilon: float, kernel: Kernel = LINEAR_KERNEL, bias: bool = True
 ) -> Data:
     """Return the data of a regression on points and values (X, y)."""
     X, y = points
@@ -47,7 +55,7 @@ def waves(m: int, d: int, seed: int, scale: float = 1.0, offset: float = 0.0) ->
     return X, scale * y + offset
 
 
-def copies(m: int, d: int, seed: int) -> tuple:
+def duplicates(m: int, d: int, seed: int) -> tuple:
     """Return points each of which occurs three times, with three values."""
     X, y = waves(m, d, seed)
     return X[np.arange(m) % (m // 3)], y
@@ -56,7 +64,7 @@ def copies(m: int, d: int, seed: int) -> tuple:
 def identity(m: int) -> Data:
     """Return the data of a regression with K = I and values +1 and -1 by turns."""
     data = {"K": np.eye(m), "y": np.tile([1.0, -1.0], m // 2), "C": 10.0}
-    return data | {"epsilon": 0.1, "kernel": PRECOMPUTED, "bias": True}
+    return data | {"epsilon": 0.1, "kernel": PRECOMPUTED_KERNEL, "bias": True}
 
 
 def sparse_values(m: int, d: int, seed: int) -> tuple:
@@ -84,14 +92,14 @@ INSTANCES = (
     ),
     instance(
         "svr/one-point",
-        lambda: regression((ONE, [7.0]), 1.0, 0.1),
+        lambda: regression((ONE_POINT, [7.0]), 1.0, 0.1),
         "closed-form degenerate zero-optimum",
         "A single point: the bias is its value.",
         exact=0.0,
     ),
     instance(
         "svr/no-bias-one-point",
-        lambda: regression((2.0 * ONE, [1.0]), 10.0, 0.1, bias=False),
+        lambda: regression((2.0 * ONE_POINT, [1.0]), 10.0, 0.1, bias=False),
         "closed-form",
         "A single point without bias: w = 0.45.",
         exact=-0.10125,
@@ -190,8 +198,8 @@ INSTANCES = (
         "CSR points, linear.",
     ),
     instance(
-        "svr/random-copies",
-        lambda: regression(copies(120, 4, seed=913), 1.0, 0.1, rbf(0.3)),
+        "svr/random-duplicates",
+        lambda: regression(duplicates(120, 4, seed=913), 1.0, 0.1, rbf(0.3)),
         "random degenerate",
         "Every point three times, with different values.",
     ),

@@ -23,7 +23,7 @@ Vector = NDArray[np.float64]
 def closing_lines(svm_type: str, estimator: Any, X: Any, y: Any) -> Iterator[str]:
     """Yield LIBSVM's closing lines of each problem of a fit.
 
-    Values and numbers are those of LIBSVM's problems; copies of a point that were merged count once.
+    Values and numbers are those of LIBSVM's problems; duplicate points that were merged count once.
 
     Parameters
     ----------

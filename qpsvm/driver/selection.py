@@ -153,7 +153,7 @@ def find(
         raise MethodMismatchError(f"method {name!r} cannot solve {kind}; these can: {fitting}")
     if method == "auto" and presolved is not None:
         n, m = presolved.n_duplicates, presolved.n_points
-        reason += f"; {n:,} of {m:,} points are copies of others, merged"
+        reason += f"; {n:,} of {m:,} points are duplicates, merged"
     return Choice(declared, name, reason, solver, presolved)
 
 

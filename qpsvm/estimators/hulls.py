@@ -210,7 +210,7 @@ class NuSVC(HullClassifier):
             Of a precomputed kernel the kernel matrix, shape (m, m).
         y : array_like, shape (m,)
         sample_weight : array_like, shape (m,), optional
-            Factors of the bounds by point; a whole one is the same as that many copies, 0 as none.
+            Factors of the bounds by point; a whole one is the same as that many repetitions, 0 as none.
 
         Returns
         -------

@@ -85,7 +85,7 @@ class SVC(KernelClassifier):
     Attributes
     ----------
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_, classes_, class_weight_
-        As in scikit-learn. Of at most 1,000 points copies are one support vector of their joint weight.
+        As in scikit-learn. Of at most 1,000 points, equal ones become one support vector.
         With ``multi_class="ovr"`` `dual_coef_` has a row for each class.
     n_iter_ : ndarray of int
         Iterations of each problem.
@@ -172,7 +172,7 @@ class SVC(KernelClassifier):
             Of a precomputed kernel the kernel matrix, shape (m, m).
         y : array_like, shape (m,)
         sample_weight : array_like, shape (m,), optional
-            Factors of C by point; a whole one is the same as that many copies, 0 as none.
+            Factors of C by point; a whole one is the same as that many repetitions, 0 as none.
             A negative one counts as 0.
 
         Returns

@@ -62,7 +62,7 @@ class Kernel(NamedTuple):
 
 
 def weighted_gamma(gamma: Any, X: Any, weight: Vector) -> float:
-    """Return the number that `gamma` stands for; a weight counts as that many copies of a point.
+    """Return the number that `gamma` stands for; a weight counts as that many repetitions of a point.
 
     ``"scale"`` is 1 / (d var(X)), 1 where all entries are equal; ``"auto"`` is 1 / d.
     """

@@ -54,7 +54,7 @@ class OutlierDetector(OutlierMixin, ExpansionEstimator):
         y : None
             Not used; there for scikit-learn's interface.
         sample_weight : array_like, shape (m,), optional
-            Factors of the bounds by point; a whole one is the same as that many copies, 0 as none.
+            Factors of the bounds by point; a whole one is the same as that many repetitions, 0 as none.
 
         Returns
         -------

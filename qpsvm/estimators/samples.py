@@ -1,8 +1,9 @@
 """Training points as they are solved: without those of weight zero, few of them merged.
 
-Few points are put into an order of their own, and copies become one point of their joint weight. A fit
-then does not depend on the order of the points, and a weight is the same as a repetition to the last bit.
-Few sparse points of few features become dense, so that their fit is that of the same dense points.
+Few points are put into an order of their own, and duplicates become one point of their joint weight. A
+fit then does not depend on the order of the points, and a weight is the same as a repetition to the
+last bit. Few sparse points of few features become dense, so that their fit is that of the same dense
+points.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from qpsvm.errors import InputError
 
 MAX_POINTS_TO_MERGE = 1000
-"""Points up to which the order is settled and copies are merged; `solve` merges copies of more."""
+"""Points up to which the order is settled and duplicates are merged; of more, `solve` merges them."""
 
 MAX_ENTRIES_TO_STORE_DENSE = 1 << 20
 """Entries of a matrix, zeros included, up to which few sparse points are solved as dense ones."""
@@ -90,7 +91,7 @@ def arranged(X: Any, codes: Indices, weight: Vector, *, by_points: bool) -> Samp
 
 
 def _keys(X: Any) -> Vector:
-    """Return a number for each point, the same for copies."""
+    """Return a number for each point, the same for duplicates."""
     direction = np.random.default_rng(0).standard_normal(X.shape[1])
     if sp.issparse(X):
         return np.asarray(X @ direction).ravel()

@@ -43,7 +43,7 @@ class Gram(ABC):
     """Whether `dot` computes X (X'x): its error is then that of X w for some w near X'x."""
     unit: float = 1.0
     """Quantum of 16-bit entries: below 1, values lie in [0, 1] and `fill` may write multiples of it."""
-    spreads: bool = False
+    is_parallel: bool = False
     """Whether `fill` and `dot` run on threads of the library, with one thread of BLAS each."""
 
     @abstractmethod

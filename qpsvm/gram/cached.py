@@ -51,7 +51,7 @@ class Cached(Gram):
         if not isinstance(self.gram, Gram):
             raise InputError(f"gram must be a Gram, such as RBF(X); got {type(self.gram).__name__}")
         check_number("memory_limit", self.memory_limit, low=1, integer=True)
-        for name in ("m", "dtype", "psd", "is_kernel", "by_factor", "unit", "spreads"):
+        for name in ("m", "dtype", "psd", "is_kernel", "by_factor", "unit", "is_parallel"):
             object.__setattr__(self, name, getattr(self.gram, name))
         self._reset()
 

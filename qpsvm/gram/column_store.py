@@ -74,7 +74,7 @@ class ColumnStore:
                 f"got {memory_limit:,} bytes"
             )
         log.info(
-            "holding at most %d of %d columns: %d bytes, of a memory_limit of %d",
+            "caching at most %d of %d columns: %d bytes, of a memory_limit of %d",
             *(n_slots, gram.m, n_slots * width, memory_limit),
         )
         self.n_slots = n_slots
@@ -157,14 +157,23 @@ class ColumnStore:
             return
         if np.any(missing[1:] <= missing[:-1]):
             missing = np.unique(missing)
-        slots = self._free_slots(len(missing))
+        # Free slots: released ones, else slots never used, else the least recently used.
+        n = len(missing)
+        slots = np.flatnonzero(self.stamp[: self._n_filled] < 0)[:n]
+        first, last = self._n_filled, self._n_filled + n - len(slots)
+        if last <= self.n_slots:
+            self._n_filled = last
+            slots = np.concatenate([slots, np.arange(first, last)])
+        else:
+            self._n_filled = self.n_slots
+            slots = np.sort(np.argpartition(self.stamp, n - 1)[:n])
         evicted = self._owner[slots]
         self.slot[evicted[evicted >= 0]] = -1
         self._evaluate(missing, self._base, slots)
         self._owner[slots] = missing
         self.slot[missing] = slots
         self.stamp[slots] = self.clock[0]
-        self.n_computed += len(missing)
+        self.n_computed += n
 
     def entries_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the entries of a column that belong to coordinates."""
@@ -220,13 +229,3 @@ class ColumnStore:
         slots = self.slot[indices]
         if not self.lasting:
             self.stamp[slots[slots >= 0]] = -1
-
-    def _free_slots(self, n: int) -> NDArray[np.int64]:
-        """Return n slots: released ones, else slots never used, else the least recently used."""
-        released = np.flatnonzero(self.stamp[: self._n_filled] < 0)[:n]
-        more = n - len(released)
-        if self._n_filled + more <= self.n_slots:
-            first, self._n_filled = self._n_filled, self._n_filled + more
-            return np.concatenate([released, np.arange(first, first + more)])
-        self._n_filled = self.n_slots
-        return np.sort(np.argpartition(self.stamp, n - 1)[:n])

@@ -66,7 +66,7 @@ class RepeatedGram(Gram):
     def __post_init__(self) -> None:
         """Take over what is true of the points."""
         object.__setattr__(self, "m", len(self.index))
-        for name in ("dtype", "psd", "by_factor", "unit", "spreads"):
+        for name in ("dtype", "psd", "by_factor", "unit", "is_parallel"):
             object.__setattr__(self, name, getattr(self.gram, name))
 
     @cached_property

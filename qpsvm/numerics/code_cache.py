@@ -37,7 +37,7 @@ log = logging.getLogger("qpsvm")
 PACKAGE_FOLDER = Path(__file__).parents[1]
 """Folder of the package."""
 
-ROOMS_ABOVE_COMPILED_CODE = frozenset(
+FOLDERS_ABOVE_COMPILED_CODE = frozenset(
     "driver api data plot path estimators precompile demo files cli __main__ __init__".split()
 )
 """Modules and folders of the package that no compiled function can depend on: nothing that compiles
@@ -149,7 +149,7 @@ def source_key() -> str:
     digest.update(repr((*versions, *platform, *chosen)).encode())
     for path in sorted(PACKAGE_FOLDER.rglob("*.py")):
         name = path.relative_to(PACKAGE_FOLDER)
-        if name.parts[0].removesuffix(".py") in ROOMS_ABOVE_COMPILED_CODE:
+        if name.parts[0].removesuffix(".py") in FOLDERS_ABOVE_COMPILED_CODE:
             continue
         content = path.read_bytes()
         digest.update(f"{name.as_posix()}\0{len(content)}\0".encode())

@@ -1,4 +1,4 @@
-"""Colors, lines, markers and hatches: told apart by the color-blind, and in grey by more than color."""
+"""Colors, lines, markers and hatches: told apart by the color-blind, and in gray by more than color."""
 
 from __future__ import annotations
 

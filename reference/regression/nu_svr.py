@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from reference.regression.svr import SVR
-from reference.textbook import REAL, Array, Candidate, StandardForm, answers, clarabel
+from reference.textbook import EXTENDED_PRECISION, Array, Candidate, StandardForm, answers, clarabel
 
 
 @answers("nu_svr")
@@ -26,7 +26,7 @@ class NuSVR(SVR):
 
     def __init__(self, data: dict[str, Any]) -> None:
         super().__init__({**data, "epsilon": 0.0, "bias": True})
-        self.total = REAL(data["nu"]) * self.C.sum() / 2
+        self.total = EXTENDED_PRECISION(data["nu"]) * self.C.sum() / 2
 
     def primal(self) -> Candidate:
         """Solve for w, b, eps and both slacks; the weights are the multipliers of the tube's sides."""
@@ -54,7 +54,7 @@ class NuSVR(SVR):
 
     def standard_form(self) -> StandardForm:
         """Return the quadratic program in a and a*, with the sum of each."""
-        A = np.repeat(np.eye(2, dtype=REAL), len(self.y), axis=1)
+        A = np.repeat(np.eye(2, dtype=EXTENDED_PRECISION), len(self.y), axis=1)
         return replace(super().standard_form(), A=A, b=np.full(2, self.total))
 
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:

@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 
 from reference.kernels import factor, gram
-from reference.textbook import REAL, Array, Candidate, StandardForm, Textbook, answers, clarabel
+from reference.textbook import (
+    EXTENDED_PRECISION,
+    Array,
+    Candidate,
+    StandardForm,
+    Textbook,
+    answers,
+    clarabel,
+)
 
 
 @answers("svr")
@@ -24,16 +32,16 @@ class SVR(Textbook):
     """Regression with a tube."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        y = np.asarray(data["y"], dtype=REAL)
-        self.C = np.broadcast_to(np.asarray(data["C"], dtype=REAL), y.shape)
+        y = np.asarray(data["y"], dtype=EXTENDED_PRECISION)
+        self.C = np.broadcast_to(np.asarray(data["C"], dtype=EXTENDED_PRECISION), y.shape)
         self.bias = data["bias"]
         self.present = self.C > 0
         self.y = y - y[self.present].mean() if self.bias else y  # b takes the difference
-        self.epsilon = REAL(data["epsilon"])
+        self.epsilon = EXTENDED_PRECISION(data["epsilon"])
         self.K = gram(data, translate=self.bias)
         # Clarabel sees K / unit and y / height: weights in units of height / unit.
-        self.unit = self.K.diagonal().max() or REAL(1)
-        self.height = max(np.abs(self.y[self.present]).max(), self.epsilon) or REAL(1)
+        self.unit = self.K.diagonal().max() or EXTENDED_PRECISION(1)
+        self.height = max(np.abs(self.y[self.present]).max(), self.epsilon) or EXTENDED_PRECISION(1)
         self.scale = self.height**2 / self.unit
         self.Z = factor(self.K / self.unit)[self.present]
 
@@ -79,14 +87,18 @@ class SVR(Textbook):
         f = self.K @ (a - b)
         half = (a - b) @ f / 2
         here, C = (self.y - f)[self.present], self.C[self.present]
-        kinks = np.append(here - self.epsilon, here + self.epsilon) if self.bias else [REAL(0)]
+        kinks = (
+            np.append(here - self.epsilon, here + self.epsilon)
+            if self.bias
+            else [EXTENDED_PRECISION(0)]
+        )
         losses = [C @ np.maximum(np.abs(here - level) - self.epsilon, 0) for level in kinks]
         return half + self.epsilon * x.sum() - self.y @ (a - b), -(half + min(losses))
 
     def roundoff(self, x: Array) -> float:
         """Bound the rounding errors of both ends, y at the points outside the tube included."""
         loss = self.C.sum() * (np.abs(self.y[self.present]).max() + self.epsilon)
-        return super().roundoff(x) + float(8 * np.finfo(REAL).eps * loss)
+        return super().roundoff(x) + float(8 * np.finfo(EXTENDED_PRECISION).eps * loss)
 
     def _present(self) -> tuple[Array, Array, float]:
         """Return values, penalties and eps, in Clarabel's units, of the points not left out."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.kernels import centered, factor, gram, points
-from reference.textbook import REAL, Array, SolverError, clarabel
+from reference.textbook import EXTENDED_PRECISION, Array, SolverError, clarabel
 
 
 class Pair(NamedTuple):
@@ -43,7 +43,7 @@ def osqp(problem: Any) -> float:
     return float(problem.value)
 
 
-SOLVERS = {"Clarabel": clarabel, "OSQP": osqp}
+SOLVER_FUNCTIONS = {"Clarabel": clarabel, "OSQP": osqp}
 
 
 class PairTextbook(ABC):
@@ -56,20 +56,20 @@ class PairTextbook(ABC):
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
-        y = np.asarray(data["y"], dtype=REAL)
-        C = np.broadcast_to(np.asarray(data["C"], dtype=REAL), y.shape)
+        y = np.asarray(data["y"], dtype=EXTENDED_PRECISION)
+        C = np.broadcast_to(np.asarray(data["C"], dtype=EXTENDED_PRECISION), y.shape)
         self.present = C > 0
         self.y, self.C, self.bias = y[self.present], C[self.present], data["bias"]
         self.kernel = data["kernel"][0] != "linear"
         self.data = data
         if not self.kernel:
             X = points(data["X"])
-            self.origin = X.mean(axis=0) if self.bias else np.zeros(X.shape[1], REAL)
+            self.origin = X.mean(axis=0) if self.bias else np.zeros(X.shape[1], EXTENDED_PRECISION)
             X = centered(X) if self.bias else X
             self.Z = X[self.present]
         else:
             self.K = gram(data)[np.ix_(self.present, self.present)]
-            self.Z = factor(self.K).astype(REAL)
+            self.Z = factor(self.K).astype(EXTENDED_PRECISION)
         self.scale = float(self.C.sum())
 
     @abstractmethod
@@ -90,9 +90,9 @@ class PairTextbook(ABC):
 
     def report(self, w: Array, a: Array) -> Array:
         """Return w and b, or w alone, of the points as they were given; of a kernel y a for w."""
-        b = self.best_bias(self.values(w)) if self.bias else REAL(0)
+        b = self.best_bias(self.values(w)) if self.bias else EXTENDED_PRECISION(0)
         if self.kernel:
-            c = np.zeros(len(self.present), REAL)
+            c = np.zeros(len(self.present), EXTENDED_PRECISION)
             c[self.present] = self.y * a
             w = c
         else:
@@ -103,4 +103,6 @@ class PairTextbook(ABC):
         """Bound the rounding errors of both bounds."""
         size = np.abs(self.Z) @ np.abs(w)
         size = self.C @ (1 + size + size**2) + np.abs(a).sum() + w @ w
-        return float(8 * np.sqrt(REAL(len(a))) * np.finfo(REAL).eps * size)
+        return float(
+            8 * np.sqrt(EXTENDED_PRECISION(len(a))) * np.finfo(EXTENDED_PRECISION).eps * size
+        )

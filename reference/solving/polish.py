@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from reference.textbook import REAL, Array, StandardForm
+from reference.textbook import EXTENDED_PRECISION, Array, StandardForm
 
-EPS = np.finfo(REAL).eps
-STEPS = 400
+EPS = np.finfo(EXTENDED_PRECISION).eps
+MAX_STEPS = 400
 """Steps at most, over all faces."""
-REFINEMENTS = 6
+MAX_REFINEMENTS = 6
 """Steps at most on one face that none of its bounds blocks."""
-FLAT = 1e-14
+FLAT_CURVATURE = 1e-14
 """Curvature, relative to the largest, that float64 cannot tell from 0."""
 
 
@@ -29,17 +29,17 @@ def polish(qp: StandardForm, x: Array) -> Array:
     x = snap(qp, qp.repair(x))
     free = (x > 0) & (x < qp.upper)
     face, refinements = None, 0
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         gradient = qp.Q @ x + qp.c
         if face is None and free.any():
             face, refinements = Face(qp, free), 0
-        if face is not None and refinements < REFINEMENTS:
+        if face is not None and refinements < MAX_REFINEMENTS:
             direction = face.direction(gradient[free])
             length, blocking = line_search(qp, x, free, gradient, direction)
             x[free] += length * direction
             if blocking is None:
                 settled = np.abs(direction).max() <= 4 * EPS * np.abs(x).max()
-                refinements = REFINEMENTS if settled else refinements + 1
+                refinements = MAX_REFINEMENTS if settled else refinements + 1
             else:
                 x[blocking] = 0 if x[blocking] < qp.upper[blocking] / 2 else qp.upper[blocking]
                 free[blocking], face = False, None
@@ -75,7 +75,7 @@ class Face:
         hessian = basis.T @ qp.Q[np.ix_(free, free)].astype(float) @ basis
         eigenvalues, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
         largest = max(eigenvalues.max(initial=0), 1e-3 * float(np.abs(qp.Q).max()))
-        self.curved = eigenvalues > FLAT * largest
+        self.curved = eigenvalues > FLAT_CURVATURE * largest
         self.eigenvalues, self.basis = eigenvalues, basis @ vectors
 
     def direction(self, gradient: Array) -> Array:
@@ -86,8 +86,8 @@ class Face:
             step = -flat
         else:
             step = np.where(self.curved, -slopes / np.where(self.curved, self.eigenvalues, 1), 0)
-        step = (self.basis @ step).astype(REAL)
-        for row in self.rows.astype(REAL):  # stay on Ax = b to the last digit
+        step = (self.basis @ step).astype(EXTENDED_PRECISION)
+        for row in self.rows.astype(EXTENDED_PRECISION):  # stay on Ax = b to the last digit
             step -= row * (row @ step) / (row @ row)
         return step
 
@@ -99,16 +99,16 @@ def line_search(
     curvature = direction @ (qp.Q[np.ix_(free, free)] @ direction)
     slope = gradient[free] @ direction
     if slope >= 0:
-        return REAL(0), None
-    length = -slope / curvature if curvature > 0 else REAL(np.inf)
-    slack = np.full(len(direction), np.inf, dtype=REAL)
+        return EXTENDED_PRECISION(0), None
+    length = -slope / curvature if curvature > 0 else EXTENDED_PRECISION(np.inf)
+    slack = np.full(len(direction), np.inf, dtype=EXTENDED_PRECISION)
     down, up = direction < 0, direction > 0
     slack[down] = -x[free][down] / direction[down]
     slack[up] = (qp.upper[free][up] - x[free][up]) / direction[up]
     nearest = slack.argmin()
     if slack[nearest] < length:
         return slack[nearest], int(np.flatnonzero(free)[nearest])
-    return (length, None) if np.isfinite(length) else (REAL(0), None)
+    return (length, None) if np.isfinite(length) else (EXTENDED_PRECISION(0), None)
 
 
 def most_wrong(qp: StandardForm, x: Array, free: Array, gradient: Array) -> int | None:

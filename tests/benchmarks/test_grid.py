@@ -12,17 +12,17 @@ from asv_benchmarks import grid
 from asv_benchmarks.grid_cells import N_CELLS, QUOTAS, Cell, is_possible
 from docs.make import independent_gap
 
-CELLS = [cell for cell, _ in grid.cells().values()]
+GRID_CELLS = [cell for cell, _ in grid.cells().values()]
 
 
 def test_all_cells_are_possible_and_no_two_are_equal():
-    assert len(set(CELLS)) == N_CELLS
-    assert all(map(is_possible, CELLS))
+    assert len(set(GRID_CELLS)) == N_CELLS
+    assert all(map(is_possible, GRID_CELLS))
 
 
 @pytest.mark.parametrize("factor", QUOTAS)
 def test_levels_occur_as_often_as_their_quotas_say(factor):
-    counts = Counter(getattr(cell, factor) for cell in CELLS)
+    counts = Counter(getattr(cell, factor) for cell in GRID_CELLS)
     assert all(abs(counts[level] - quota) <= 1 for level, quota in QUOTAS[factor].items())
 
 

@@ -130,17 +130,19 @@ def test_a_large_penalty_is_certified():
     assert entries * np.sum(result.x) ** 2 > 1e-8 * abs(result.value)
 
 
-CANCELLING = 1.0 + np.array([[3.1], [5.7], [1.3], [8.9], [2.2]]) / 2**20
+CANCELLING_POINTS = 1.0 + np.array([[3.1], [5.7], [1.3], [8.9], [2.2]]) / 2**20
 """Points of one feature whose products are near 1, so that x z - 1 has few digits."""
 
 
 @pytest.mark.parametrize(
-    "kernel", [Sigmoid(CANCELLING, 1.0, -1.0), Polynomial(CANCELLING, 3, 1.0, -1.0)], ids=type
+    "kernel",
+    [Sigmoid(CANCELLING_POINTS, 1.0, -1.0), Polynomial(CANCELLING_POINTS, 3, 1.0, -1.0)],
+    ids=type,
 )
 def test_the_roundoff_includes_the_difference_in_a_kernel_value(kernel):
     """K is not positive semidefinite, but the upper bound is the value of the answer all the same."""
     result = solve(OneClassDual(kernel, nu=0.5), "smo", max_iter=20)
-    x, a = rational(CANCELLING.ravel()), rational(result.x)
+    x, a = rational(CANCELLING_POINTS.ravel()), rational(result.x)
     exact = Fraction(0)
     for p, v in zip(x, a, strict=True):
         for q, w in zip(x, a, strict=True):

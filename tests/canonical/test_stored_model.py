@@ -209,7 +209,7 @@ def test_an_exact_dot_is_rounded_once():
         assert exact_dot(a, b, -float(exact)) == float(exact - Fraction(float(exact)))
 
 
-OWNERS = {
+OWNER_CASES = {
     "linear": lambda X, y: HingeDual(Linear(X), y),
     "rbf": lambda X, y: HingeDual(RBF(X, 0.3), y),
     "cached": lambda X, y: L2SVMDual(Cached(RBF(X, 0.3)), y),
@@ -233,7 +233,7 @@ def judgement(model):
     return model.distance if isinstance(model, Ball) else model.decision_function
 
 
-@pytest.mark.parametrize("declare", OWNERS.values(), ids=OWNERS)
+@pytest.mark.parametrize("declare", OWNER_CASES.values(), ids=OWNER_CASES)
 @pytest.mark.parametrize("storage", [np.array, sp.csr_matrix])
 def test_a_model_owns_what_it_needs(declare, storage):
     X, y = two_clouds(80, 3, seed=21)

@@ -28,7 +28,7 @@ WRITTEN_BY_EXAMPLE = {
     "demo": ["demo.png"],
 }
 
-EXAMPLES = [
+EXAMPLE_CALLS = [
     # it compiles everything: minutes, where nothing is compiled yet
     pytest.param(
         command, marks=[pytest.mark.slow] if command.name == "compile" else [], id=command.name
@@ -37,7 +37,7 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("command", EXAMPLES)
+@pytest.mark.parametrize("command", EXAMPLE_CALLS)
 def test_the_example_of_each_help_runs(command, within, capsys):
     assert cli.main([command.name, "--help"]) == 0
     last = capsys.readouterr().out.rstrip().splitlines()[-1].strip()

@@ -136,7 +136,7 @@ def test_interrupt_outside_a_solve_exits_with_130(monkeypatch, capsys):
     assert "interrupted" in capsys.readouterr().err
 
 
-PROBLEMS = {
+PROBLEM_CASES = {
     "l2_svm": qpsvm.L2SVMDual(qpsvm.RBF(X, 0.5), Y, C=np.linspace(0.5, 2.0, 30)),
     "meb": qpsvm.MEBDual(qpsvm.RBF(X, 0.5)),
     "polytope_distance": qpsvm.PolytopeDistanceDual(qpsvm.RBF(X, 0.5), Y),
@@ -145,8 +145,8 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", PROBLEM_CASES)
 def test_reference_is_enclosed_by_certified_bounds(name):
     pytest.importorskip("cvxpy")
-    bounds = qpsvm.solve(PROBLEMS[name], tol=1e-9).certificate
-    assert demo.reference_value(PROBLEMS[name]) == pytest.approx(bounds.upper, rel=1e-6)
+    bounds = qpsvm.solve(PROBLEM_CASES[name], tol=1e-9).certificate
+    assert demo.reference_value(PROBLEM_CASES[name]) == pytest.approx(bounds.upper, rel=1e-6)

@@ -15,7 +15,7 @@ from qpsvm.files.libsvm.text import read_libsvm_text
 from qpsvm.files.result_file import load
 from tests.files.libsvm.tools import run
 
-FLAGS = {
+TRAIN_FLAGS = {
     "c-svc": "-s 0 -c 5 train.txt",
     "linear": "-s 0 -t 0 -c 0.5 train.txt",
     "polynomial": "-s 0 -t 1 -d 2 -r 1 train.txt",
@@ -39,26 +39,26 @@ def numbers(text):
     return found
 
 
-@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize("name", TRAIN_FLAGS)
 def test_the_closing_lines_are_those_of_libsvm(name, call):
-    code, own, _ = call(f"train -e 1e-5 {FLAGS[name]} own.model")
+    code, own, _ = call(f"train -e 1e-5 {TRAIN_FLAGS[name]} own.model")
     assert code == 0 and re.search(r"^Certified relative gap = \S+ \(tolerance 1e-05", own, re.M)
-    theirs = numbers(run("svm-train", "-e", "1e-6", *FLAGS[name].split(), "their.model"))
+    theirs = numbers(run("svm-train", "-e", "1e-6", *TRAIN_FLAGS[name].split(), "their.model"))
     own = numbers(own)
     assert own.keys() == theirs.keys()
     for line, values in theirs.items():
-        if line in ("nSV", "nBSV"):  # copies of a point count once here
+        if line in ("nSV", "nBSV"):  # duplicates count once here
             np.testing.assert_allclose(own[line], values, atol=3)
         else:
             np.testing.assert_allclose(own[line], values, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize("name", TRAIN_FLAGS)
 def test_both_programs_predict_the_same_by_both_models(name, call, within):
-    data = FLAGS[name].split()[-1]
+    data = TRAIN_FLAGS[name].split()[-1]
     test = {"train.txt": "test.txt", "kernel.txt": "kernel-test.txt"}.get(data, data)
-    assert call(f"train {FLAGS[name]} own.model")[0] == 0
-    run("svm-train", "-q", *FLAGS[name].split(), "their.model")
+    assert call(f"train {TRAIN_FLAGS[name]} own.model")[0] == 0
+    run("svm-train", "-q", *TRAIN_FLAGS[name].split(), "their.model")
     for model in ("own.model", "their.model"):
         code, said, _ = call(f"predict {test} {model} own.txt")
         assert code == 0
@@ -90,8 +90,8 @@ def test_from_a_file_to_model_picture_and_proof(call, within):
 
 @pytest.mark.parametrize("name", ["pairs", "one-class", "nu-svr", "precomputed"])
 def test_the_proof_of_every_kind_is_verified(name, call):
-    assert call(f"train {FLAGS[name]} own.model --proof proof.npz")[0] == 0
-    code, said, _ = call(f"verify proof.npz {FLAGS[name].split()[-1]}")
+    assert call(f"train {TRAIN_FLAGS[name]} own.model --proof proof.npz")[0] == 0
+    code, said, _ = call(f"verify proof.npz {TRAIN_FLAGS[name].split()[-1]}")
     assert code == 0, said
 
 
@@ -182,7 +182,7 @@ def test_a_weight_of_a_class_that_is_missing_is_a_warning(call):
     assert code == 0 and "class label 7 specified in weight is not found" in err
 
 
-PROBABILITIES = {  # their bound: LIBSVM couples pairs by an iteration that ends early
+PROBABILITY_BOUNDS = {  # their bound: LIBSVM couples pairs by an iteration that ends early
     "two classes": ("train.txt", 1e-5),
     "two classes by weights": ("-w1 3 -w-1 0.5 train.txt", 1e-5),
     "three classes": ("iris.txt", 5e-3),
@@ -191,10 +191,10 @@ PROBABILITIES = {  # their bound: LIBSVM couples pairs by an iteration that ends
 }
 
 
-@pytest.mark.parametrize("name", PROBABILITIES)
+@pytest.mark.parametrize("name", PROBABILITY_BOUNDS)
 @pytest.mark.parametrize("trained_by", ["qpsvm", "svm-train"])
 def test_both_programs_predict_the_same_probabilities(name, trained_by, call, within):
-    (flags, limit), data = PROBABILITIES[name], PROBABILITIES[name][0].split()[-1]
+    (flags, limit), data = PROBABILITY_BOUNDS[name], PROBABILITY_BOUNDS[name][0].split()[-1]
     test = {"train.txt": "test.txt", "kernel.txt": "kernel-test.txt"}.get(data, data)
     if trained_by == "qpsvm":
         assert call(f"train -q -b 1 {flags} model")[0] == 0

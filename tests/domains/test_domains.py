@@ -13,22 +13,22 @@ from qpsvm.domains.simplex import water_level
 from qpsvm.errors import InputError
 
 M = 9
-GROUP = np.array([0, 1, 0, 2, 1, 0, 2, 1, 0])
+GROUP_OF_COORDINATE = np.array([0, 1, 0, 2, 1, 0, 2, 1, 0])
 Y = np.array([1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0, 1.0])
-UPPER = np.array([1.0, 2.0, 0.5, 3.0, 1.0, 0.25, 1.0, 1.0, 4.0])
-DOMAINS = {
+UPPER_BOUNDS = np.array([1.0, 2.0, 0.5, 3.0, 1.0, 0.25, 1.0, 1.0, 4.0])
+DOMAIN_CASES = {
     "simplex": simplex(M),
-    "product": SimplexProduct(GROUP),
-    "box": BoxHyperplane(UPPER, Y),
-    "capped": CappedSimplex(UPPER / 6.0),
-    "capped-product": CappedSimplex(UPPER, GROUP, [0.75, 1.0, 2.0]),
+    "product": SimplexProduct(GROUP_OF_COORDINATE),
+    "box": BoxHyperplane(UPPER_BOUNDS, Y),
+    "capped": CappedSimplex(UPPER_BOUNDS / 6.0),
+    "capped-product": CappedSimplex(UPPER_BOUNDS, GROUP_OF_COORDINATE, [0.75, 1.0, 2.0]),
     "tight-box": BoxHyperplane(np.full(M, 1e-8), Y),
-    "uncut-box": PenaltyBox(UPPER),
+    "uncut-box": PenaltyBox(UPPER_BOUNDS),
 }
-SEEDS = range(5)
+RANDOM_SEEDS = range(5)
 
 
-@pytest.fixture(params=DOMAINS.values(), ids=DOMAINS)
+@pytest.fixture(params=DOMAIN_CASES.values(), ids=DOMAIN_CASES)
 def domain(request):
     return request.param
 
@@ -60,7 +60,7 @@ def drawn(seed, size=1.0):
     return x
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 def test_linear_min_is_the_vertex_of_a_linear_program(domain, seed):
     g = drawn(seed)
     g[seed % 3 :: 3] = g[0]  # ties
@@ -69,7 +69,7 @@ def test_linear_min_is_the_vertex_of_a_linear_program(domain, seed):
     assert g @ v == pytest.approx(least(domain, g), rel=1e-9, abs=1e-15)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 def test_separable_gap_without_ridge_is_the_frank_wolfe_gap(domain, seed):
     g, x = drawn(seed), domain.repair(drawn(seed + 10))
     gap, multipliers = domain.separable_gap(x, g, np.zeros(domain.m))
@@ -77,14 +77,14 @@ def test_separable_gap_without_ridge_is_the_frank_wolfe_gap(domain, seed):
     assert gap >= 0 and len(multipliers) == len(constraints(domain)[1])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 @pytest.mark.parametrize("ridge", [1e-6, 1.0, 1e6, "mixed"])
 def test_separable_gap_with_ridge_by_weak_duality(seed, ridge):
     """Its multipliers prove it: the Lagrangian at them has the same value as the minimum."""
-    g, x = drawn(seed), DOMAINS["product"].repair(drawn(seed + 10))
+    g, x = drawn(seed), DOMAIN_CASES["product"].repair(drawn(seed + 10))
     d = np.full(M, ridge) if ridge != "mixed" else np.where(np.arange(M) % 2, 2.0, 0.0)
-    gap, levels = DOMAINS["product"].separable_gap(x, g, d)
-    slack = levels[GROUP] - g
+    gap, levels = DOMAIN_CASES["product"].separable_gap(x, g, d)
+    slack = levels[GROUP_OF_COORDINATE] - g
     positive = np.maximum(slack, 0.0)
     assert np.all(positive[d == 0] <= 1e-15)
     lagrangian = levels.sum() - np.sum(positive[d > 0] ** 2 / (2.0 * d[d > 0]))
@@ -98,7 +98,7 @@ def test_separable_gap_of_the_minimizer_is_zero():
     assert gap == 0.0 and levels == pytest.approx([1.0])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_water_level_fills_exactly_one(seed, scale):
     rng = np.random.default_rng(seed)
@@ -108,27 +108,27 @@ def test_water_level_fills_exactly_one(seed, scale):
     assert water_level(g + 1.0, d) == pytest.approx(water_level(g, d) + 1.0)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 def test_best_multiplier_is_the_best_bias(seed):
-    box, g = DOMAINS["box"], drawn(seed)
+    box, g = DOMAIN_CASES["box"], drawn(seed)
 
     def loss(b):
-        return UPPER @ np.maximum(0.0, -(g + b * Y))
+        return UPPER_BOUNDS @ np.maximum(0.0, -(g + b * Y))
 
     found = minimize_scalar(loss, bounds=(-5, 5), method="bounded", options={"xatol": 1e-10})
     assert loss(box.best_multiplier(g)) <= found.fun + 1e-12
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 def test_cone_multiplier_is_the_widest_strip(seed):
     h = drawn(seed)
-    low, b = DOMAINS["box"].cone_multiplier(h)
+    low, b = DOMAIN_CASES["box"].cone_multiplier(h)
     assert low == pytest.approx(np.min(h + b * Y))
     for other in b + np.array([-1e-3, 1e-3]):
         assert np.min(h + other * Y) < low
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 def test_repair_returns_a_feasible_point_and_keeps_one(domain, seed, size):
     fixed = domain.repair(drawn(seed, size))
@@ -138,10 +138,10 @@ def test_repair_returns_a_feasible_point_and_keeps_one(domain, seed, size):
     assert not np.shares_memory(domain.repair(fixed), fixed)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 def test_repair_of_the_box_is_the_projection(seed):
     """No feasible point is closer: (x - p)'(v - p) <= 0 for every vertex v."""
-    box, x = DOMAINS["box"], drawn(seed, size=3.0)
+    box, x = DOMAIN_CASES["box"], drawn(seed, size=3.0)
     p = box.repair(x)
     assert (x - p) @ box.linear_min(p - x) - (x - p) @ p <= 1e-13
 
@@ -169,17 +169,17 @@ def test_take_restricts_the_constraints(domain):
 
 
 def test_members_partition_the_coordinates():
-    members = SimplexProduct(GROUP).members
+    members = SimplexProduct(GROUP_OF_COORDINATE).members
     assert sorted(np.concatenate(members)) == list(range(M))
-    assert all(set(GROUP[of]) == {k} for k, of in enumerate(members))
+    assert all(set(GROUP_OF_COORDINATE[of]) == {k} for k, of in enumerate(members))
     vertices = list(product(*members))
     assert len(vertices) == np.prod([len(of) for of in members])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 @pytest.mark.parametrize("name", ["capped", "capped-product"])
 def test_levels_of_capped_simplices_are_the_best(name, seed):
-    capped, g = DOMAINS[name], drawn(seed)
+    capped, g = DOMAIN_CASES[name], drawn(seed)
     for k, level in enumerate(capped.levels(g)):
         own, upper = g[capped.group == k], capped.upper[capped.group == k]
         candidates = np.array([level, *own, *np.linspace(-5, 5, 101)])
@@ -212,19 +212,19 @@ def test_entries_that_matter_reach_the_end_of_the_interval_of_levels(known):
         np.testing.assert_array_equal(found, [True, True, True, False, True, True, True])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 @pytest.mark.parametrize("name", ["capped", "capped-product"])
 def test_projection_on_capped_simplices(name, seed):
-    capped, x = DOMAINS[name], drawn(seed, size=3.0)
+    capped, x = DOMAIN_CASES[name], drawn(seed, size=3.0)
     p = capped.project(x)
     assert capped.violation(p) <= 1e-15
     assert (x - p) @ capped.linear_min(p - x) - (x - p) @ p <= 1e-13
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", RANDOM_SEEDS)
 @pytest.mark.parametrize("name", ["capped", "capped-product"])
 def test_no_vertex_is_farther_than_the_bound(name, seed, rng):
-    capped = DOMAINS[name]
+    capped = DOMAIN_CASES[name]
     x = capped.repair(drawn(seed))
     vertices = [capped.linear_min(rng.standard_normal(M)) for _ in range(50)]
     assert max(float((v - x) @ (v - x)) for v in vertices) <= capped.farthest(x) + 1e-14

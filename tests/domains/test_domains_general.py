@@ -28,7 +28,7 @@ from qpsvm.domains import (
 )
 from qpsvm.domains.flow import layered_graph
 
-POINTS = np.random.default_rng(3).normal(size=(7, 3))
+SAMPLE_POINTS = np.random.default_rng(3).normal(size=(7, 3))
 SKIPPING_EDGES = [
     (0, 1),
     (0, 2),
@@ -117,7 +117,7 @@ def vertices(name):
         return FlowPolytope(tail, head, source, target), found
     if name == "birkhoff":
         return Birkhoff(3), [np.eye(3)[list(p)].ravel() for p in permutations(range(3))]
-    return Hull(POINTS), list(POINTS)
+    return Hull(SAMPLE_POINTS), list(SAMPLE_POINTS)
 
 
 POLYTOPE_DOMAINS = (

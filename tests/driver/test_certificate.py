@@ -33,7 +33,7 @@ from qpsvm.gram.storage.points import mean_point
 from qpsvm.solvers.working_set.gram_block import accumulate
 from tests.cases import QUICK
 
-M, COLUMNS = 1100, 130  # enough for compiled sweeps
+M, N_COLUMNS = 1100, 130  # enough for compiled sweeps
 
 
 def points(kind, d, rng):
@@ -96,7 +96,7 @@ def test_the_error_of_every_entry_of_a_column_is_within_its_bound(rng, kind, d, 
     """Columns in compiled code and in numpy, in float32 and float64; gamma from smooth to spiky."""
     X = points(kind, d, rng)
     m, gamma = X.shape[0], rate / d
-    columns = rng.permutation(m)[:COLUMNS]
+    columns = rng.permutation(m)[:N_COLUMNS]
     exact = np.exp(-gamma * truth(X, columns))
     slack = (1e-18 if d <= 20 else 4e-16 * d) + 1e-3 * 2.0**-53
     gram = RBF(X, gamma)
@@ -135,8 +135,8 @@ def test_errors_of_sums_of_columns_are_within_the_returned_sizes(rng, kind, monk
     )  # sums in compiled code, though points are few
     X = points(kind, 60, rng)
     kernel = RBF(X.astype(np.float32), 1e-2 if kind == "aligned" else 1e-2 / 60)
-    columns = rng.permutation(M)[:COLUMNS]
-    weights = rng.standard_normal(COLUMNS) * 10.0 ** rng.uniform(-6, 0, COLUMNS)
+    columns = rng.permutation(M)[:N_COLUMNS]
+    weights = rng.standard_normal(N_COLUMNS) * 10.0 ** rng.uniform(-6, 0, N_COLUMNS)
     exact = np.exp(-kernel.gamma * truth(kernel.X, columns))
     rows, factors = factors_of(kernel)
     known = factors[columns] > 0
@@ -169,12 +169,12 @@ def test_columns_of_kernels_that_are_only_called_have_no_bound(rng):
     assert np.all(RBF(dense, 1.0).column_error == 1.0)  # sums of a million terms in float32
 
 
-FAMILIES = ("l2_svm", "meb", "polytope_distance", "hinge", "one_class", "svdd", "reduced_hulls")
-NAMES = [name for name, instance in INSTANCES.items() if instance.family in FAMILIES]
+FAMILY_NAMES = ("l2_svm", "meb", "polytope_distance", "hinge", "one_class", "svdd", "reduced_hulls")
+TESTED_INSTANCES = [name for name, instance in INSTANCES.items() if instance.family in FAMILY_NAMES]
 
 
 @pytest.fixture(
-    params=[pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in NAMES]
+    params=[pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in TESTED_INSTANCES]
 )
 def stopped(request):
     """The QP of an instance, a point after a few steps, and one near the optimum."""

@@ -36,52 +36,52 @@ M = 240
 TOL = 1e-6
 
 
-def copies_of(X, y, m, seed=0):
+def with_duplicates(X, y, m, seed=0):
     """Draw m points with replacement; every distinct point has its own label."""
     pick = np.random.default_rng(seed).integers(0, len(X), m)
     return X[pick], y[pick], pick
 
 
-POINTS, LABELS, PICK = copies_of(*two_clouds(70, 3, seed=5), M)
-MIXED = np.where(np.arange(M) % 11 == 0, -LABELS, LABELS)  # some copies have the other label
+DATA_X, DATA_Y, ROW_OF = with_duplicates(*two_clouds(70, 3, seed=5), M)
+MIXED_Y = np.where(np.arange(M) % 11 == 0, -DATA_Y, DATA_Y)  # some duplicates have the other label
 RNG = np.random.default_rng(6)
 C = RNG.uniform(0.5, 4.0, M)
 C[::13] = 0.0
 C[100:140] = 2.0
-VALUES = POINTS[:, 0] + MIXED
-K, SHARP = RBF(POINTS, 0.5), RBF(POINTS, 30.0)
-PROBLEMS = {
-    "l2-svm": L2SVMDual(K, MIXED, 3.0),
-    "l2-svm-weighted": L2SVMDual(K, MIXED, C),
-    "l2-svm-hard": L2SVMDual(SHARP, LABELS, np.inf),
-    "l2-svm-partly-hard": L2SVMDual(SHARP, MIXED, np.where(np.arange(M) % 5 == 0, np.inf, 1.0)),
-    "hinge": HingeDual(K, MIXED, 3.0),
-    "hinge-weighted": HingeDual(K, MIXED, C),
-    "hinge-hard": HingeDual(SHARP, LABELS, np.inf),
-    "hinge-no-bias": HingeDual(K, MIXED, C, bias=False),
-    "hinge-linear": HingeDual(Linear(POINTS + 50.0), MIXED, C),
-    "hinge-sparse": HingeDual(Laplacian(sp.csr_matrix(POINTS), 0.5), MIXED, C),
-    "hinge-float32": HingeDual(RBF(POINTS.astype(np.float32), 0.5), MIXED, C),
-    "primal": HingePrimal(POINTS, MIXED, C),
+REAL_Y = DATA_X[:, 0] + MIXED_Y
+K, SHARP_K = RBF(DATA_X, 0.5), RBF(DATA_X, 30.0)
+PROBLEM_CASES = {
+    "l2-svm": L2SVMDual(K, MIXED_Y, 3.0),
+    "l2-svm-weighted": L2SVMDual(K, MIXED_Y, C),
+    "l2-svm-hard": L2SVMDual(SHARP_K, DATA_Y, np.inf),
+    "l2-svm-partly-hard": L2SVMDual(SHARP_K, MIXED_Y, np.where(np.arange(M) % 5 == 0, np.inf, 1.0)),
+    "hinge": HingeDual(K, MIXED_Y, 3.0),
+    "hinge-weighted": HingeDual(K, MIXED_Y, C),
+    "hinge-hard": HingeDual(SHARP_K, DATA_Y, np.inf),
+    "hinge-no-bias": HingeDual(K, MIXED_Y, C, bias=False),
+    "hinge-linear": HingeDual(Linear(DATA_X + 50.0), MIXED_Y, C),
+    "hinge-sparse": HingeDual(Laplacian(sp.csr_matrix(DATA_X), 0.5), MIXED_Y, C),
+    "hinge-float32": HingeDual(RBF(DATA_X.astype(np.float32), 0.5), MIXED_Y, C),
+    "primal": HingePrimal(DATA_X, MIXED_Y, C),
     "ball": MEBDual(K),
-    "ball-linear": MEBDual(Linear(POINTS)),
-    "polytopes": PolytopeDistanceDual(SHARP, LABELS),
-    "polytopes-soft": PolytopeDistanceDual(K, MIXED, 2.0),
+    "ball-linear": MEBDual(Linear(DATA_X)),
+    "polytopes": PolytopeDistanceDual(SHARP_K, DATA_Y),
+    "polytopes-soft": PolytopeDistanceDual(K, MIXED_Y, 2.0),
     "one-class": OneClassDual(K, 0.3),
     "one-class-weighted": OneClassDual(K, 0.3, sample_weight=C),
-    "nu-svc": NuSVCDual(K, MIXED, 0.5),
-    "nu-svc-weighted": NuSVCDual(K, MIXED, 0.4, sample_weight=C),
+    "nu-svc": NuSVCDual(K, MIXED_Y, 0.5),
+    "nu-svc-weighted": NuSVCDual(K, MIXED_Y, 0.4, sample_weight=C),
     "svdd": SVDDDual(K, 0.02),
     "svdd-all-full": SVDDDual(K, 1.0 / M),
-    "svr": SVRDual(K, VALUES, 3.0),
-    "svr-weighted": SVRDual(K, VALUES, C, 0.3),
-    "svr-no-bias": SVRDual(K, VALUES, C, bias=False),
-    "svr-linear": SVRDual(Linear(POINTS + 50.0), VALUES, C),
-    "nu-svr": NuSVRDual(K, VALUES, 3.0, 0.3),
-    "nu-svr-weighted": NuSVRDual(K, VALUES, C, 0.5),
-    "nu-svr-linear": NuSVRDual(Linear(POINTS + 50.0), VALUES, C, 0.3),
+    "svr": SVRDual(K, REAL_Y, 3.0),
+    "svr-weighted": SVRDual(K, REAL_Y, C, 0.3),
+    "svr-no-bias": SVRDual(K, REAL_Y, C, bias=False),
+    "svr-linear": SVRDual(Linear(DATA_X + 50.0), REAL_Y, C),
+    "nu-svr": NuSVRDual(K, REAL_Y, 3.0, 0.3),
+    "nu-svr-weighted": NuSVRDual(K, REAL_Y, C, 0.5),
+    "nu-svr-linear": NuSVRDual(Linear(DATA_X + 50.0), REAL_Y, C, 0.3),
 }
-every_problem = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+every_problem = pytest.mark.parametrize("problem", PROBLEM_CASES.values(), ids=PROBLEM_CASES)
 
 
 def weights(problem, result):
@@ -131,30 +131,30 @@ def test_its_model_predicts_like_that_of_all_weights(problem):
 
 
 def test_equal_bounds_are_filled_and_others_shared():
-    result = solve(HingeDual(K, LABELS, 3.0), tol=TOL, merge=True)
-    assert result.counters["merged"] == M - len(np.unique(PICK))
-    for point in np.unique(PICK):
-        own = result.x[point == PICK]
+    result = solve(HingeDual(K, DATA_Y, 3.0), tol=TOL, merge=True)
+    assert result.counters["merged"] == M - len(np.unique(ROW_OF))
+    for point in np.unique(ROW_OF):
+        own = result.x[point == ROW_OF]
         assert np.count_nonzero((own > 0.0) & (own < 3.0)) <= 1
         assert np.all(np.diff(own) <= 0.0)
-    plain = solve(HingeDual(K, LABELS, 3.0), tol=TOL, merge=False)
+    plain = solve(HingeDual(K, DATA_Y, 3.0), tol=TOL, merge=False)
     assert len(result.support) <= len(plain.support)
-    weighted = HingeDual(K, LABELS, RNG.uniform(0.5, 4.0, M))
+    weighted = HingeDual(K, DATA_Y, RNG.uniform(0.5, 4.0, M))
     shared = solve(weighted, tol=TOL, merge=True).x / weighted.C
-    ridged = L2SVMDual(K, LABELS, weighted.C)
+    ridged = L2SVMDual(K, DATA_Y, weighted.C)
     soft = solve(ridged, tol=TOL, merge=True).x / ridged.C
-    for point in np.unique(PICK):
+    for point in np.unique(ROW_OF):
         for share in (shared, soft):
-            assert np.ptp(share[point == PICK]) <= 1e-12
+            assert np.ptp(share[point == ROW_OF]) <= 1e-12
 
 
-def test_redundant_copies_have_no_weight():
+def test_redundant_duplicates_have_no_weight():
     x = solve(MEBDual(K), tol=TOL, merge=True).x
-    assert np.all(np.isin(np.flatnonzero(x), np.unique(PICK, return_index=True)[1]))
+    assert np.all(np.isin(np.flatnonzero(x), np.unique(ROW_OF, return_index=True)[1]))
 
 
 def test_other_labels_are_other_points():
-    X = np.tile(POINTS[np.unique(PICK, return_index=True)[1]], (3, 1))  # each point three times
+    X = np.tile(DATA_X[np.unique(ROW_OF, return_index=True)[1]], (3, 1))  # each point three times
     n = len(X) // 3
     y = np.where(np.arange(3 * n) < 2 * n, 1.0, -1.0)  # and with both labels
     signed = presolve(HingeDual(RBF(X, 0.5), y).as_qp(), 1 << 30, asked=True)
@@ -167,7 +167,7 @@ def many(m=MIN_POINTS_FOR_SEARCH, n=400, seed=8, binary=False):
     """As many points as are searched by default, a few hundred of them distinct."""
     X, y = two_clouds(n, 6, seed=seed)
     X = (X > 0.3).astype(float) if binary else X
-    return copies_of(X, y, m, seed)[:2]
+    return with_duplicates(X, y, m, seed)[:2]
 
 
 def test_auto_merges_where_it_pays_and_reports_it():
@@ -176,10 +176,10 @@ def test_auto_merges_where_it_pays_and_reports_it():
     n = len(np.unique(np.column_stack([X, y]), axis=0))
     assert result.converged and result.counters["merged"] == MIN_POINTS_FOR_SEARCH - n
     assert (
-        f"{MIN_POINTS_FOR_SEARCH - n:,} of {MIN_POINTS_FOR_SEARCH:,} points are copies of others, merged"
+        f"{MIN_POINTS_FOR_SEARCH - n:,} of {MIN_POINTS_FOR_SEARCH:,} points are duplicates, merged"
         in result.reason
     )
-    assert "copies" in str(result) and len(result.x) == MIN_POINTS_FOR_SEARCH
+    assert "duplicates" in str(result) and len(result.x) == MIN_POINTS_FOR_SEARCH
     few = slice(0, MIN_POINTS_FOR_SEARCH - 1)
     assert "merged" not in solve(HingeDual(RBF(X[few], 0.3), y[few], 2.0)).counters
     assert "merged" not in solve(HingeDual(RBF(X, 0.3), y, 2.0), merge=False).counters
@@ -205,18 +205,18 @@ def test_a_named_method_merges_when_asked(method):
 
 
 def test_a_gram_without_points_is_unchanged():
-    y = LABELS
+    y = DATA_Y
     for problem, method in (
         (HingeDual(K.block(np.arange(M)), y), "smo"),
         (HingeDual(Cached(K), y), "smo"),
-        (LSSVMPrimal(POINTS, y), "auto"),
+        (LSSVMPrimal(DATA_X, y), "auto"),
     ):
         if isinstance(getattr(problem, "K", None), Cached):
             solve(problem, method, merge=False)  # its columns are over all points from now on
         result = solve(problem, method, merge=True)
         assert result.converged and "merged" not in result.counters
     with pytest.raises(InputError, match="merge must be one of"):
-        solve(PROBLEMS["ball"], merge="yes")
+        solve(PROBLEM_CASES["ball"], merge="yes")
 
 
 @pytest.mark.parametrize("kind", ["dense", "float32", "fortran", "csr", "packed"])
@@ -262,7 +262,7 @@ def test_points_of_more_features_than_a_chunk(monkeypatch):
 
 def test_warm_starts_are_merged():
     for name in ("hinge-weighted", "l2-svm-weighted", "ball", "polytopes-soft", "one-class"):
-        problem = PROBLEMS[name]
+        problem = PROBLEM_CASES[name]
         plain = solve(problem, "smo", tol=1e-8, merge=False)
         for x0 in (plain, plain.x):
             again = solve(problem, "smo", x0=x0, tol=1e-5, merge=True)
@@ -270,19 +270,19 @@ def test_warm_starts_are_merged():
             assert again.value == pytest.approx(plain.value, rel=1e-5)
         assert solve(problem, x0=solve(problem, merge=True), merge=False, tol=1e-2).n_iter == 0
     with pytest.raises(InputError, match="x0"):
-        solve(PROBLEMS["ball"], x0=np.ones(3), merge=True)
-    outside = solve(PROBLEMS["hinge"], x0=np.full(M, 1e3), merge=True, max_iter=0)
+        solve(PROBLEM_CASES["ball"], x0=np.ones(3), merge=True)
+    outside = solve(PROBLEM_CASES["hinge"], x0=np.full(M, 1e3), merge=True, max_iter=0)
     assert outside.certificate.violation <= 1e-9
 
 
 def test_callbacks_see_all_points():
-    problem, seen = PROBLEMS["hinge-weighted"], []
+    problem, seen = PROBLEM_CASES["hinge-weighted"], []
 
-    def look(progress):
+    def record(progress):
         seen.append(progress.x)
         return len(seen) == 3
 
-    result = solve(problem, "smo", tol=1e-12, merge=True, callback=look)
+    result = solve(problem, "smo", tol=1e-12, merge=True, callback=record)
     assert result.status is Status.CALLBACK_STOP and len(result.history) == 3
     C, y = problem.C[problem.kept], problem.y[problem.kept]
     for x in seen:
@@ -389,11 +389,11 @@ def test_packed_points_are_merged_and_taken_without_their_coordinates():
         result = solve(L2SVMDual(RBF(given, 0.5), y, 1.0), tol=TOL)
         assert result.converged and result.counters["merged"] == 3000 - n
         assert result.model.decision_function(X[:9]).shape == (9,)
-    lean, taken = (
+    for_solve, taken = (
         getattr(problem.K, how)(merged.duplicates.first) for how in ("take_for_solve", "take")
     )
-    assert lean.X.shape == taken.X.shape and lean.to_float64() is lean
-    np.testing.assert_array_equal(lean.column_error, taken.column_error)
+    assert for_solve.X.shape == taken.X.shape and for_solve.to_float64() is for_solve
+    np.testing.assert_array_equal(for_solve.column_error, taken.column_error)
     np.testing.assert_array_equal(
-        lean.low_precision().block(rows), taken.low_precision().block(rows)
+        for_solve.low_precision().block(rows), taken.low_precision().block(rows)
     )

@@ -34,11 +34,11 @@ from qpsvm.estimators import (
     OneClassSVM,
 )
 
-CLASSIFIERS = [SVC, NuSVC, LinearSVC, LSSVC, MaxMarginClassifier, NystroemSVC]
-REGRESSORS = [SVR, NuSVR, LinearSVR]
-EVERY = [*CLASSIFIERS, *REGRESSORS, OneClassSVM, SVDD]
-VARIANTS = [
-    *(kind() for kind in EVERY),
+CLASSIFIER_CLASSES = [SVC, NuSVC, LinearSVC, LSSVC, MaxMarginClassifier, NystroemSVC]
+REGRESSOR_CLASSES = [SVR, NuSVR, LinearSVR]
+ESTIMATOR_CLASSES = [*CLASSIFIER_CLASSES, *REGRESSOR_CLASSES, OneClassSVM, SVDD]
+ESTIMATOR_VARIANTS = [
+    *(kind() for kind in ESTIMATOR_CLASSES),
     SVC(loss="squared_hinge"),
     SVC(kernel="linear"),
     SVC(kernel="precomputed"),
@@ -55,7 +55,7 @@ VARIANTS = [
 ]
 
 
-@parametrize_with_checks(VARIANTS)
+@parametrize_with_checks(ESTIMATOR_VARIANTS)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
@@ -68,15 +68,15 @@ def points():
 
 
 def labels_for(kind, y):
-    return np.searchsorted(["a", "b", "c"], y).astype(float) if kind in REGRESSORS else y
+    return np.searchsorted(["a", "b", "c"], y).astype(float) if kind in REGRESSOR_CLASSES else y
 
 
 def scores(estimator, X):
-    is_regressor = type(estimator) in REGRESSORS
+    is_regressor = type(estimator) in REGRESSOR_CLASSES
     return estimator.predict(X) if is_regressor else estimator.decision_function(X)
 
 
-@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", ESTIMATOR_CLASSES, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize(
     "copied", [deepcopy, lambda e: pickle.loads(pickle.dumps(e))], ids=["deepcopy", "pickle"]
 )
@@ -88,7 +88,7 @@ def test_copies_predict_the_same(kind, copied, points):
     assert other.dual_gap_ == fitted.dual_gap_ and other.status_ is fitted.status_
 
 
-@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", ESTIMATOR_CLASSES, ids=lambda kind: kind.__name__)
 def test_a_clone_is_not_fitted(kind, points):
     X, y = points
     copy = clone(kind(tol=0.01).fit(X, labels_for(kind, y)))
@@ -131,11 +131,11 @@ def test_reprs_show_what_was_set():
 
 
 def test_names_are_those_of_the_package():
-    assert all(getattr(qpsvm, kind.__name__) is kind for kind in EVERY)
+    assert all(getattr(qpsvm, kind.__name__) is kind for kind in ESTIMATOR_CLASSES)
     assert qpsvm.estimators.__all__ == sorted(qpsvm.estimators.__all__)
 
 
-@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", ESTIMATOR_CLASSES, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize(
     "laid_out",
     [np.asfortranarray, partial(np.array, dtype=np.float32), np.ndarray.tolist],
@@ -147,7 +147,7 @@ def test_layouts_and_precisions_of_points(kind, laid_out, points):
     if isinstance(given, np.ndarray):
         given.flags.writeable = False
     fitted, plain = kind().fit(given, y), kind().fit(X, y)
-    if kind in REGRESSORS:
+    if kind in REGRESSOR_CLASSES:
         np.testing.assert_allclose(fitted.predict(given), plain.predict(X), atol=1e-2)
     else:
         assert np.mean(fitted.predict(given) == plain.predict(X)) > 0.95

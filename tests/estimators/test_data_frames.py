@@ -9,7 +9,7 @@ from sklearn.datasets import load_diabetes, load_iris
 
 from qpsvm import SVC, SVR, LinearSVC, OneClassSVM
 
-NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
+FEATURE_NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
 
 
 @pytest.fixture(params=["pandas", "polars"])
@@ -25,25 +25,27 @@ def frame(request):
 def test_a_frame_gives_the_answer_of_its_array_and_its_names(frame, kind):
     X, y = load_iris(return_X_y=True)
     model = kind(tol=1e-8)
-    of_array, of_frame = clone(model).fit(X, y), clone(model).fit(frame(X, NAMES), y)
-    assert list(of_frame.feature_names_in_) == NAMES
+    of_array, of_frame = clone(model).fit(X, y), clone(model).fit(frame(X, FEATURE_NAMES), y)
+    assert list(of_frame.feature_names_in_) == FEATURE_NAMES
     assert not hasattr(of_array, "feature_names_in_")
-    values = of_frame.decision_function(frame(X, NAMES))  # columns may lie one after another
+    values = of_frame.decision_function(
+        frame(X, FEATURE_NAMES)
+    )  # columns may lie one after another
     assert np.allclose(values, of_array.decision_function(X), atol=1e-3 * np.std(values))
 
 
 def test_other_names_or_another_order_are_one_error(frame):
     X, y = load_iris(return_X_y=True)
-    model = SVC().fit(frame(X, NAMES), y)
+    model = SVC().fit(frame(X, FEATURE_NAMES), y)
     with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame(X, ["a", *NAMES[1:]]))
+        model.predict(frame(X, ["a", *FEATURE_NAMES[1:]]))
     with pytest.raises(ValueError, match="same order"):
-        model.predict(frame(X, NAMES[::-1]))
+        model.predict(frame(X, FEATURE_NAMES[::-1]))
 
 
 def test_an_array_after_a_frame_warns_that_names_are_missing(frame):
     X, y = load_iris(return_X_y=True)
-    model = SVC().fit(frame(X, NAMES), y)
+    model = SVC().fit(frame(X, FEATURE_NAMES), y)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.predict(X)
 
@@ -51,10 +53,10 @@ def test_an_array_after_a_frame_warns_that_names_are_missing(frame):
 def test_labels_may_be_a_column(frame):
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    table = frame(np.column_stack([X, y]), [*NAMES, "kind"])
-    model = SVC().fit(table[NAMES], table["kind"])
-    assert np.array_equal(model.predict(table[NAMES]), SVC().fit(X, y).predict(X))
-    assert set(SVC().fit(table[NAMES], names).classes_) == set(names)
+    table = frame(np.column_stack([X, y]), [*FEATURE_NAMES, "kind"])
+    model = SVC().fit(table[FEATURE_NAMES], table["kind"])
+    assert np.array_equal(model.predict(table[FEATURE_NAMES]), SVC().fit(X, y).predict(X))
+    assert set(SVC().fit(table[FEATURE_NAMES], names).classes_) == set(names)
 
 
 def test_float32_columns_and_regression(frame):

@@ -33,7 +33,7 @@ def points():
     return X, np.repeat([3, 7, 9], 40)
 
 
-BAD = [
+BAD_PARAMETERS = [
     (SVC, {"C": -1.0}, r"'C' parameter of SVC must be a float in the range \(0.0, inf\]. Got -1"),
     (SVC, {"C": 0}, "'C' parameter"),
     (SVC, {"C": "1"}, "'C' parameter"),
@@ -85,7 +85,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "parameters", "text"), BAD, ids=str)
+@pytest.mark.parametrize(("kind", "parameters", "text"), BAD_PARAMETERS, ids=str)
 def test_bad_parameters(kind, parameters, text, points):
     if parameters == {"C": np.inf} and kind is MaxMarginClassifier:
         parameters = {"C": np.inf, "kernel": "linear"}

@@ -29,22 +29,22 @@ from qpsvm.estimators import (
     from_sklearn,
 )
 
-SETS = {
+DATA_SETS = {
     "iris": load_iris,
     "wine": load_wine,
     "breast_cancer": load_breast_cancer,
     "digits": lambda **kw: tuple(part[:500] for part in load_digits(**kw)),
 }
-TIGHT = 1e-8
+TIGHT_TOLERANCE = 1e-8
 
 
-@pytest.fixture(scope="module", params=SETS)
+@pytest.fixture(scope="module", params=DATA_SETS)
 def data(request):
-    X, y = SETS[request.param](return_X_y=True)
+    X, y = DATA_SETS[request.param](return_X_y=True)
     return StandardScaler().fit_transform(X), y
 
 
-KERNELS = [
+KERNEL_CASES = [
     {},
     {"kernel": "linear", "C": 0.05},
     {"kernel": "poly", "degree": 2, "coef0": 1.0},
@@ -52,12 +52,12 @@ KERNELS = [
 ]
 
 
-@pytest.mark.parametrize("parameters", KERNELS, ids=str)
+@pytest.mark.parametrize("parameters", KERNEL_CASES, ids=str)
 def test_svc_predicts_the_same(data, parameters):
     X, y = data
-    ours = SVC(tol=TIGHT, **parameters).fit(X, y)
+    ours = SVC(tol=TIGHT_TOLERANCE, **parameters).fit(X, y)
     theirs = svm.SVC(tol=1e-10, **parameters).fit(X, y)
-    assert ours.dual_gap_ <= TIGHT and ours.status_ is Status.OPTIMAL
+    assert ours.dual_gap_ <= TIGHT_TOLERANCE and ours.status_ is Status.OPTIMAL
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=2e-3)
     np.testing.assert_array_equal(ours.classes_, theirs.classes_)
@@ -116,7 +116,7 @@ def test_to_sklearn_needs_one_against_one(data):
 
 def test_one_class_svm_is_scikit_learns(data):
     X, _ = data
-    ours, theirs = OneClassSVM(tol=TIGHT).fit(X), svm.OneClassSVM(tol=1e-9).fit(X)
+    ours, theirs = OneClassSVM(tol=TIGHT_TOLERANCE).fit(X), svm.OneClassSVM(tol=1e-9).fit(X)
     np.testing.assert_allclose(ours.score_samples(X), theirs.score_samples(X), rtol=1e-4)
     np.testing.assert_allclose(ours.offset_, theirs.offset_[0], rtol=1e-5)
     back = pickle.loads(pickle.dumps(ours.to_sklearn()))
@@ -128,9 +128,9 @@ def test_one_class_svm_is_scikit_learns(data):
 @pytest.mark.parametrize("parameters", [{}, {"nu": 0.3, "kernel": "poly", "coef0": 1.0}], ids=str)
 def test_nu_svc_is_scikit_learns(data, parameters):
     X, y = data
-    ours, theirs = NuSVC(tol=TIGHT, **parameters), svm.NuSVC(tol=1e-10, **parameters)
+    ours, theirs = NuSVC(tol=TIGHT_TOLERANCE, **parameters), svm.NuSVC(tol=1e-10, **parameters)
     ours.fit(X, y), theirs.fit(X, y)
-    assert ours.dual_gap_ <= TIGHT and ours.status_ is Status.OPTIMAL
+    assert ours.dual_gap_ <= TIGHT_TOLERANCE and ours.status_ is Status.OPTIMAL
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
@@ -140,7 +140,7 @@ def test_nu_svc_is_scikit_learns(data, parameters):
     assert 0.0 <= from_sklearn(theirs, X, y).dual_gap < 1e-4  # its kernel columns are float32
 
 
-TUBES = [
+REGRESSION_CASES = [
     {},
     {"kernel": "linear", "C": 0.1},
     {"kernel": "poly", "C": 10.0, "epsilon": 0.5, "coef0": 1.0, "degree": 2},
@@ -157,14 +157,14 @@ def values():
     return X[:300], y[:300]
 
 
-@pytest.mark.parametrize("parameters", TUBES, ids=str)
+@pytest.mark.parametrize("parameters", REGRESSION_CASES, ids=str)
 @pytest.mark.parametrize("sparse", [False, True])
 def test_svr_is_scikit_learns(values, parameters, sparse):
     X, y = values
     X = sp.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0)) if sparse else X
-    ours = SVR(tol=TIGHT, **parameters).fit(X, y)
+    ours = SVR(tol=TIGHT_TOLERANCE, **parameters).fit(X, y)
     back = pickle.loads(pickle.dumps(ours.to_sklearn()))
-    assert type(back) is svm.SVR and ours.dual_gap_ <= TIGHT
+    assert type(back) is svm.SVR and ours.dual_gap_ <= TIGHT_TOLERANCE
     np.testing.assert_allclose(back.predict(X), ours.predict(X), rtol=1e-9, atol=1e-9)
     if ours.kernel == "laplacian":
         return
@@ -183,7 +183,7 @@ def test_svr_of_a_kernel_matrix_and_weights(values):
     X, y = values
     weight = 1.0 + np.arange(len(y)) % 3
     K = 0.1 * X @ X.T
-    ours = SVR(kernel="precomputed", tol=TIGHT).fit(K, y, weight)
+    ours = SVR(kernel="precomputed", tol=TIGHT_TOLERANCE).fit(K, y, weight)
     theirs = svm.SVR(kernel="precomputed", tol=1e-10).fit(K, y, weight)
     np.testing.assert_allclose(ours.predict(K), theirs.predict(K), atol=1e-3)
     assert from_sklearn(theirs, K, y, weight).dual_gap < 1e-5
@@ -215,7 +215,7 @@ def test_a_free_bias_of_linear_svr_is_that_of_svr(values):
     np.testing.assert_allclose(free.predict(X), same.predict(X), atol=1e-4)
 
 
-LINEAR = [
+LINEAR_CASES = [
     {},
     {"loss": "hinge", "C": 0.1},
     {"intercept_scaling": 3.0},
@@ -226,7 +226,7 @@ LINEAR = [
 ]
 
 
-@pytest.mark.parametrize("parameters", LINEAR, ids=str)
+@pytest.mark.parametrize("parameters", LINEAR_CASES, ids=str)
 def test_linear_svc_solves_scikit_learns_problem(parameters):
     X, y = load_wine(return_X_y=True)
     X = StandardScaler().fit_transform(X)

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from docs.make import sklearn_tests
 from docs.make.sklearn_tests import Outcome, adapted, contradictions, folder_of_tests, run
-from docs.make.sklearn_tests_reasons import CLOSE_ANSWERS, REASONS
+from docs.make.sklearn_tests_reasons import CLOSE_ANSWERS, FAILURE_REASONS
 from qpsvm import InputError
 from qpsvm.estimators import SVC, LinearSVC, OneClassSVM
 
@@ -49,7 +49,7 @@ def test_only_imports_are_adapted():
 
 
 def test_what_contradicts_the_tables_is_named():
-    named = next(key for key in REASONS if "*" not in key)
+    named = next(key for key in FAILURE_REASONS if "*" not in key)
     close = next(iter(CLOSE_ANSWERS))
     outcomes = [
         Outcome("test_svm.py::test_new", "failed", "E   AssertionError: 1 != 2"),

@@ -27,32 +27,32 @@ TIGHT_TOLERANCE = 1e-12
 """What is asked for, so that most solves are interrupted before they end."""
 
 RNG = np.random.default_rng(5)
-POINTS = RNG.standard_normal((250, 4))
-LABELS = np.where(POINTS[:, 0] + 0.5 * RNG.standard_normal(250) > 0, 1.0, -1.0)
+TRAINING_POINTS = RNG.standard_normal((250, 4))
+TRAINING_LABELS = np.where(TRAINING_POINTS[:, 0] + 0.5 * RNG.standard_normal(250) > 0, 1.0, -1.0)
 
 
 def _hinge(**options: Any) -> Any:
-    return qpsvm.HingeDual(qpsvm.RBF(POINTS, 0.3), LABELS, C=10.0, **options)
+    return qpsvm.HingeDual(qpsvm.RBF(TRAINING_POINTS, 0.3), TRAINING_LABELS, C=10.0, **options)
 
 
 def _squared() -> Any:
-    return qpsvm.L2SVMDual(qpsvm.RBF(POINTS, 0.3), LABELS, C=10.0)
+    return qpsvm.L2SVMDual(qpsvm.RBF(TRAINING_POINTS, 0.3), TRAINING_LABELS, C=10.0)
 
 
 def _linear(**options: Any) -> Any:
-    return qpsvm.HingePrimal(POINTS, LABELS, C=10.0, **options)
+    return qpsvm.HingePrimal(TRAINING_POINTS, TRAINING_LABELS, C=10.0, **options)
 
 
 PROBLEMS_OF_METHODS = {
     "fw": _squared, "mfw": _squared, "pfw": _squared, "bpfw": _squared, "fcfw": _squared,
     "swap": _squared, "mnp": _squared, "face-newton": _squared, "cvm": _squared,
     "smo": _hinge, "decomposition": _hinge, "pdipm": _hinge, "crsvm": _linear, "dcd": _linear,
-    "nesvm": lambda: qpsvm.LSSVMPrimal(qpsvm.RBF(POINTS, 0.3), LABELS),
-    "homotopy-nesvm": lambda: qpsvm.LPSVMPrimal(POINTS, LABELS),
-    "pegasos": lambda: qpsvm.HingeDual(qpsvm.Linear(POINTS), LABELS, bias=False),
-    "mfn": lambda: qpsvm.L2SVMDual(qpsvm.Linear(POINTS), LABELS, C=10.0),
-    "mdm": lambda: qpsvm.PolytopeDistanceDual(qpsvm.RBF(POINTS, 0.3), LABELS),
-    "gilbert": lambda: qpsvm.PolytopeDistanceDual(qpsvm.RBF(POINTS, 0.3), LABELS),
+    "nesvm": lambda: qpsvm.LSSVMPrimal(qpsvm.RBF(TRAINING_POINTS, 0.3), TRAINING_LABELS),
+    "homotopy-nesvm": lambda: qpsvm.LPSVMPrimal(TRAINING_POINTS, TRAINING_LABELS),
+    "pegasos": lambda: qpsvm.HingeDual(qpsvm.Linear(TRAINING_POINTS), TRAINING_LABELS, bias=False),
+    "mfn": lambda: qpsvm.L2SVMDual(qpsvm.Linear(TRAINING_POINTS), TRAINING_LABELS, C=10.0),
+    "mdm": lambda: qpsvm.PolytopeDistanceDual(qpsvm.RBF(TRAINING_POINTS, 0.3), TRAINING_LABELS),
+    "gilbert": lambda: qpsvm.PolytopeDistanceDual(qpsvm.RBF(TRAINING_POINTS, 0.3), TRAINING_LABELS),
 }  # fmt: skip
 """A problem that each method is interrupted on."""
 

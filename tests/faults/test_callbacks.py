@@ -8,7 +8,7 @@ import pytest
 import qpsvm
 from qpsvm import RBF, Cached, HingeDual, HingePrimal, L2SVMDual, Status, solve
 
-METHODS = {
+METHOD_CASES = {
     "smo": lambda X, y: HingeDual(RBF(X, 0.5), y, C=10.0),
     "mfw": lambda X, y: L2SVMDual(RBF(X, 0.5), y, C=10.0),
     "mnp": lambda X, y: L2SVMDual(RBF(X, 0.5), y, C=10.0),
@@ -17,7 +17,7 @@ METHODS = {
     "nesvm": lambda X, y: qpsvm.LSSVMPrimal(RBF(X, 0.5), y),
     "dcd": lambda X, y: HingePrimal(X, y, C=10.0),
 }
-every_method = pytest.mark.parametrize("method", METHODS)
+every_method = pytest.mark.parametrize("method", METHOD_CASES)
 
 
 class MineError(Exception):
@@ -27,7 +27,7 @@ class MineError(Exception):
 @every_method
 @pytest.mark.parametrize("at", [1, 3])
 def test_an_error_of_a_callback_comes_through_and_the_next_solve_is_the_same(method, at, clouds):
-    problem = METHODS[method](*clouds)
+    problem = METHOD_CASES[method](*clouds)
     plain = solve(problem, method, tol=1e-9, max_iter=3000)
     calls = []
 
@@ -47,7 +47,7 @@ def test_an_error_of_a_callback_comes_through_and_the_next_solve_is_the_same(met
 @every_method
 def test_what_a_callback_edits_is_its_own(method, clouds):
     X, y = (part.copy() for part in clouds)
-    problem = METHODS[method](X, y)
+    problem = METHOD_CASES[method](X, y)
     plain = solve(problem, method, tol=1e-9, max_iter=3000)
 
     def editing(progress):
@@ -70,7 +70,7 @@ def test_what_a_callback_edits_is_its_own(method, clouds):
 def test_a_solve_inside_a_callback_changes_neither(method, clouds):
     """Also on the same kernel, whose cached columns both read."""
     X, y = clouds
-    problem = METHODS[method](X, y)
+    problem = METHOD_CASES[method](X, y)
     plain = solve(problem, method, tol=1e-6, max_iter=2000)
     inner = []
 
@@ -103,7 +103,7 @@ def test_a_solve_inside_may_share_a_cached_kernel(clouds):
 
 
 def test_a_time_limit_inside_does_not_end_the_solve_around_it(clouds):
-    problem = METHODS["smo"](*clouds)
+    problem = METHOD_CASES["smo"](*clouds)
     inner = []
 
     def solving(progress):

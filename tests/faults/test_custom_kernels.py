@@ -11,7 +11,7 @@ from qpsvm import CustomKernel, HingeDual, L2SVMDual, MEBDual, solve
 X = np.random.default_rng(2).standard_normal((150, 3))
 Y = np.where(X[:, 0] > 0.2, 1.0, -1.0)
 
-PROBLEMS = {
+PROBLEM_CASES = {
     "smo": lambda K: HingeDual(K, Y, C=1e3),
     "mfw": lambda K: L2SVMDual(K, Y, C=1e3),
     "swap": lambda K: MEBDual(K),
@@ -45,7 +45,7 @@ def raising(values):
     raise ZeroDivisionError("in the kernel")
 
 
-@pytest.mark.parametrize("method", PROBLEMS)
+@pytest.mark.parametrize("method", PROBLEM_CASES)
 @pytest.mark.parametrize("n_good", [5, 100])
 @pytest.mark.parametrize(
     "bad",
@@ -54,17 +54,17 @@ def raising(values):
 )
 def test_values_that_are_no_numbers_are_one_error(method, n_good, bad):
     function = TurningBad(n_good, bad)
-    problem = PROBLEMS[method](CustomKernel(X, function))
+    problem = PROBLEM_CASES[method](CustomKernel(X, function))
     with pytest.raises(qpsvm.InputError, match="function"):
         for _ in range(200):
             solve(problem, method, tol=1e-9, memory_limit=FEW_COLUMNS)
     assert function.n_calls > n_good
 
 
-@pytest.mark.parametrize("method", PROBLEMS)
+@pytest.mark.parametrize("method", PROBLEM_CASES)
 def test_an_error_of_the_function_comes_through(method):
     function = TurningBad(20, raising)
-    problem = PROBLEMS[method](CustomKernel(X, function))
+    problem = PROBLEM_CASES[method](CustomKernel(X, function))
     with pytest.raises(ZeroDivisionError, match="in the kernel"):
         for _ in range(200):
             solve(problem, method, tol=1e-9, memory_limit=FEW_COLUMNS)

@@ -16,7 +16,7 @@ PEAK_OF_PROCESS = Path("/proc/self/clear_refs")
 
 MIB = 1 << 20
 
-RESIDENT = """
+RESIDENT_SCRIPT = """
 import sys
 import numpy as np, qpsvm
 
@@ -53,7 +53,9 @@ SLACK_BYTES = 40 * MIB
 )  # fmt: skip
 def test_the_resident_memory_keeps_to_the_limit(method, formulation, steps, limit, fresh_process):
     m = 6000
-    code = RESIDENT.format(method=method, formulation=formulation, steps=steps, limit=limit, m=m)
+    code = RESIDENT_SCRIPT.format(
+        method=method, formulation=formulation, steps=steps, limit=limit, m=m
+    )
     grown, holds = fresh_process(code).split()
     assert holds == "True"
     assert int(grown) <= limit + SLACK_BYTES

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import qpsvm
-from tests.numerics.test_code_cache import RUN, Installation
+from tests.numerics.test_code_cache import RUN_SCRIPT, Installation
 
 SECONDS_OF_HANG = 120.0
 """Seconds after which a child counts as one that hangs."""
@@ -57,7 +57,7 @@ def test_processes_that_compile_into_one_empty_cache(tmp_path):
     installation = Installation(tmp_path)
     begun = [
         subprocess.Popen(
-            [sys.executable, "-c", RUN],
+            [sys.executable, "-c", RUN_SCRIPT],
             env=installation.environment(),
             cwd=installation.package.parent,
             stdout=subprocess.PIPE,

@@ -22,14 +22,14 @@ RNG = np.random.default_rng(7)
 X = RNG.standard_normal((60, 3))
 Y = np.where(X[:, 0] + 0.4 * RNG.standard_normal(60) > 0, 1.0, -1.0)
 T = X[:, 0] + 0.1 * RNG.standard_normal(60)
-WEIGHT = RNG.integers(0, 4, 60).astype(float)
-CLASSES = np.array(["a", "b", "c"])[np.argmax(X, axis=1)]
+SAMPLE_WEIGHT = RNG.integers(0, 4, 60).astype(float)
+CLASS_NAMES = np.array(["a", "b", "c"])[np.argmax(X, axis=1)]
 A = RNG.standard_normal((12, 6))
 B = RNG.standard_normal(12)
-for array in (X, Y, T, WEIGHT, A, B):
+for array in (X, Y, T, SAMPLE_WEIGHT, A, B):
     array.flags.writeable = False
 
-GRAMS = {
+GRAM_CASES = {
     "linear": qpsvm.Linear(X),
     "linear-far": qpsvm.Linear(X + 1000.0),
     "linear-csr": qpsvm.Linear(sp.csr_matrix(X)),
@@ -44,38 +44,38 @@ GRAMS = {
     "low-rank": qpsvm.LowRank(qpsvm.RBF(X, 0.3), 12),
 }
 
-DECLARE = {
+PROBLEM_CASES = {
     "HingeDual": lambda K: qpsvm.HingeDual(K, Y, 2.0),
-    "HingeDual-weights": lambda K: qpsvm.HingeDual(K, Y, WEIGHT, bias=False),
+    "HingeDual-weights": lambda K: qpsvm.HingeDual(K, Y, SAMPLE_WEIGHT, bias=False),
     "L2SVMDual": lambda K: qpsvm.L2SVMDual(K, Y, 2.0),
-    "L2SVMDual-weights": lambda K: qpsvm.L2SVMDual(K, Y, WEIGHT, bias=False),
+    "L2SVMDual-weights": lambda K: qpsvm.L2SVMDual(K, Y, SAMPLE_WEIGHT, bias=False),
     "MEBDual": qpsvm.MEBDual,
     "SVDDDual": lambda K: qpsvm.SVDDDual(K, 0.05),
     "OneClassDual": lambda K: qpsvm.OneClassDual(K, 0.3),
-    "OneClassDual-weights": lambda K: qpsvm.OneClassDual(K, 0.3, WEIGHT),
+    "OneClassDual-weights": lambda K: qpsvm.OneClassDual(K, 0.3, SAMPLE_WEIGHT),
     "NuSVCDual": lambda K: qpsvm.NuSVCDual(K, Y, 0.3),
     "PolytopeDistanceDual": lambda K: qpsvm.PolytopeDistanceDual(K, Y),
     "PolytopeDistanceDual-chi": lambda K: qpsvm.PolytopeDistanceDual(K, Y, 2.0),
     "SVRDual": lambda K: qpsvm.SVRDual(K, T, 2.0, 0.1),
-    "SVRDual-weights": lambda K: qpsvm.SVRDual(K, T, WEIGHT, 0.1, bias=False),
+    "SVRDual-weights": lambda K: qpsvm.SVRDual(K, T, SAMPLE_WEIGHT, 0.1, bias=False),
     "NuSVRDual": lambda K: qpsvm.NuSVRDual(K, T, 2.0, 0.3),
     "HingePrimal": lambda K: qpsvm.HingePrimal(K, Y, 2.0),
     "LSSVMPrimal": lambda K: qpsvm.LSSVMPrimal(K, Y, 2.0),
     "LPSVMPrimal": lambda K: qpsvm.LPSVMPrimal(K, Y, 2.0),
 }
 
-OTHERS = {
+OTHER_CASES = {
     "HingePrimal-points": lambda: qpsvm.HingePrimal(X + 100.0, Y, 2.0),
-    "HingePrimal-csr": lambda: qpsvm.HingePrimal(sp.csr_matrix(X), Y, WEIGHT, bias=False),
-    "LSSVMPrimal-points": lambda: qpsvm.LSSVMPrimal(X, Y, WEIGHT),
-    "LPSVMPrimal-points": lambda: qpsvm.LPSVMPrimal(X, Y, WEIGHT),
+    "HingePrimal-csr": lambda: qpsvm.HingePrimal(sp.csr_matrix(X), Y, SAMPLE_WEIGHT, bias=False),
+    "LSSVMPrimal-points": lambda: qpsvm.LSSVMPrimal(X, Y, SAMPLE_WEIGHT),
+    "LPSVMPrimal-points": lambda: qpsvm.LPSVMPrimal(X, Y, SAMPLE_WEIGHT),
     "HingeDual-hard": lambda: qpsvm.HingeDual(qpsvm.RBF(X, 5.0), Y, np.inf),
     "HingePrimal-hard": lambda: qpsvm.HingePrimal(qpsvm.RBF(X, 5.0), Y, np.inf),
     "L2SVMDual-hard": lambda: qpsvm.L2SVMDual(qpsvm.RBF(X, 5.0), Y, np.inf),
     "HingeDual-infeasible": lambda: qpsvm.HingeDual(qpsvm.Linear(X), Y, np.inf),
 }
 
-DOMAINS = {
+DOMAIN_CASES = {
     "simplex": simplex(6),
     "product": SimplexProduct(np.arange(6) % 2),
     "capped": CappedSimplex(np.full(6, 0.3)),
@@ -85,20 +85,20 @@ DOMAINS = {
     "scaled": ScaledSimplex(6, 2.0, True),
 }
 
-ESTIMATORS = {
-    "SVC": (qpsvm.SVC, {}, CLASSES),
-    "SVC-objects": (qpsvm.SVC, {"kernel": "linear"}, CLASSES.astype(object)),
-    "SVC-ovr": (qpsvm.SVC, {"kernel": "poly", "multi_class": "ovr"}, CLASSES),
-    "SVC-squared": (qpsvm.SVC, {"kernel": "laplacian", "loss": "squared_hinge"}, CLASSES),
-    "SVC-weights": (qpsvm.SVC, {"class_weight": {"a": 2.0, "b": 1.0, "c": 0.5}}, CLASSES),
+ESTIMATOR_CASES = {
+    "SVC": (qpsvm.SVC, {}, CLASS_NAMES),
+    "SVC-objects": (qpsvm.SVC, {"kernel": "linear"}, CLASS_NAMES.astype(object)),
+    "SVC-ovr": (qpsvm.SVC, {"kernel": "poly", "multi_class": "ovr"}, CLASS_NAMES),
+    "SVC-squared": (qpsvm.SVC, {"kernel": "laplacian", "loss": "squared_hinge"}, CLASS_NAMES),
+    "SVC-weights": (qpsvm.SVC, {"class_weight": {"a": 2.0, "b": 1.0, "c": 0.5}}, CLASS_NAMES),
     "SVC-numbers": (qpsvm.SVC, {"kernel": "sigmoid", "gamma": 0.01}, Y.astype(int)),
-    "NuSVC": (qpsvm.NuSVC, {"nu": 0.3}, CLASSES),
-    "NuSVC-weights": (qpsvm.NuSVC, {"nu": 0.3, "class_weight": {"a": 2.0}}, CLASSES),
-    "LinearSVC": (qpsvm.LinearSVC, {"intercept_scaling": 3.0}, CLASSES),
+    "NuSVC": (qpsvm.NuSVC, {"nu": 0.3}, CLASS_NAMES),
+    "NuSVC-weights": (qpsvm.NuSVC, {"nu": 0.3, "class_weight": {"a": 2.0}}, CLASS_NAMES),
+    "LinearSVC": (qpsvm.LinearSVC, {"intercept_scaling": 3.0}, CLASS_NAMES),
     "LinearSVC-l1": (qpsvm.LinearSVC, {"penalty": "l1", "loss": "hinge"}, Y),
-    "LSSVC": (qpsvm.LSSVC, {}, CLASSES),
-    "NystroemSVC": (qpsvm.NystroemSVC, {"rank": 12}, CLASSES),
-    "MaxMarginClassifier": (qpsvm.MaxMarginClassifier, {}, CLASSES),
+    "LSSVC": (qpsvm.LSSVC, {}, CLASS_NAMES),
+    "NystroemSVC": (qpsvm.NystroemSVC, {"rank": 12}, CLASS_NAMES),
+    "MaxMarginClassifier": (qpsvm.MaxMarginClassifier, {}, CLASS_NAMES),
     "SVR": (qpsvm.SVR, {}, T),
     "NuSVR": (qpsvm.NuSVR, {"kernel": "linear"}, T),
     "LinearSVR": (qpsvm.LinearSVR, {}, T),

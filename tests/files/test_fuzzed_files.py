@@ -22,7 +22,7 @@ from qpsvm import InputError
 from qpsvm.data import load_libsvm
 from qpsvm.files.scaling import Scaling, read_scaling, write_scaling
 
-WORDS = (
+INSERTED_WORDS = (
     b"nan", b"inf", b"-inf", b"1e999", b"-1", b"0", b"1", b"2.5", b"1e400:1", b"3:nan", b"0:1",
     b"2147483647:1", b"99999999999999999999:1", b"9" * 5000, b"9" * 5000 + b":1", b"", b":", b"1:",
     b"\xff\xfe", b"\x00", b"\xc2\xb2", b"#", b"qid:3", b"SV", b"svm_type c_svc", b"nr_class 2",
@@ -49,7 +49,7 @@ def damages(draw, longest: int):
         st.sampled_from(("cut", "flip", "word", "line", "repeat", "swap", "bytes", "end")),
         st.integers(0, longest),
         st.integers(0, 40),
-        st.sampled_from(WORDS),
+        st.sampled_from(INSERTED_WORDS),
     )
     return draw(st.lists(one, min_size=1, max_size=4))
 

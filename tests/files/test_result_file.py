@@ -13,12 +13,12 @@ import scipy.sparse as sp
 
 import qpsvm
 from qpsvm.files import container
-from tests.conftest import ROOT
+from tests.conftest import PROJECT_ROOT
 from tests.files.cases import (
-    CLASSES,
-    DECLARE,
-    ESTIMATORS,
-    GRAMS,
+    CLASS_NAMES,
+    ESTIMATOR_CASES,
+    GRAM_CASES,
+    PROBLEM_CASES,
     T,
     X,
     Y,
@@ -37,9 +37,9 @@ def outputs(model, points):
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ESTIMATOR_CASES)
 def test_an_estimator_predicts_the_same_to_the_last_bit(name, sparse, tmp_path):
-    kind, parameters, y = ESTIMATORS[name]
+    kind, parameters, y = ESTIMATOR_CASES[name]
     points = sp.csr_matrix(X) if sparse else X
     model = kind(**parameters).fit(points, y)
     qpsvm.save(tmp_path / "a.npz", model, X=points, y=y)
@@ -56,11 +56,11 @@ def test_an_estimator_predicts_the_same_to_the_last_bit(name, sparse, tmp_path):
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "rbf-csr", "low-rank", "precomputed"])
 @pytest.mark.parametrize("name", ["HingeDual", "MEBDual", "PolytopeDistanceDual", "SVRDual"])
 def test_the_model_of_a_result_predicts_the_same_to_the_last_bit(name, kernel, tmp_path):
-    problem = DECLARE[name](GRAMS[kernel])
+    problem = PROBLEM_CASES[name](GRAM_CASES[kernel])
     result = qpsvm.solve(problem)
     qpsvm.save(tmp_path / "a.npz", result, problem)
     stored = qpsvm.load(tmp_path / "a.npz")
-    new = GRAMS["precomputed"].K[:25] if kernel == "precomputed" else NEW_POINTS
+    new = GRAM_CASES["precomputed"].K[:25] if kernel == "precomputed" else NEW_POINTS
     if (name, kernel) == ("MEBDual", "precomputed"):
         assert stored.model().radius == result.model.radius
         return  # distances to new points need k(x, x)
@@ -70,7 +70,7 @@ def test_the_model_of_a_result_predicts_the_same_to_the_last_bit(name, kernel, t
 
 
 def test_a_stored_result_says_what_was_solved(tmp_path):
-    problem = qpsvm.HingeDual(GRAMS["rbf"], Y, 2.0)
+    problem = qpsvm.HingeDual(GRAM_CASES["rbf"], Y, 2.0)
     result = qpsvm.solve(problem)
     qpsvm.save(tmp_path / "a.npz", result, problem)
     stored = qpsvm.load(tmp_path / "a.npz")
@@ -97,12 +97,12 @@ def test_hashes_are_those_of_the_numbers():
     assert container.hash_points(with_zero) == container.hash_points(without)
     assert container.hash_points(np.array([[-0.0, 1.0]])) == container.hash_points([[0.0, 1.0]])
     assert container.hash_values([1, 2]) == container.hash_values([1.0, 2.0])
-    assert container.hash_values(CLASSES) == container.hash_values(CLASSES.astype(object))
-    assert container.hash_values(CLASSES) != container.hash_values(np.roll(CLASSES, 1))
+    assert container.hash_values(CLASS_NAMES) == container.hash_values(CLASS_NAMES.astype(object))
+    assert container.hash_values(CLASS_NAMES) != container.hash_values(np.roll(CLASS_NAMES, 1))
 
 
 def test_the_file_is_an_npz_with_a_json_header(tmp_path):
-    qpsvm.save(tmp_path / "a.npz", qpsvm.SVC().fit(X, CLASSES))
+    qpsvm.save(tmp_path / "a.npz", qpsvm.SVC().fit(X, CLASS_NAMES))
     header, arrays = members_of(tmp_path / "a.npz")
     assert (header["format"], header["format_version"]) == ("qpsvm-result", 1)
     assert {p["formulation"] for p in header["problems"]} == {"HingeDual"}
@@ -112,7 +112,7 @@ def test_the_file_is_an_npz_with_a_json_header(tmp_path):
 
 @pytest.fixture
 def ball(tmp_path):
-    path, problem = tmp_path / "ball.npz", qpsvm.MEBDual(GRAMS["rbf"])
+    path, problem = tmp_path / "ball.npz", qpsvm.MEBDual(GRAM_CASES["rbf"])
     qpsvm.save(path, qpsvm.solve(problem), problem)
     return path
 
@@ -272,7 +272,7 @@ container.write_archive({str(ball)!r}, {{}}, {{"x": np.zeros(3)}})
     if not hasattr(os, "kill") or sys.platform == "win32":
         pytest.skip("there is no SIGKILL")
     before = ball.read_bytes()
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT_ROOT, timeout=120)
     assert done.returncode == -9
     assert ball.read_bytes() == before and qpsvm.verify(ball, X).ok
 
@@ -296,16 +296,16 @@ def double(P, Q):
 
 def test_what_cannot_be_stored_is_one_error(tmp_path):
     path = tmp_path / "a.npz"
-    fitted = qpsvm.SVC().fit(X, CLASSES)
-    result = qpsvm.solve(qpsvm.MEBDual(GRAMS["rbf"]))
+    fitted = qpsvm.SVC().fit(X, CLASS_NAMES)
+    result = qpsvm.solve(qpsvm.MEBDual(GRAM_CASES["rbf"]))
     operator = sp.linalg.aslinearoperator(X)
     squares = qpsvm.LeastSquares(operator, Y, qpsvm.domains.simplex(3))
     birkhoff = qpsvm.QuadraticProgram(np.eye(9), np.zeros(9), qpsvm.domains.Birkhoff(3))
     cases = [
         ((result,), {}, "problem must be the formulation"),
         ((result, "MEBDual"), {}, "problem must be the formulation"),
-        ((result, qpsvm.MEBDual(GRAMS["rbf"])), {"X": X}, "X and y must be left out"),
-        ((fitted, qpsvm.MEBDual(GRAMS["rbf"])), {}, "problem must be left out"),
+        ((result, qpsvm.MEBDual(GRAM_CASES["rbf"])), {"X": X}, "X and y must be left out"),
+        ((fitted, qpsvm.MEBDual(GRAM_CASES["rbf"])), {}, "problem must be left out"),
         ((qpsvm.solve(squares), squares), {}, "got an operator"),
         ((qpsvm.solve(birkhoff), birkhoff), {}, "domain of"),
         ((qpsvm.SVC(),), {}, "must be fitted"),
@@ -332,18 +332,18 @@ def test_a_kernel_function_is_given_again(tmp_path):
 
 def test_a_model_of_a_given_matrix_and_the_best_of_a_search_are_stored(tmp_path):
     K = np.exp(-0.3 * np.square(X[:, None] - X).sum(axis=2))
-    model = qpsvm.SVC(kernel="precomputed").fit(K, CLASSES)
-    qpsvm.save(tmp_path / "a.npz", model, X=K, y=CLASSES)
-    assert qpsvm.verify(tmp_path / "a.npz", K, CLASSES).ok
+    model = qpsvm.SVC(kernel="precomputed").fit(K, CLASS_NAMES)
+    qpsvm.save(tmp_path / "a.npz", model, X=K, y=CLASS_NAMES)
+    assert qpsvm.verify(tmp_path / "a.npz", K, CLASS_NAMES).ok
     back = qpsvm.load(tmp_path / "a.npz").model()
     np.testing.assert_array_equal(back.decision_function(K[:9]), model.decision_function(K[:9]))
-    best = qpsvm.SVCCV(Cs=[0.1, 1.0], gammas=[0.3], cv=3).fit(X, CLASSES).best_estimator_
-    qpsvm.save(tmp_path / "b.npz", best, X=X, y=CLASSES)
-    assert qpsvm.verify(tmp_path / "b.npz", X, CLASSES).ok
+    best = qpsvm.SVCCV(Cs=[0.1, 1.0], gammas=[0.3], cv=3).fit(X, CLASS_NAMES).best_estimator_
+    qpsvm.save(tmp_path / "b.npz", best, X=X, y=CLASS_NAMES)
+    assert qpsvm.verify(tmp_path / "b.npz", X, CLASS_NAMES).ok
 
 
 def test_a_callback_is_left_out_and_named(tmp_path):
-    model = qpsvm.SVC(callback=lambda progress: False).fit(X, CLASSES)
+    model = qpsvm.SVC(callback=lambda progress: False).fit(X, CLASS_NAMES)
     qpsvm.save(tmp_path / "a.npz", model)
     stored = qpsvm.load(tmp_path / "a.npz")
     assert stored.header["model"]["omitted"] == ["callback"]

@@ -6,13 +6,13 @@ import pytest
 import qpsvm
 from qpsvm.files.content import points_of
 from tests.files.cases import (
-    CLASSES,
-    DECLARE,
-    DOMAINS,
-    ESTIMATORS,
-    GRAMS,
-    OTHERS,
-    WEIGHT,
+    CLASS_NAMES,
+    DOMAIN_CASES,
+    ESTIMATOR_CASES,
+    GRAM_CASES,
+    OTHER_CASES,
+    PROBLEM_CASES,
+    SAMPLE_WEIGHT,
     A,
     B,
     X,
@@ -32,10 +32,10 @@ def verified(path, problem):
     return qpsvm.verify(path, points_of(problem), getattr(problem, "y", None))
 
 
-@pytest.mark.parametrize("kernel", GRAMS)
-@pytest.mark.parametrize("name", DECLARE)
+@pytest.mark.parametrize("kernel", GRAM_CASES)
+@pytest.mark.parametrize("name", PROBLEM_CASES)
 def test_claims_of_a_result_hold(name, kernel, tmp_path):
-    problem = DECLARE[name](GRAMS[kernel])
+    problem = PROBLEM_CASES[name](GRAM_CASES[kernel])
     limit = 2000 if kernel == "linear-far" else None  # two of these are slow
     result = saved(tmp_path / "a.npz", problem, tol=1e-5, max_iter=limit)
     report = verified(tmp_path / "a.npz", problem)
@@ -44,9 +44,9 @@ def test_claims_of_a_result_hold(name, kernel, tmp_path):
     assert claims_optimum == result.converged
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", OTHER_CASES)
 def test_claims_of_other_problems_hold(name, tmp_path):
-    problem = OTHERS[name]()
+    problem = OTHER_CASES[name]()
     result = saved(tmp_path / "a.npz", problem, tol=1e-5)
     report = verified(tmp_path / "a.npz", problem)
     assert report.ok, str(report)
@@ -54,13 +54,13 @@ def test_claims_of_other_problems_hold(name, tmp_path):
     assert is_infeasible == ("no hyperplane separates" in str(report))
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("domain", DOMAIN_CASES)
 @pytest.mark.parametrize("kind", ["squares", "quadratic"])
 def test_claims_over_a_domain_hold(kind, domain, tmp_path):
     problem = (
-        qpsvm.LeastSquares(A, B, DOMAINS[domain])
+        qpsvm.LeastSquares(A, B, DOMAIN_CASES[domain])
         if kind == "squares"
-        else qpsvm.QuadraticProgram(A.T @ A, -A.T @ B, DOMAINS[domain])
+        else qpsvm.QuadraticProgram(A.T @ A, -A.T @ B, DOMAIN_CASES[domain])
     )
     saved(tmp_path / "a.npz", problem, tol=1e-5)
     report = verified(tmp_path / "a.npz", problem)
@@ -68,10 +68,10 @@ def test_claims_over_a_domain_hold(kind, domain, tmp_path):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ESTIMATOR_CASES)
 def test_claims_of_an_estimator_hold(name, weighted, tmp_path):
-    kind, parameters, y = ESTIMATORS[name]
-    options = {"sample_weight": WEIGHT} if weighted else {}
+    kind, parameters, y = ESTIMATOR_CASES[name]
+    options = {"sample_weight": SAMPLE_WEIGHT} if weighted else {}
     if weighted and kind is qpsvm.MaxMarginClassifier:
         pytest.skip("its fit takes no weights")
     model = kind(**parameters).fit(X, y, **options)
@@ -83,7 +83,7 @@ def test_claims_of_an_estimator_hold(name, weighted, tmp_path):
 
 
 def test_an_answer_that_met_a_limit_claims_its_bounds_alone(tmp_path):
-    problem = qpsvm.MEBDual(GRAMS["rbf"])
+    problem = qpsvm.MEBDual(GRAM_CASES["rbf"])
     saved(tmp_path / "a.npz", problem, method="mfw", max_iter=3)
     report = verified(tmp_path / "a.npz", problem)
     assert report.ok and "claims no optimum; its status is MAX_ITER" in str(report)
@@ -158,15 +158,15 @@ def leave_out(header, result, bounds, arrays):
     header["problems"] = []
 
 
-CHANGES = [
+FALSE_CLAIMS = [
     scale_answer, nudge_weight, claim_less_gap, claim_other_value, claim_roundoff, claim_tolerance,
     claim_zero, change_kernel, change_penalty, change_labels, leave_out,
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize("change", FALSE_CLAIMS, ids=lambda change: change.__name__)
 def test_a_change_with_matching_digests_is_found_by_recomputation(change, tmp_path):
-    path, problem = tmp_path / "a.npz", DECLARE["HingeDual"](GRAMS["rbf"])
+    path, problem = tmp_path / "a.npz", PROBLEM_CASES["HingeDual"](GRAM_CASES["rbf"])
     saved(path, problem, tol=1e-3)
     assert qpsvm.verify(path, X).ok
     changed(path, change)
@@ -177,7 +177,7 @@ def test_a_change_with_matching_digests_is_found_by_recomputation(change, tmp_pa
 
 
 def test_a_direction_that_proves_nothing_is_found(tmp_path):
-    path, problem = tmp_path / "a.npz", OTHERS["HingeDual-infeasible"]()
+    path, problem = tmp_path / "a.npz", OTHER_CASES["HingeDual-infeasible"]()
     saved(path, problem)
 
     def scatter(header, result, bounds, arrays):
@@ -189,7 +189,7 @@ def test_a_direction_that_proves_nothing_is_found(tmp_path):
 
 
 def test_other_data_are_found(tmp_path):
-    problem = DECLARE["HingeDual"](GRAMS["rbf"])
+    problem = PROBLEM_CASES["HingeDual"](GRAM_CASES["rbf"])
     saved(tmp_path / "a.npz", problem)
     other = X.copy()
     other[3, 1] += 1e-9
@@ -201,14 +201,14 @@ def test_other_data_are_found(tmp_path):
 
 
 def test_the_points_of_an_estimator_are_compared_without_a_hash(tmp_path):
-    model = qpsvm.SVC().fit(X, CLASSES)
+    model = qpsvm.SVC().fit(X, CLASS_NAMES)
     qpsvm.save(tmp_path / "a.npz", model)
-    report = qpsvm.verify(tmp_path / "a.npz", X, CLASSES)
+    report = qpsvm.verify(tmp_path / "a.npz", X, CLASS_NAMES)
     assert report.ok and "no hash of X" in str(report)
     other = X.copy()
     other[model.support_[0]] += 1e-3
-    assert not qpsvm.verify(tmp_path / "a.npz", other, CLASSES).ok
-    assert not qpsvm.verify(tmp_path / "a.npz", X, np.roll(CLASSES, 1)).ok
+    assert not qpsvm.verify(tmp_path / "a.npz", other, CLASS_NAMES).ok
+    assert not qpsvm.verify(tmp_path / "a.npz", X, np.roll(CLASS_NAMES, 1)).ok
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_the_points_of_an_estimator_are_compared_without_a_hash(tmp_path):
     [((X[:30],), "X"), ((X[:, :2] * np.nan,), "X"), ((X, Y[:10]), "y")],
 )
 def test_data_of_another_form_are_one_error(arguments, name, tmp_path):
-    saved(tmp_path / "a.npz", DECLARE["HingeDual"](GRAMS["rbf"]))
+    saved(tmp_path / "a.npz", PROBLEM_CASES["HingeDual"](GRAM_CASES["rbf"]))
     with pytest.raises(qpsvm.InputError, match=f"^{name} "):
         qpsvm.verify(tmp_path / "a.npz", *arguments)
 

@@ -23,8 +23,8 @@ from qpsvm import (
 )
 
 X, Y = two_clouds(60, 4, seed=31)
-SQUARES = np.sum((X[:, None] - X[None]) ** 2, axis=2)
-K = np.exp(-0.3 * SQUARES)
+SQUARED_DISTANCES = np.sum((X[:, None] - X[None]) ** 2, axis=2)
+K = np.exp(-0.3 * SQUARED_DISTANCES)
 
 
 def by_linear_programming(K, y, C, bias):

@@ -11,7 +11,7 @@ from sklearn.svm import NuSVR
 
 import qpsvm
 from problems.clouds import cloud, weights
-from problems.regression.svr import copies, waves
+from problems.regression.svr import duplicates, waves
 from qpsvm import (
     RBF,
     Cached,
@@ -30,12 +30,12 @@ from qpsvm.domains import CappedSimplex
 
 X, Y = waves(150, 3, seed=71)
 NEW_POINTS = cloud(40, 3, seed=72)
-METHODS = ("smo", "decomposition")
-LONG = np.longdouble
+TESTED_METHODS = ("smo", "decomposition")
+EXTENDED_PRECISION = np.longdouble
 
 
 def answers(problem, tol=1e-8):
-    for method in METHODS:
+    for method in TESTED_METHODS:
         result = solve(problem, method, tol=tol)
         assert result.converged and result.certificate.violation <= 1e-12 * (
             1.0 + result.x.sum()
@@ -106,7 +106,7 @@ def test_nu_bounds_the_errors_and_the_support(nu):
 def test_the_lower_bound_is_the_objective_of_the_model(gram, nu):
     """And its epsilon and b are best ones for its w: at tight and loose tolerances."""
     problem = NuSVRDual(gram, Y, weights(len(Y), seed=74), nu)
-    for method in METHODS:
+    for method in TESTED_METHODS:
         result = solve(problem, method, tol=1e-3)
         value = objective(problem, result, gram, X)
         assert -result.certificate.lower == pytest.approx(value, rel=1e-9)
@@ -190,11 +190,14 @@ def test_the_rounding_of_a_far_kernel_is_in_the_bounds():
         points, y = 1e3 + rng.standard_normal((m, 2)), rng.standard_normal(m)
         problem = NuSVRDual(Polynomial(points, 2, gamma, 1.0), y, 0.1, 0.5)
         result = solve(problem, "smo", max_iter=2000)
-        far, coef = points.astype(LONG), result.x[:m].astype(LONG) - result.x[m:]
-        values = (LONG(gamma) * far @ far.T + 1) ** 2 @ coef
-        r, total = y - values, LONG(problem.total)
-        above = [total * u + LONG(0.1) * np.maximum(r - u, 0).sum() for u in r]
-        below = [LONG(0.1) * np.maximum(u - r, 0).sum() - total * u for u in r]
+        far, coef = (
+            points.astype(EXTENDED_PRECISION),
+            result.x[:m].astype(EXTENDED_PRECISION) - result.x[m:],
+        )
+        values = (EXTENDED_PRECISION(gamma) * far @ far.T + 1) ** 2 @ coef
+        r, total = y - values, EXTENDED_PRECISION(problem.total)
+        above = [total * u + EXTENDED_PRECISION(0.1) * np.maximum(r - u, 0).sum() for u in r]
+        below = [EXTENDED_PRECISION(0.1) * np.maximum(u - r, 0).sum() - total * u for u in r]
         assert coef @ values / 2 + min(above) + min(below) <= -result.certificate.lower
 
 
@@ -208,7 +211,7 @@ def test_points_of_penalty_zero_do_not_count():
         assert not whole.x.reshape(2, -1)[:, ~kept].any() and whole.x.shape == (2 * len(Y),)
 
 
-def test_copies_of_a_point_count_as_its_penalty():
+def test_duplicates_of_a_point_count_as_its_penalty():
     C = np.where(np.arange(150) < 50, 3.0, 1.0)
     again = np.concatenate([np.arange(150), np.arange(50), np.arange(50)])
     problem = NuSVRDual(RBF(X[again], 0.5), Y[again], 1.0, 0.3)
@@ -220,7 +223,7 @@ def test_copies_of_a_point_count_as_its_penalty():
         expected = one.model.predict(NEW_POINTS)
         np.testing.assert_allclose(several.model.predict(NEW_POINTS), expected, atol=1e-3)
     assert several.counters["merged"] == 100
-    different = NuSVRDual(RBF(copies(150, 3, seed=77)[0], 0.5), np.arange(150.0))
+    different = NuSVRDual(RBF(duplicates(150, 3, seed=77)[0], 0.5), np.arange(150.0))
     assert "merged" not in solve(different, tol=1e-3, merge=True).counters
 
 
@@ -237,7 +240,7 @@ def test_the_variable_holds_both_signs():
     assert f"tube +- {epsilon:.6g}" in str(result.model)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TESTED_METHODS)
 def test_columns_are_of_the_points(method):
     points, y = waves(400, 3, seed=78)
     problem = NuSVRDual(RBF(points, 0.5), y, 10.0, 0.3)
@@ -248,7 +251,7 @@ def test_columns_are_of_the_points(method):
     assert result.converged and result.counters["bytes"] <= 2 * limit
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TESTED_METHODS)
 def test_weights_for_another_penalty_are_feasible(method):
     C = weights(len(Y), seed=79)
     before, now = (NuSVRDual(RBF(X, 0.5), Y, s * C, 0.3) for s in (1.0, 7.0))
@@ -266,7 +269,7 @@ def test_a_path_of_nu_keeps_columns():
     assert widths == sorted(widths, reverse=True)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TESTED_METHODS)
 def test_any_start(method):
     problem = NuSVRDual(RBF(X, 0.5), Y, 1.0, 0.3)
     cold = solve(problem, method, tol=1e-8)

@@ -25,11 +25,11 @@ from qpsvm.domains import CappedSimplex, SimplexProduct
 
 X = cloud(150, 3, seed=31)
 NEW_POINTS = cloud(40, 3, seed=32)
-METHODS = ("smo", "decomposition")
+TESTED_METHODS = ("smo", "decomposition")
 
 
 def answers(problem, tol=1e-9):
-    for method in METHODS:
+    for method in TESTED_METHODS:
         result = solve(problem, method, tol=tol)
         assert result.converged and result.certificate.violation <= 1e-14, f"{result}"
         yield result
@@ -255,7 +255,7 @@ def test_the_quadratic_over_the_domain_has_the_general_methods(method):
     assert result.converged and result.value == pytest.approx(ours.value, rel=2 * tol)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TESTED_METHODS)
 def test_any_start(method):
     problem = OneClassDual(RBF(X, 0.5), 0.2)
     cold = solve(problem, method, tol=1e-9)

@@ -26,11 +26,11 @@ from qpsvm.domains import CappedSimplex, SimplexProduct
 
 X, Y = two_clouds(150, 3, seed=41, positive=0.4)
 NEW_POINTS = cloud(40, 3, seed=42)
-METHODS = ("smo", "decomposition")
+TESTED_METHODS = ("smo", "decomposition")
 
 
 def answers(problem, tol=1e-9):
-    for method in METHODS:
+    for method in TESTED_METHODS:
         result = solve(problem, method, tol=tol)
         assert result.converged and result.certificate.violation <= 1e-14, f"{result}"
         yield result
@@ -250,7 +250,7 @@ def test_every_gram():
     assert single.value == pytest.approx(values[0], rel=1e-4) and single.converged
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TESTED_METHODS)
 def test_duplicates_are_merged_within_their_class(method):
     """Equal points of both labels stay two; of one label they become one with the sum of the bounds."""
     points, y = np.repeat(X[:40], 3, axis=0), np.repeat(Y[:40], 3)
@@ -273,7 +273,7 @@ def test_the_quadratic_over_the_domain_has_the_general_methods(method):
     assert result.converged and result.value == pytest.approx(ours.value, rel=2 * tol)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TESTED_METHODS)
 def test_a_linear_term_and_other_totals(method, rng):
     """Both signs of one point, as in regression: against the projected gradient."""
     K, target = RBF(X[:40], 0.5).block(np.arange(40)), rng.standard_normal(40)
@@ -286,7 +286,7 @@ def test_a_linear_term_and_other_totals(method, rng):
     assert found.certificate.violation <= 1e-13
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TESTED_METHODS)
 def test_any_start(method):
     problem = NuSVCDual(RBF(X, 0.5), Y, 0.3)
     cold = solve(problem, method, tol=1e-9)

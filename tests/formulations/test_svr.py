@@ -28,14 +28,14 @@ from qpsvm import (
 
 X, Y = waves(150, 3, seed=61)
 NEW_POINTS = cloud(40, 3, seed=62)
-METHODS = ("smo", "decomposition")
-LONG = np.longdouble
+TESTED_METHODS = ("smo", "decomposition")
+EXTENDED_PRECISION = np.longdouble
 
 as_fractions = np.frompyfunc(lambda value: Fraction(float(value)), 1, 1)
 
 
 def answers(problem, tol=1e-9):
-    for method in METHODS:
+    for method in TESTED_METHODS:
         result = solve(problem, method, tol=tol)
         assert result.converged and result.certificate.violation <= 1e-12 * (
             1.0 + result.x.sum()
@@ -90,11 +90,20 @@ def test_the_rounding_of_a_far_kernel_is_in_the_bounds():
         m, gamma = int(rng.integers(2, 8)), 10.0 ** rng.integers(-2, 2)
         points, y = 1e3 + rng.standard_normal((m, 2)), rng.standard_normal(m)
         result = solve(SVRDual(Polynomial(points, 2, gamma, 1.0), y, 0.1), "smo", max_iter=2000)
-        far, coef = points.astype(LONG), result.x[:m].astype(LONG) - result.x[m:]
-        values = (LONG(gamma) * far @ far.T + 1) ** 2 @ coef
-        kinks = np.append(y - values - LONG(0.1), y - values + LONG(0.1))
-        losses = [np.maximum(np.abs(y - values - b) - LONG(0.1), 0).sum() for b in kinks]
-        assert coef @ values / 2 + LONG(0.1) * min(losses) <= -result.certificate.lower
+        far, coef = (
+            points.astype(EXTENDED_PRECISION),
+            result.x[:m].astype(EXTENDED_PRECISION) - result.x[m:],
+        )
+        values = (EXTENDED_PRECISION(gamma) * far @ far.T + 1) ** 2 @ coef
+        kinks = np.append(
+            y - values - EXTENDED_PRECISION(0.1), y - values + EXTENDED_PRECISION(0.1)
+        )
+        losses = [
+            np.maximum(np.abs(y - values - b) - EXTENDED_PRECISION(0.1), 0).sum() for b in kinks
+        ]
+        assert (
+            coef @ values / 2 + EXTENDED_PRECISION(0.1) * min(losses) <= -result.certificate.lower
+        )
 
 
 def test_large_penalties_are_certified_up_to_rounding():
@@ -188,26 +197,26 @@ def test_points_of_penalty_zero_do_not_count():
         np.testing.assert_allclose(whole.model.predict(NEW_POINTS), expected, atol=1e-4)
 
 
-def test_copies_of_a_point_count_as_its_penalty():
+def test_duplicates_of_a_point_count_as_its_penalty():
     """Merged or not; other values make other points."""
     C = np.where(np.arange(150) < 50, 3.0, 1.0)
     again = np.concatenate([np.arange(150), np.arange(50), np.arange(50)])
     problem = SVRDual(RBF(X[again], 0.5), Y[again], 1.0, 0.1)
     one = solve(SVRDual(RBF(X, 0.5), Y, C, 0.1), tol=1e-9)
     for merge in (False, True):
-        copies = solve(problem, tol=1e-9, merge=merge)
-        assert copies.value == pytest.approx(one.value, rel=1e-8)
+        merged = solve(problem, tol=1e-9, merge=merge)
+        assert merged.value == pytest.approx(one.value, rel=1e-8)
         expected = one.model.predict(NEW_POINTS)
-        np.testing.assert_allclose(copies.model.predict(NEW_POINTS), expected, atol=1e-3)
-    assert copies.counters["merged"] == 100
-    assert "100 of 250 points are copies" in copies.reason
+        np.testing.assert_allclose(merged.model.predict(NEW_POINTS), expected, atol=1e-3)
+    assert merged.counters["merged"] == 100
+    assert "100 of 250 points are duplicates" in merged.reason
     different = SVRDual(RBF(X[again], 0.5), np.arange(250.0), 1.0, 0.1)
     assert "merged" not in solve(different, tol=1e-3, merge=True).counters
 
 
 def test_a_path_starts_from_feasible_points_and_keeps_columns():
     for name, values in (("C", [0.1, 1.0, 30.0]), ("epsilon", [0.0, 0.1, 0.5])):
-        for method in METHODS:
+        for method in TESTED_METHODS:
             problem = SVRDual(Cached(RBF(X, 0.5)), Y, 1.0, 0.1)
             path = solve_path(problem, name, values, method, tol=1e-6)
             assert sum(result.counters["columns"] for result in path) <= len(Y) or method == "smo"
@@ -226,7 +235,7 @@ def test_weights_for_another_penalty_are_feasible():
     assert solve(now, x0=start, tol=1e-6).converged
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", TESTED_METHODS)
 def test_columns_are_of_the_points(method):
     """Not of both signs: no more of them than points are evaluated, and they fit in little memory."""
     points, y = waves(400, 3, seed=66)

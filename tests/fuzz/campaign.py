@@ -130,18 +130,18 @@ def method_of(number: str, fitting: Iterable[str]) -> str:
 def handed_over(problem: Problem) -> tuple[Any, list[np.ndarray]]:
     """Return the formulation, and the arrays that the library was given for it."""
     import qpsvm
-    from tests.fuzz.problem import DOMAINS, FAMILIES
+    from tests.fuzz.problem import CLASS_OF_FAMILY, GENERAL_DOMAINS
 
     given = stored(problem.X, problem.storage)
     arguments = {
         name: value.copy() if isinstance(value, np.ndarray) else value
         for name, value in problem.parameters.items()
     }
-    kind = getattr(qpsvm, FAMILIES[problem.family])
+    kind = getattr(qpsvm, CLASS_OF_FAMILY[problem.family])
     others = (*arguments.values(), *problem.options.values())
     arrays = arrays_of(given) + [v for v in others if isinstance(v, np.ndarray)]
     if problem.family in GENERAL_FAMILIES:
-        return kind(given, **arguments, domain=DOMAINS[problem.domain](problem.m)), arrays
+        return kind(given, **arguments, domain=GENERAL_DOMAINS[problem.domain](problem.m)), arrays
     return kind(given if problem.takes_points else gram_of(problem, given), **arguments), arrays
 
 

@@ -12,7 +12,7 @@ from tests.fuzz.quadratic import Quadratic
 LARGEST_FOR_CLARABEL = 60
 """Number of points up to which Clarabel is asked."""
 
-TOLERANCE = 1e-10
+CLARABEL_TOLERANCE = 1e-10
 """What Clarabel is asked for."""
 
 
@@ -44,7 +44,7 @@ def clarabel_point(program: Quadratic) -> np.ndarray | None:
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_iter = False, 200
     for name in ("tol_gap_abs", "tol_gap_rel", "tol_feas"):
-        setattr(settings, name, TOLERANCE)
+        setattr(settings, name, CLARABEL_TOLERANCE)
     found = clarabel.DefaultSolver(
         sp.csc_matrix(np.triu(P / size)), q / size, sp.csc_matrix(np.vstack(rows)),
         np.concatenate(right).astype(np.float64), cones, settings,

@@ -32,7 +32,7 @@ from tests.fuzz.random_problems.generator import problems_of_seed
 MAX_ITERATIONS = 20_000
 """Iterations that the first-order methods are given; at its default OSQP has 4,000."""
 
-SECONDS = 5.0
+PEER_SECONDS = 5.0
 """Seconds that each solver is given, where it has such a limit."""
 
 Answer = tuple[bool, Any]
@@ -57,7 +57,7 @@ def by_clarabel(program: Quadratic, tol: float) -> Answer:
     P, q, A, t, upper = matrices(program)
     n, bounded = len(q), np.isfinite(upper)
     settings = clarabel.DefaultSettings()
-    settings.verbose, settings.time_limit = False, SECONDS
+    settings.verbose, settings.time_limit = False, PEER_SECONDS
     for name in ("tol_gap_abs", "tol_gap_rel", "tol_feas"):
         setattr(settings, name, tol)
     rows = sp.csc_matrix(np.vstack([A, -np.eye(n), np.eye(n)[bounded]]))
@@ -79,7 +79,7 @@ def by_osqp(program: Quadratic, tol: float) -> Answer:
     solver.setup(
         sp.csc_matrix(np.triu(P)), q, rows, np.append(t, np.zeros(len(q))), np.append(t, upper),
         verbose=False, eps_abs=tol, eps_rel=tol, max_iter=MAX_ITERATIONS, polishing=True,
-        time_limit=SECONDS,
+        time_limit=PEER_SECONDS,
     )  # fmt: skip
     found = solver.solve(raise_error=False)
     return found.info.status == "solved", np.asarray(found.x)
@@ -107,7 +107,7 @@ def by_scs(program: Quadratic, tol: float) -> Answer:
     data = {"P": sp.csc_matrix(np.triu(P)), "A": rows, "b": right, "c": q}
     found = scs.SCS(
         data, {"z": len(t), "l": n + int(bounded.sum())}, verbose=False, eps_abs=tol, eps_rel=tol,
-        max_iters=MAX_ITERATIONS, time_limit_secs=SECONDS,
+        max_iters=MAX_ITERATIONS, time_limit_secs=PEER_SECONDS,
     ).solve()  # fmt: skip
     return found["info"]["status"] == "solved", np.asarray(found["x"])
 
@@ -148,7 +148,7 @@ def by_sklearn(problem: Problem, program: Quadratic) -> Answer | None:
     return is_solved, np.append(np.maximum(weights, 0.0), np.maximum(-weights, 0.0))
 
 
-PEERS: dict[str, Callable[[Quadratic, float], Answer]] = {
+PEER_SOLVERS: dict[str, Callable[[Quadratic, float], Answer]] = {
     "Clarabel": by_clarabel, "OSQP": by_osqp, "PIQP": by_piqp, "SCS": by_scs,
 }  # fmt: skip
 """Solvers of quadratic programs."""
@@ -169,7 +169,7 @@ def compared(problem: Problem, counts: dict[str, Counter[str]]) -> None:
         qpsvm.solve(
             declared, tol=problem.tol, max_iter=1
         )  # compiles, which the limit of time counts
-        result = qpsvm.solve(declared, tol=problem.tol, time_limit=SECONDS)
+        result = qpsvm.solve(declared, tol=problem.tol, time_limit=PEER_SECONDS)
     except qpsvm.InputError:
         return
     program = quadratic_of(problem)
@@ -177,7 +177,7 @@ def compared(problem: Problem, counts: dict[str, Counter[str]]) -> None:
     answers["qpsvm"] = result.converged, taken(problem, program, result.x)
     if result.status.name == "INFEASIBLE":
         return  # there is no optimum
-    for name, solve in PEERS.items():
+    for name, solve in PEER_SOLVERS.items():
         answers[name] = _guarded(lambda solve=solve: solve(program, problem.tol))
     answers["scikit-learn"] = _guarded(lambda: by_sklearn(problem, program))
     points = {}
@@ -234,7 +234,7 @@ def main() -> None:
     by_tol: dict[str, dict[str, Counter[str]]] = {}
     begun, n = time.monotonic(), 0
     for problem in problems_of_seed(options.problems, options.seed, LARGEST_FOR_CLARABEL):
-        names = ("qpsvm", *PEERS, "scikit-learn")
+        names = ("qpsvm", *PEER_SOLVERS, "scikit-learn")
         own = by_tol.setdefault(f"{problem.tol:g}", {name: Counter() for name in names})
         compared(problem, own)
         n += 1

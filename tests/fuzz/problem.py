@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import qpsvm
 
-STORAGES = ("C", "F", "strided", "read-only", "lists", "int8", "CSR", "CSC", "unsorted CSR")
+POINT_STORAGES = ("C", "F", "strided", "read-only", "lists", "int8", "CSR", "CSC", "unsorted CSR")
 """Forms in which points are handed over; float32 is a property of the points themselves."""
 
 DUAL_FAMILIES = {
@@ -30,10 +30,10 @@ GENERAL_FAMILIES = {
 }  # fmt: skip
 """Quadratics over a domain."""
 
-FAMILIES = DUAL_FAMILIES | PRIMAL_FAMILIES | GENERAL_FAMILIES
+CLASS_OF_FAMILY = DUAL_FAMILIES | PRIMAL_FAMILIES | GENERAL_FAMILIES
 """The class of each family."""
 
-PARAMETERS = {
+FAMILY_PARAMETERS = {
     "meb": (), "svdd": ("C",), "l2_svm": ("y", "C", "bias"), "hinge": ("y", "C", "bias"),
     "polytope_distance": ("y", "chi"), "one_class": ("nu", "sample_weight"),
     "nu_svc": ("y", "nu", "sample_weight"), "svr": ("y", "C", "epsilon", "bias"),
@@ -84,13 +84,13 @@ class Problem:
             for name, value in self.parameters.items()
         }
         return (
-            f"{FAMILIES[self.family]} {self.kernel} {self.settings} {self.X.shape} {self.X.dtype} "
+            f"{CLASS_OF_FAMILY[self.family]} {self.kernel} {self.settings} {self.X.shape} {self.X.dtype} "
             f"{self.storage} {shown} {self.domain if self.family in GENERAL_FAMILIES else ''} "
             f"method={self.method} tol={self.tol:g} {sorted(self.options)} [{', '.join(self.notes)}]"
         )
 
 
-DOMAINS: dict[str, Any] = {
+GENERAL_DOMAINS: dict[str, Any] = {
     "simplex": lambda m: qpsvm.domains.simplex(m),
     "hypercube": lambda m: qpsvm.domains.hypercube(m),
     "l1_ball": lambda m: qpsvm.domains.L1Ball(m, 2.0),

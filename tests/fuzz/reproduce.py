@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.campaign import Outcome, Solver
-from tests.fuzz.problem import DOMAINS, FAMILIES, GENERAL_FAMILIES, Problem
+from tests.fuzz.problem import CLASS_OF_FAMILY, GENERAL_DOMAINS, GENERAL_FAMILIES, Problem
 
 SECONDS_TO_SHRINK = 60.0
 """Seconds after which a failure is small enough."""
@@ -122,7 +122,7 @@ def script(problem: Problem, outcome: Outcome, path: Path) -> str:
     names = [f"{name}={name}" for name in problem.parameters]
     if problem.family in GENERAL_FAMILIES:
         names.append(f"domain=qpsvm.domains.{DOMAIN_TEXTS[problem.domain].format(m=problem.m)}")
-    lines.append(f"problem = qpsvm.{FAMILIES[problem.family]}({', '.join(['K', *names])})")
+    lines.append(f"problem = qpsvm.{CLASS_OF_FAMILY[problem.family]}({', '.join(['K', *names])})")
     call = [f"{problem.method!r}, tol={problem.tol!r}"]
     for name, value in problem.options.items():
         call.append(f"{name}={np.asarray(value).tolist()!r}")
@@ -150,4 +150,4 @@ def _gram_text(problem: Problem) -> str:
     return f"qpsvm.{name}(given{settings})"
 
 
-assert set(DOMAIN_TEXTS) == set(DOMAINS)
+assert set(DOMAIN_TEXTS) == set(GENERAL_DOMAINS)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 import qpsvm
 from tests.fuzz.campaign import handed_over, method_of, solved
 from tests.fuzz.judge import judge
-from tests.fuzz.problem import FAMILIES, Problem
+from tests.fuzz.problem import CLASS_OF_FAMILY, Problem
 from tests.fuzz.random_problems.generator import problems_of_seed
 from tests.fuzz.random_problems.strategies import problems
 from tests.fuzz.reproduce import write_script
@@ -24,7 +24,7 @@ RNG = np.random.default_rng(3)
 X = RNG.standard_normal((20, 2))
 Y = np.where(X[:, 0] + 0.5 * RNG.standard_normal(20) > 0, 1.0, -1.0)
 
-SIMPLE = {
+SIMPLE_CASES = {
     "hinge": {"y": Y, "C": 1.0, "bias": True},
     "l2_svm": {"y": Y, "C": 1.0, "bias": True},
     "meb": {},
@@ -45,7 +45,7 @@ def simple(family: str, kernel: str = "linear") -> Problem:
     takes_points = family in ("hinge_primal", "ls_svm", "lp_svm") and kernel == "linear"
     points = X + 3.0 if family == "one_class" else X  # a hyperplane away from the origin
     return Problem(
-        family, kernel, settings, points, "C", SIMPLE[family], "auto", 1e-6, takes_points
+        family, kernel, settings, points, "C", SIMPLE_CASES[family], "auto", 1e-6, takes_points
     )
 
 
@@ -53,7 +53,7 @@ def answer(problem: Problem):
     return qpsvm.solve(handed_over(problem)[0], tol=problem.tol)
 
 
-every_simple = pytest.mark.parametrize("family", SIMPLE)
+every_simple = pytest.mark.parametrize("family", SIMPLE_CASES)
 
 
 def test_the_problems_of_a_seed_are_always_the_same():
@@ -61,7 +61,7 @@ def test_the_problems_of_a_seed_are_always_the_same():
     for a, b in zip(one, other, strict=False):
         assert a.describe() == b.describe()
         assert a.X.tobytes() == b.X.tobytes()
-    assert len({problem.family for problem in one}) >= len(FAMILIES) - 1
+    assert len({problem.family for problem in one}) >= len(CLASS_OF_FAMILY) - 1
     drawn = [(p.family, p.kernel, p.X.shape, p.tol, p.method, p.notes) for p in one]
     assert sha256(repr(drawn).encode()).hexdigest()[:16] == DIGEST_OF_SEED_7
 

@@ -33,10 +33,9 @@ from qpsvm.gram.psd import is_psd
 
 X = cloud(40, 6, seed=1)
 Y = np.where(np.arange(40) % 2, 1.0, -1.0)
-NEW = cloud(9, 6, seed=2)
-SOME = np.array([3, 17, 17, 0])
+NEW_X, SOME_AT = cloud(9, 6, seed=2), np.array([3, 17, 17, 0])
 
-KERNELS = {
+KERNEL_CASES = {
     "linear": (Linear, pairwise.linear_kernel, {}),
     "rbf": (RBF, pairwise.rbf_kernel, {"gamma": 0.2}),
     "polynomial": (
@@ -49,10 +48,10 @@ KERNELS = {
     "laplacian": (Laplacian, pairwise.laplacian_kernel, {"gamma": 0.2}),
     "custom": (CustomKernel, pairwise.rbf_kernel, {"function": pairwise.rbf_kernel}),
 }
-STORAGES = {"dense": np.asarray, "CSR": sp.csr_matrix}
+STORAGE_CASES = {"dense": np.asarray, "CSR": sp.csr_matrix}
 
 
-@pytest.fixture(params=KERNELS.values(), ids=KERNELS)
+@pytest.fixture(params=KERNEL_CASES.values(), ids=KERNEL_CASES)
 def kernel(request):
     """A Gram class with parameters, and what it must be equal to."""
     gram, theirs, parameters = request.param
@@ -60,7 +59,7 @@ def kernel(request):
     return lambda X: gram(X, **parameters), lambda A, B: theirs(A, B, **apart)
 
 
-@pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)
+@pytest.mark.parametrize("storage", STORAGE_CASES.values(), ids=STORAGE_CASES)
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-13), (np.float32, 2e-5)])
 def test_values_are_those_of_scikit_learn(kernel, storage, dtype, rtol):
     points = X.astype(dtype)
@@ -72,16 +71,17 @@ def test_values_are_those_of_scikit_learn(kernel, storage, dtype, rtol):
 
     assert (gram.m, gram.dtype) == (40, dtype)
     same(gram.block(everything), K, rtol)
-    assert gram.block(everything).dtype == dtype and gram.block(SOME).flags.c_contiguous
-    same(gram.block(SOME, slice(5, 9)), K[SOME, 5:9], rtol)
+    assert gram.block(everything).dtype == dtype and gram.block(SOME_AT).flags.c_contiguous
+    same(gram.block(SOME_AT, slice(5, 9)), K[SOME_AT, 5:9], rtol)
     # whatever the points are stored in, certificates get float64
-    same(gram.block(SOME, None, np.float64), K[SOME], 1e-13)
+    same(gram.block(SOME_AT, None, np.float64), K[SOME_AT], 1e-13)
     same(gram.diag(), np.diag(K), 1e-13)
     same(gram.dot(Y), K @ Y, 1e-12)
-    same(gram.dot(Y, SOME), (K @ Y)[SOME], 1e-12)
-    same(gram.take(SOME).block(np.arange(4)), K[np.ix_(SOME, SOME)], rtol)
-    same(gram.cross(NEW, SOME), kernel[1](NEW, points[SOME].astype(float)), 1e-13)
-    same(gram.cross(sp.csr_matrix(NEW), SOME), kernel[1](NEW, points[SOME].astype(float)), 1e-13)
+    same(gram.dot(Y, SOME_AT), (K @ Y)[SOME_AT], 1e-12)
+    same(gram.take(SOME_AT).block(np.arange(4)), K[np.ix_(SOME_AT, SOME_AT)], rtol)
+    expected = kernel[1](NEW_X, points[SOME_AT].astype(float))
+    same(gram.cross(NEW_X, SOME_AT), expected, 1e-13)
+    same(gram.cross(sp.csr_matrix(NEW_X), SOME_AT), expected, 1e-13)
 
 
 def test_many_columns_of_sparse_points_are_those_of_dense_ones(rng):
@@ -95,9 +95,9 @@ def test_many_columns_of_sparse_points_are_those_of_dense_ones(rng):
 def test_precomputed_is_the_matrix():
     K = X @ X.T
     gram = Precomputed(K)
-    np.testing.assert_array_equal(gram.block(SOME, slice(3)), K[SOME, :3])
-    np.testing.assert_array_equal(gram.cross(K[:5], SOME), K[:5, SOME])
-    np.testing.assert_array_equal(gram.take(SOME).K, K[np.ix_(SOME, SOME)])
+    np.testing.assert_array_equal(gram.block(SOME_AT, slice(3)), K[SOME_AT, :3])
+    np.testing.assert_array_equal(gram.cross(K[:5], SOME_AT), K[:5, SOME_AT])
+    np.testing.assert_array_equal(gram.take(SOME_AT).K, K[np.ix_(SOME_AT, SOME_AT)])
     np.testing.assert_allclose(gram.dot(Y), K @ Y)
     for given in (K, np.asfortranarray(K), K.astype(np.float32)):  # read in place, never written
         stored = Precomputed(given).K
@@ -107,7 +107,7 @@ def test_precomputed_is_the_matrix():
 
 def test_gamma_by_name():
     variance, pairs = X.var(), pairwise.euclidean_distances(X, squared=True)
-    for storage in STORAGES.values():
+    for storage in STORAGE_CASES.values():
         for gram in (RBF, Polynomial, Sigmoid, Laplacian):
             assert gram(storage(X)).gamma == pytest.approx(1.0 / (6 * variance), rel=1e-12)
             named = gram(storage(X), gamma="mean-distance").gamma
@@ -143,11 +143,11 @@ def test_signed_gram_is_the_formula():
     np.testing.assert_allclose(gram.diag(), np.diag(G))
     np.testing.assert_allclose(gram.column(7), G[7])
     np.testing.assert_allclose(gram.product(C), G @ C)
-    part = gram.take(SOME)
-    np.testing.assert_allclose(part.product(C[SOME]), G[np.ix_(SOME, SOME)] @ C[SOME])
+    part = gram.take(SOME_AT)
+    np.testing.assert_allclose(part.product(C[SOME_AT]), G[np.ix_(SOME_AT, SOME_AT)] @ C[SOME_AT])
 
 
-# Held columns.
+# Cached columns.
 
 
 def test_least_recently_used_column_leaves_first():
@@ -271,11 +271,11 @@ def test_a_cache_of_a_matrix_and_of_a_cache():
 def test_a_cache_answers_like_the_gram_behind():
     gram = RBF(X, 0.2)
     K = Cached(gram)
-    np.testing.assert_array_equal(K.block(SOME), gram.block(SOME))
+    np.testing.assert_array_equal(K.block(SOME_AT), gram.block(SOME_AT))
     np.testing.assert_array_equal(K.diag(), gram.diag())
     np.testing.assert_array_equal(K.dot(Y), gram.dot(Y))
-    np.testing.assert_array_equal(K.take(SOME).diag(), gram.take(SOME).diag())
-    np.testing.assert_array_equal(K.cross(NEW, SOME), gram.cross(NEW, SOME))
+    np.testing.assert_array_equal(K.take(SOME_AT).diag(), gram.take(SOME_AT).diag())
+    np.testing.assert_array_equal(K.cross(NEW_X, SOME_AT), gram.cross(NEW_X, SOME_AT))
     assert (K.factor() is None) and Cached(Linear(X)).factor() is X
 
 
@@ -286,7 +286,7 @@ def test_a_cache_answers_like_the_gram_behind():
 def test_pickles(kernel, wrap):
     gram = wrap(kernel[0](X))
     copy = pickle.loads(pickle.dumps(gram))
-    np.testing.assert_array_equal(copy.block(SOME), gram.block(SOME))
+    np.testing.assert_array_equal(copy.block(SOME_AT), gram.block(SOME_AT))
     assert (copy.m, copy.dtype, copy.psd) == (gram.m, gram.dtype, gram.psd)
 
 
@@ -303,7 +303,7 @@ def test_problems_and_results_pickle():
     result = solve(pickle.loads(pickle.dumps(problem)), tol=1e-6)
     copy = pickle.loads(pickle.dumps(result))
     assert copy.certificate == result.certificate and copy.status is Status.OPTIMAL
-    np.testing.assert_array_equal(copy.model.predict(NEW), result.model.predict(NEW))
+    np.testing.assert_array_equal(copy.model.predict(NEW_X), result.model.predict(NEW_X))
 
 
 # Convexity.

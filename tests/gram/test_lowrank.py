@@ -26,7 +26,7 @@ from qpsvm import (
 from qpsvm.driver.polish import at_bounds
 from qpsvm.gram.lowrank import APPROXIMATION_METHODS, COLUMNS_PER_DRAW
 
-ALL = np.arange(300)
+ALL_ROWS = np.arange(300)
 every_method = pytest.mark.parametrize("method", APPROXIMATION_METHODS)
 
 
@@ -42,7 +42,7 @@ def kernel(points):
 
 @pytest.fixture(scope="module")
 def K(kernel):
-    return kernel.block(ALL, None, np.float64)
+    return kernel.block(ALL_ROWS, None, np.float64)
 
 
 @every_method
@@ -81,9 +81,9 @@ def test_it_stops_at_a_relative_trace_error(kernel, method):
 )
 def test_full_rank_is_the_kernel_itself(kernel, K, method):
     low = LowRank(kernel, rank=300, method=method)
-    np.testing.assert_allclose(low.block(ALL), K, atol=1e-6)
+    np.testing.assert_allclose(low.block(ALL_ROWS), K, atol=1e-6)
     new = np.random.default_rng(3).standard_normal((5, 4))
-    np.testing.assert_allclose(low.cross(new, ALL), kernel.cross(new, ALL), atol=1e-3)
+    np.testing.assert_allclose(low.cross(new, ALL_ROWS), kernel.cross(new, ALL_ROWS), atol=1e-3)
 
 
 @every_method
@@ -106,7 +106,7 @@ def test_it_is_a_gram(kernel, points, method):
     # a training point is mapped to its own row of V
     X = points[0]
     np.testing.assert_allclose(low.features(X[some]), low.factor()[some], atol=1e-5)
-    np.testing.assert_allclose(low.cross(X[some], ALL), K[some], atol=1e-5)
+    np.testing.assert_allclose(low.cross(X[some], ALL_ROWS), K[some], atol=1e-5)
     np.testing.assert_allclose(copy.take(some).cross(X[:4], np.arange(3)), K[:4, some], atol=1e-5)
 
 
@@ -156,13 +156,13 @@ def test_other_grams(points):
     dense = np.round(X, 1)
     csr = LowRank(RBF(sp.csr_matrix(dense), gamma=0.1), rank=30)
     same = LowRank(RBF(dense, gamma=0.1), rank=30)
-    np.testing.assert_allclose(csr.block(ALL), same.block(ALL), atol=1e-8)
+    np.testing.assert_allclose(csr.block(ALL_ROWS), same.block(ALL_ROWS), atol=1e-8)
     kernel = Polynomial(X, degree=2, gamma=0.1, coef0=1.0)
     exact = LowRank(kernel, rank=50)  # the feature space has 15 dimensions
     assert exact.rank <= 15 + 3 and exact.relative_trace_error < 1e-9
-    K = kernel.block(ALL, None, np.float64)
+    K = kernel.block(ALL_ROWS, None, np.float64)
     given = LowRank(Precomputed(K), rank=20, method="pivoted-cholesky")
-    np.testing.assert_allclose(given.cross(K[:3], ALL), given.block(np.arange(3)), atol=1e-6)
+    np.testing.assert_allclose(given.cross(K[:3], ALL_ROWS), given.block(np.arange(3)), atol=1e-6)
 
 
 def test_a_machine_on_a_low_rank_kernel(points):
@@ -190,7 +190,7 @@ def test_a_machine_on_a_low_rank_kernel(points):
 def test_other_formulations_take_it(points):
     X, _ = points
     low = LowRank(RBF(X, gamma=0.1), rank=50)
-    ball, dense = (qpsvm.solve(MEBDual(K), "mfw", tol=1e-6) for K in (low, low.block(ALL)))
+    ball, dense = (qpsvm.solve(MEBDual(K), "mfw", tol=1e-6) for K in (low, low.block(ALL_ROWS)))
     assert ball.value == pytest.approx(dense.value, rel=1e-5)
 
 
@@ -240,7 +240,7 @@ def test_single_precision_and_sparse_points_lose_nothing(points):
     reference = LowRank(RBF(X.astype(np.float32).astype(np.float64), gamma=0.1), rank=60)
     for given in (X.astype(np.float32), sp.csr_matrix(X.astype(np.float32))):
         low = LowRank(RBF(given, gamma=0.1), rank=60)
-        np.testing.assert_allclose(low.block(ALL), reference.block(ALL), atol=1e-9)
+        np.testing.assert_allclose(low.block(ALL_ROWS), reference.block(ALL_ROWS), atol=1e-9)
         assert low.exact.dtype == np.float32 and low.landmarks.gram is low.exact
 
 
@@ -248,12 +248,12 @@ def declared(formulation, K, y):
     return formulation(K) if formulation is MEBDual else formulation(K, y, 5.0)
 
 
-FORMULATIONS = pytest.mark.parametrize(
+EACH_FORMULATION = pytest.mark.parametrize(
     ("formulation", "method"), [(HingeDual, "crsvm"), (L2SVMDual, "mnp"), (MEBDual, "mnp")]
 )
 
 
-@FORMULATIONS
+@EACH_FORMULATION
 def test_both_gaps(points, formulation, method):
     X, y = points
     low = LowRank(RBF(X, gamma=0.1), rank=40)
@@ -276,7 +276,7 @@ def test_both_gaps(points, formulation, method):
     assert close.original.relative_gap < 1e-2 * result.original.relative_gap
 
 
-@FORMULATIONS
+@EACH_FORMULATION
 @pytest.mark.parametrize("tol", [1e-3, 1e-7])
 def test_polish_ends_on_the_kernel_itself(points, formulation, method, tol):
     X, y = points

@@ -13,9 +13,9 @@ from qpsvm.gram.repeated import RepeatedGram
 N_POINTS = 30
 X = cloud(N_POINTS, 4, seed=51)
 BOTH_SIGNS = np.tile(np.arange(N_POINTS), 2)
-UNEVEN = np.random.default_rng(52).integers(N_POINTS, size=50)
-UNEVEN[:N_POINTS] = np.arange(N_POINTS)
-GRAMS = {
+UNEVEN_REPETITIONS = np.random.default_rng(52).integers(N_POINTS, size=50)
+UNEVEN_REPETITIONS[:N_POINTS] = np.arange(N_POINTS)
+GRAM_CASES = {
     "rbf": RBF(X, 0.3),
     "float32": RBF(X.astype(np.float32), 0.3),
     "polynomial": Polynomial(X, 2, 0.5, 1.0),
@@ -25,12 +25,12 @@ GRAMS = {
 }
 
 
-@pytest.fixture(params=GRAMS.values(), ids=GRAMS)
+@pytest.fixture(params=GRAM_CASES.values(), ids=GRAM_CASES)
 def points(request):
     return request.param
 
 
-@pytest.fixture(params=[BOTH_SIGNS, UNEVEN], ids=["both-signs", "uneven"])
+@pytest.fixture(params=[BOTH_SIGNS, UNEVEN_REPETITIONS], ids=["both-signs", "uneven"])
 def repeated(request, points):
     return RepeatedGram(points, request.param)
 
@@ -79,11 +79,11 @@ def test_part_of_the_coordinates_is_over_their_points(repeated):
 
 
 def test_error_bounds_are_by_coordinate():
-    gram = RepeatedGram(RBF(X.astype(np.float32), 0.3), UNEVEN)
+    gram = RepeatedGram(RBF(X.astype(np.float32), 0.3), UNEVEN_REPETITIONS)
     of_points, indices = gram.gram.relative_error, np.array([45, 2])
-    np.testing.assert_array_equal(gram.column_error, gram.gram.column_error[UNEVEN])
-    np.testing.assert_array_equal(gram.relative_error.rows(), of_points.rows()[UNEVEN])
-    expected = of_points.columns(UNEVEN[indices])
+    np.testing.assert_array_equal(gram.column_error, gram.gram.column_error[UNEVEN_REPETITIONS])
+    np.testing.assert_array_equal(gram.relative_error.rows(), of_points.rows()[UNEVEN_REPETITIONS])
+    expected = of_points.columns(UNEVEN_REPETITIONS[indices])
     np.testing.assert_array_equal(gram.relative_error.columns(indices), expected)
     assert gram.relative_error.of_use(indices).all()
 
@@ -165,7 +165,7 @@ def test_a_store_over_points_is_read_by_coordinate(points):
 
 
 def test_a_defect_grows_with_the_repetitions():
-    """A direction with equal weights on both copies of a point sees twice its eigenvalue."""
+    """A direction with equal weights on both signs of a point sees twice its eigenvalue."""
     K = RBF(X.astype(np.float32), 1e-4).block(np.arange(N_POINTS))
     of_points = psd_defect(Precomputed(K))
     repeated = RepeatedGram(Precomputed(K), BOTH_SIGNS)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 TESTS_OF_PARTS = {
     "qpsvm/canonical": ("tests/canonical", "tests/driver/test_certificate.py"),
@@ -57,7 +57,7 @@ def mutants() -> Iterator[list[Mutant]]:
     from cosmic_ray.plugins import get_operator, operator_names
 
     for part in TESTS_OF_PARTS:
-        path = ROOT / part
+        path = PROJECT_ROOT / part
         for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
             tree = get_ast_from_path(file)
             places: dict[Any, list[Mutant]] = {}
@@ -70,7 +70,7 @@ def mutants() -> Iterator[list[Mutant]]:
                     p for node in ast_nodes(tree) for p in operator.mutation_positions(node)
                 ]
                 for k, (start, _) in enumerate(positions):
-                    module = str(file.relative_to(ROOT))
+                    module = str(file.relative_to(PROJECT_ROOT))
                     places.setdefault(start, []).append(Mutant(part, module, name, k, start[0]))
             yield from places.values()
 
@@ -80,7 +80,7 @@ def mutated(mutant: Mutant) -> str:
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
-    text = (ROOT / mutant.module).read_text(encoding="utf-8")
+    text = (PROJECT_ROOT / mutant.module).read_text(encoding="utf-8")
     return str(mutate_code(text, get_operator(mutant.operator)(), mutant.occurrence))
 
 
@@ -132,7 +132,7 @@ def run_tests(copy: Path, tests: list[str], plugins: list[Any], *options: str) -
     os.chdir(copy)
     for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "qpsvm")]:
         del sys.modules[name]  # those of the checkout
-    sys.path[:] = [str(copy), *(p for p in sys.path if Path(p or ".").resolve() != ROOT)]
+    sys.path[:] = [str(copy), *(p for p in sys.path if Path(p or ".").resolve() != PROJECT_ROOT)]
     common = ["-q", "-p", "no:cacheprovider", "-n", "0", "-o", "addopts=", "-m", "not slow"]
     return int(pytest.main([*common, *options, *tests], plugins=plugins))
 
@@ -209,7 +209,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy, log = Path(folder) / "copy", Path(folder) / "log"
         left_out = shutil.ignore_patterns(".git", "__pycache__", "machine_code", ".asv", "_build")
-        shutil.copytree(ROOT, copy, ignore=left_out)
+        shutil.copytree(PROJECT_ROOT, copy, ignore=left_out)
         if options.coverage:
             print(lines_covered(copy, log))
             return 0
@@ -224,7 +224,7 @@ def main() -> int:
             path = copy / mutant.module
             path.write_text(mutated(mutant), encoding="utf-8")
             code = in_child(lambda t=tests: run_tests(copy, t, [], "-x"), SECONDS_OF_TESTS, log)
-            shutil.copy(ROOT / mutant.module, path)
+            shutil.copy(PROJECT_ROOT / mutant.module, path)
             asked[mutant.part] += 1
             noticed[mutant.part] += code != 0
             if code == 0:

@@ -15,7 +15,7 @@ import qpsvm
 from qpsvm.clock import Clock, CompilationStopped
 from qpsvm.numerics.code_cache import CodeCache
 
-CALLEE = """
+CALLEE_FILE = """
 from qpsvm.numerics.jit import njit
 
 @njit(cache=True)
@@ -23,7 +23,7 @@ def factor(x):
     return {} * x
 """
 
-CALLER = """
+CALLER_FILE = """
 from qpsvm.numerics.jit import njit
 from qpsvm.callee import factor
 
@@ -32,7 +32,7 @@ def scaled(x):
     return factor(x) + 1.0
 """
 
-RUN = """
+RUN_SCRIPT = """
 import logging
 logging.basicConfig(format="logged: %(message)s")
 from numba.core import event
@@ -55,11 +55,11 @@ class Installation:
         self.package, self.cache = root / "site" / "qpsvm", root / "cache"
         ignored = shutil.ignore_patterns("__pycache__", "machine_code")
         shutil.copytree(Path(qpsvm.__file__).parent, self.package, ignore=ignored)
-        (self.package / "caller.py").write_text(CALLER)
+        (self.package / "caller.py").write_text(CALLER_FILE)
         self.set_factor(2.0)
 
     def set_factor(self, value: float) -> None:
-        (self.package / "callee.py").write_text(CALLEE.format(value))
+        (self.package / "callee.py").write_text(CALLEE_FILE.format(value))
 
     def environment(self, **changes: str) -> dict[str, str]:
         dropped = {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "QPSVM_MACHINE_CODE"}
@@ -67,7 +67,7 @@ class Installation:
         own = {"PYTHONPATH": str(self.package.parent), "NUMBA_CACHE_DIR": str(self.cache)}
         return {**inherited, **own, **changes}
 
-    def run(self, code: str = RUN, **changes: str) -> tuple[str, str]:
+    def run(self, code: str = RUN_SCRIPT, **changes: str) -> tuple[str, str]:
         """Return the output and the log of a new process."""
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -139,7 +139,7 @@ import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
 """
-    said, logged = installation.run(limited + RUN)
+    said, logged = installation.run(limited + RUN_SCRIPT)
     assert said == "3.0 ['scaled', 'factor']"
     assert logged.count("logged: ") == 1 and "compiled code stays in memory" in logged
     assert installation.files() == []
@@ -167,7 +167,7 @@ def test_code_that_the_package_carries_is_used(installation, tmp_path):
     assert installation.run(QPSVM_MACHINE_CODE=str(carried)) == ("3.0 []", "")
 
 
-SELECT = """
+SELECT_SCRIPT = """
 from llvmlite import binding
 from qpsvm.numerics import code_cache
 has = code_cache.AVX512_FEATURES | {"avx512vnni"}
@@ -178,17 +178,17 @@ print(target.name, "avx512vnni" in target.features)
 
 
 def test_a_level_of_instruction_sets_serves_where_the_processor_has_no_code(installation):
-    said, _ = installation.run(SELECT)
+    said, _ = installation.run(SELECT_SCRIPT)
     assert said.endswith("True")  # no code at all: the processor itself
     key, _ = installation.run(
         "from qpsvm.numerics.code_cache import source_key; print(source_key())"
     )
     for level in ("x86-64-v2", "x86-64-v4", "icelake-server"):
         (installation.package / "machine_code" / key / level).mkdir(parents=True)
-    assert installation.run(SELECT)[0] == "x86-64-v4 False"
+    assert installation.run(SELECT_SCRIPT)[0] == "x86-64-v4 False"
 
 
-STOP = """
+STOP_SCRIPT = """
 from qpsvm.caller import scaled
 from qpsvm.clock import Clock, CompilationStopped
 try:
@@ -200,7 +200,7 @@ except CompilationStopped:
 
 
 def test_compilation_stops_when_it_is_asked_to_and_can_be_done_again(installation):
-    assert installation.run(STOP)[0] == "stopped 3.0"
+    assert installation.run(STOP_SCRIPT)[0] == "stopped 3.0"
 
 
 @pytest.mark.slow
@@ -212,7 +212,7 @@ ready = []
 assert compile_groups(["smoothing"], ready.append, 1) == []
 assert ready == ["smoothing"]
 """)
-    again = RUN.split("from qpsvm.caller")[0] + (
+    again = RUN_SCRIPT.split("from qpsvm.caller")[0] + (
         "from qpsvm.precompile import compile_group\ncompile_group('smoothing')\nprint(compiled)\n"
     )
     assert installation.run(again)[0] == "[]"
@@ -234,7 +234,7 @@ from qpsvm import precompile
 assert precompile.compile_into_package(["native"], ["smoothing"], lambda name: None, 1) == []
 """)
     assert list((installation.package / "machine_code").rglob("*.nbc"))
-    again = RUN.split("from qpsvm.caller")[0] + (
+    again = RUN_SCRIPT.split("from qpsvm.caller")[0] + (
         "from qpsvm.precompile import compile_group\ncompile_group('smoothing')\nprint(compiled)\n"
     )
     assert installation.run(again)[0] == "[]"

@@ -1,4 +1,4 @@
-"""Tasks side by side: every piece once, failures raised, helpers used again."""
+"""Tasks side by side: every chunk once, failures raised, helpers used again."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def two(monkeypatch):
 def test_every_piece_once(two):
     done, gate = [], threading.Barrier(2, timeout=30)
 
-    def task(piece):
-        if piece < 2:
+    def task(chunk):
+        if chunk < 2:
             gate.wait()  # passed by two threads only
-        done.append(piece)
+        done.append(chunk)
 
     parallel.parallel_for(task, list(range(50)))
     assert sorted(done) == list(range(50))
@@ -44,7 +44,7 @@ def test_helpers_are_used_again(two):
     def names():
         found, gate = [], threading.Barrier(2, timeout=30)
 
-        def task(piece):
+        def task(chunk):
             found.append(threading.current_thread())
             gate.wait()
 
@@ -59,7 +59,7 @@ def test_helpers_are_used_again(two):
 def test_a_failure_of_a_helper_is_raised(two):
     gate, caller = threading.Barrier(2, timeout=30), threading.current_thread()
 
-    def task(piece):
+    def task(chunk):
         gate.wait()
         if threading.current_thread() is not caller:
             raise ValueError("no")
@@ -74,7 +74,7 @@ def test_callers_side_by_side(two):
 
     def caller(k):
         for _ in range(20):
-            parallel.parallel_for(lambda piece: sums[k].__setitem__(piece, piece), list(range(100)))
+            parallel.parallel_for(lambda chunk: sums[k].__setitem__(chunk, chunk), list(range(100)))
 
     callers = [threading.Thread(target=caller, args=(k,)) for k in range(4)]
     for one in callers:
@@ -87,7 +87,7 @@ def test_callers_side_by_side(two):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_has_helpers_of_its_own(two):
-    parallel.parallel_for(lambda piece: None, [0, 1])
+    parallel.parallel_for(lambda chunk: None, [0, 1])
     child = os.fork()
     if child == 0:
         done = []
@@ -160,9 +160,9 @@ def test_tasks_side_by_side_are_all_done_and_leave_blas_as_it_was():
         assert all("1 threads" in v for k, v in threads.describe().items() if k != "numba")
     assert threads.describe() == before
 
-    def fail(piece):
-        raise ValueError(f"piece {piece}")
+    def fail(chunk):
+        raise ValueError(f"chunk {chunk}")
 
-    with pytest.raises(ValueError, match="piece"):
+    with pytest.raises(ValueError, match="chunk"):
         parallel.parallel_for(fail, [1, 2, 3])
     assert threads.describe() == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-SOLVE = """
+SOLVE_SCRIPT = """
 import numpy as np, qpsvm
 rng = np.random.default_rng(0)
 for X in (rng.standard_normal((2200, 6)), rng.integers(0, 200, (2200, 16)) / 255):
@@ -19,4 +19,4 @@ print("solved")
 @pytest.mark.parametrize("features", ["", "+avx,+avx2,+fma"])
 def test_a_processor_with_fewer_features(features, fresh_process, tmp_path):
     numba = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
-    assert fresh_process(SOLVE, cache=tmp_path, **numba).strip() == "solved"
+    assert fresh_process(SOLVE_SCRIPT, cache=tmp_path, **numba).strip() == "solved"

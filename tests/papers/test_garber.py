@@ -21,14 +21,14 @@ from qpsvm.gram.operator import Residual
 from qpsvm.solvers.base import Stop
 from qpsvm.solvers.methods import METHODS
 
-FACE = 3
+FACE_DIMENSION = 3
 
 
 class Case:
     """A problem on a face of the cube, with its constants and a state of a method."""
 
     def __init__(self, method, n=80, m=40, seed=1, start=0.0, **options):
-        data = general.hypercube_face(n, m, FACE, seed)
+        data = general.hypercube_face(n, m, FACE_DIMENSION, seed)
         A, b = data["A"], data["b"]
         self.optimum = np.linalg.solve(A.T @ A, A.T @ b)
         self.beta, self.alpha = np.linalg.eigvalsh(A.T @ A)[[-1, 0]]
@@ -60,7 +60,7 @@ def test_lemma_1(safeguard):
         eta, h = 2.0 / (t + 1.0), case.h
         far = np.sum((case.state.x - case.optimum) ** 2)
         case.step()
-        assert case.h <= (1.0 - eta) * h + 0.5 * case.beta * eta**2 * (far + FACE) + 1e-12
+        assert case.h <= (1.0 - eta) * h + 0.5 * case.beta * eta**2 * (far + FACE_DIMENSION) + 1e-12
 
 
 @pytest.mark.parametrize("start", [0.01, 0.1])
@@ -70,8 +70,16 @@ def test_theorem_1_with_quadratic_growth(start):
     D0 = 2.0 * np.sqrt(2.0 * case.h / case.alpha)
     for t in range(2, 401):
         case.step()
-        fast = 8.0 * case.beta**2 * (FACE + D0**2) * (1.0 + np.log(t)) / case.alpha / t / (t - 1)
-        assert case.h <= 2.0 * case.beta * FACE / t + fast
+        fast = (
+            8.0
+            * case.beta**2
+            * (FACE_DIMENSION + D0**2)
+            * (1.0 + np.log(t))
+            / case.alpha
+            / t
+            / (t - 1)
+        )
+        assert case.h <= 2.0 * case.beta * FACE_DIMENSION / t + fast
 
 
 def test_lemma_3(rng):
@@ -89,7 +97,7 @@ def test_theorem_3(option):
     """h_{t+1} <= (1 - eta / 2) h_t with lambda_t by the bound of h_t; kappa^2 = n on the cube."""
     case = Case("nep-fc", start=0.05, weight="fixed", option=option)
     kappa_square = len(case.optimum)
-    eta = case.alpha / (2.0 * case.beta * (9.0 * kappa_square * FACE + 20.0))
+    eta = case.alpha / (2.0 * case.beta * (9.0 * kappa_square * FACE_DIMENSION + 20.0))
     bound = case.h
     for _ in range(150):
         mass = min(1.0, np.sqrt(kappa_square * 2.0 * bound / case.alpha))
@@ -113,10 +121,10 @@ def test_theorem_6_the_search_decreases_no_less_than_any_of_its_weights():
 
 
 def strict(m, seed=3):
-    """Return |x - target|^2 / 2 on the cube with an optimum on a face of dimension `FACE`."""
+    """Return |x - target|^2 / 2 on the cube with an optimum on a face of dimension `FACE_DIMENSION`."""
     rng = np.random.default_rng(seed)
     target = np.where(rng.random(m) < 0.5, -0.5, 1.5)  # strict complementarity: delta = 1/2
-    target[:FACE] = 0.3, 0.6, 0.45
+    target[:FACE_DIMENSION] = 0.3, 0.6, 0.45
     return LeastSquares(np.eye(m), target, hypercube(m)), np.clip(target, 0.0, 1.0)
 
 
@@ -140,7 +148,10 @@ def test_assumption_1_holds_for_the_problem_of_theorem_4():
     """Vertices off the optimal face have a larger linear value, by delta = 1/2 at least."""
     problem, optimum = strict(30)
     g = optimum - np.asarray(problem.b)
-    assert np.all(np.abs(g[:FACE]) < 1e-12) and np.min(np.abs(g[FACE:])) >= 0.5 - 1e-12
+    assert (
+        np.all(np.abs(g[:FACE_DIMENSION]) < 1e-12)
+        and np.min(np.abs(g[FACE_DIMENSION:])) >= 0.5 - 1e-12
+    )
 
 
 @pytest.mark.parametrize("size", [0.01, 0.05])
@@ -161,7 +172,7 @@ def test_theorem_7(size, monkeypatch):
     histories = []
     for seed in range(runs):
         rng = np.random.default_rng(seed)
-        case = Case("nep-sfw", n=8000, m=m, growth=(size * m / (0.5 * FACE)) ** 2)
+        case = Case("nep-sfw", n=8000, m=m, growth=(size * m / (0.5 * FACE_DIMENSION)) ** 2)
         histories.append([case.h])
         for _ in range(steps):
             case.step()
@@ -171,7 +182,7 @@ def test_theorem_7(size, monkeypatch):
     bound = mean[0]
     for t in range(1, steps + 1):
         eta = 2.0 / (t + 1.0)
-        S = 0.5 * FACE + min(m, 2.0 / case.alpha * bound)
+        S = 0.5 * FACE_DIMENSION + min(m, 2.0 / case.alpha * bound)
         bound = (1.0 - eta) * bound + case.beta * eta**2 * S
         assert mean[t] <= bound
 

@@ -9,15 +9,15 @@ import qpsvm
 from problems.clouds import separable_clouds
 from qpsvm import RBF, Linear, PolytopeDistanceDual
 from qpsvm.solvers.methods import METHODS
-from tests.solvers.working_set.test_core_set import SEPARATED, papers_epsilon, states
+from tests.solvers.working_set.test_core_set import SEPARATED_INSTANCES, papers_epsilon, states
 
 X, Y = separable_clouds(120, 3, seed=5, gap=1.0)
-POLYTOPES = {
+POLYTOPE_CASES = {
     "linear": PolytopeDistanceDual(Linear(X), Y),
     "penalty": PolytopeDistanceDual(Linear(X), Y, chi=10.0),
     "rbf": PolytopeDistanceDual(RBF(X, 0.3), Y, chi=10.0),
 }
-each = pytest.mark.parametrize("problem", POLYTOPES.values(), ids=POLYTOPES)
+each = pytest.mark.parametrize("problem", POLYTOPE_CASES.values(), ids=POLYTOPE_CASES)
 
 
 def path(problem, method, steps, rng):
@@ -31,7 +31,7 @@ def path(problem, method, steps, rng):
     return np.array(found).T
 
 
-@pytest.mark.parametrize("instance", SEPARATED, ids=str)
+@pytest.mark.parametrize("instance", SEPARATED_INSTANCES, ids=str)
 def test_lemma_3_1(instance, rng):
     """Psi+ <= Psi (1 - eps^2 Psi* / (eps^2 Psi* + delta)) after every step that is no drop."""
     problem = instance.declare()
@@ -80,7 +80,7 @@ def test_theorem_3_4_a_digit_costs_a_bounded_number_of_iterations(problem, rng):
 
 def test_the_rate_is_not_that_of_gilberts_method(rng):
     """Without away steps the same accuracy costs in proportion to 1 / epsilon."""
-    problem = POLYTOPES["linear"]
+    problem = POLYTOPE_CASES["linear"]
     with_away = path(problem, "mfw", 20_000, rng)[1]
     without = path(problem, "gilbert", 5 * len(with_away), rng)[1]
     toward = qpsvm.solve(problem, "gilbert", tol=1e-9, max_iter=5 * len(with_away))

@@ -8,20 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from docs.papers.make.items import FOLDER, PAPERS, STATUSES, between, items, table
+from docs.papers.make.items import ITEM_STATUSES, PAGE_FOLDER, PAPER_PAGES, between, items, table
 
-ROOT = Path(__file__).resolve().parents[2]
-ITEMS = [item for paper in PAPERS for item in items(paper)]
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+ALL_ITEMS = [item for paper in PAPER_PAGES for item in items(paper)]
 FEWEST_ITEMS = {"frandi": 22, "kumar": 8, "garber": 24, "zhou": 19, "jung": 21}
 """Numbered algorithms, definitions, theorems, tables and figures of each paper."""
 
-each = pytest.mark.parametrize("item", ITEMS, ids=lambda item: f"{item.paper}: {item.name}")
-pages = pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: page.stem)
+each = pytest.mark.parametrize("item", ALL_ITEMS, ids=lambda item: f"{item.paper}: {item.name}")
+pages = pytest.mark.parametrize(
+    "page", sorted(PAGE_FOLDER.glob("*.md")), ids=lambda page: page.stem
+)
 
 
 def functions(path):
     """Return the names of the functions of a test file."""
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    tree = ast.parse((PROJECT_ROOT / path).read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
@@ -34,7 +36,7 @@ def slugs(page):
 @each
 def test_no_cell_is_empty_and_a_status_has_its_reason(item):
     assert all(item), item
-    assert item.kind in STATUSES, item.status
+    assert item.kind in ITEM_STATUSES, item.status
     assert item.kind == "reproduced" or item.reason, item.status
 
 
@@ -46,7 +48,7 @@ def test_an_item_that_is_reproduced_has_a_test_or_a_page(item):
 @each
 def test_the_files_are_there(item):
     for name in re.findall(r"`([^`]+)`", item.files):
-        assert (ROOT / name).exists() or (ROOT / "qpsvm" / name).exists(), name
+        assert (PROJECT_ROOT / name).exists() or (PROJECT_ROOT / "qpsvm" / name).exists(), name
 
 
 @each
@@ -78,10 +80,10 @@ def test_links_lead_somewhere(page):
 
 def test_every_numbered_item_has_a_row():
     for paper, fewest in FEWEST_ITEMS.items():
-        names = [item.name for item in ITEMS if item.paper == paper]
+        names = [item.name for item in ALL_ITEMS if item.paper == paper]
         assert len(set(names)) == len(names) >= fewest, paper
 
 
 def test_the_index_counts_what_the_pages_have():
     """`python -m docs.papers.make.items --write` puts the table there."""
-    assert between((FOLDER / "index.md").read_text(encoding="utf-8")) == table()
+    assert between((PAGE_FOLDER / "index.md").read_text(encoding="utf-8")) == table()

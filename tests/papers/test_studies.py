@@ -21,7 +21,7 @@ def test_the_smallest_case_of_the_polytopes_comes_to_its_gap():
 
 
 def test_a_study_continues_where_it_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(runs, "RESULTS", tmp_path)
+    monkeypatch.setattr(runs, "RESULT_FOLDER", tmp_path)
     wanted, calls = [{"size": size} for size in range(4)], []
 
     def run(case, last=1):
@@ -41,7 +41,7 @@ def test_a_study_continues_where_it_ended(tmp_path, monkeypatch):
 
 
 def test_a_case_without_its_data_is_left_out_and_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(runs, "RESULTS", tmp_path)
+    monkeypatch.setattr(runs, "RESULT_FOLDER", tmp_path)
 
     def run(case):
         raise qpsvm.InputError("there is no data set")

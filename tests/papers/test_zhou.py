@@ -12,7 +12,7 @@ from qpsvm.solvers.smoothing.nesvm_as_printed import smooth_value, start_as_prin
 from qpsvm.solvers.smoothing.smoothed_loss import smoothed
 
 X, Y = two_clouds(150, 6, seed=701)
-SIZES = np.abs(X).max(axis=1)
+FEATURE_SIZES = np.abs(X).max(axis=1)
 """The weights |x_i|_inf of the smoothing."""
 
 
@@ -49,10 +49,10 @@ def test_theorem_2(mu, rng):
 def estimate_sequence(center, start, mu, C, steps):
     """Run (33) to (35); return the margins of (36) and (43), each bound less the value."""
     signed = Y[:, None] * X
-    L = 1.0 + C / mu * float(np.linalg.eigvalsh(X.T @ (X / SIZES[:, None]))[-1])
+    L = 1.0 + C / mu * float(np.linalg.eigvalsh(X.T @ (X / FEATURE_SIZES[:, None]))[-1])
 
     def value(w):
-        u, loss = smooth_hinge(signed @ w, mu, SIZES)
+        u, loss = smooth_hinge(signed @ w, mu, FEATURE_SIZES)
         return 0.5 * w @ w + C * loss.sum(), w - C * signed.T @ u
 
     best = start.copy()
@@ -102,8 +102,8 @@ def test_10_as_printed_jumps():
 
 
 def test_21_is_valid_and_up_to_m_times_too_large():
-    tight = float(np.linalg.eigvalsh(X.T @ (X / SIZES[:, None]))[-1])
-    printed = len(X) * float(np.max(np.sum(X**2, axis=1) / SIZES))
+    tight = float(np.linalg.eigvalsh(X.T @ (X / FEATURE_SIZES[:, None]))[-1])
+    printed = len(X) * float(np.max(np.sum(X**2, axis=1) / FEATURE_SIZES))
     assert 5.0 * tight < printed <= len(X) * tight * (1.0 + 1e-12)
 
 
@@ -114,7 +114,7 @@ def test_mu_5_is_another_machine():
     smooth = solve(problem, "nesvm", mu=5.0, tol=1e-9, max_iter=5000)
     assert smooth.certificate.upper > best * 1.01
     margin = Y * (X @ smooth.x)
-    inside = (margin < 1.0) & (margin > 1.0 - 5.0 * SIZES)
+    inside = (margin < 1.0) & (margin > 1.0 - 5.0 * FEATURE_SIZES)
     assert inside.sum() >= 0.95 * np.sum(margin < 1.0)  # nearly a squared hinge
 
 
@@ -122,11 +122,11 @@ def test_a_small_change_of_the_value_is_no_accuracy():
     """The stop |F(w_k+1) - F(w_k)| < eps holds where F itself is far from its least value."""
     C, mu, eps = 1e-2, 1e-6, 1e-3
     signed = Y[:, None] * X
-    L = 1.0 + C * len(X) / mu * float(np.max(np.sum(X**2, axis=1) / SIZES))  # (48)
-    u, loss = smooth_hinge(np.zeros(150), mu, SIZES)
+    L = 1.0 + C * len(X) / mu * float(np.max(np.sum(X**2, axis=1) / FEATURE_SIZES))  # (48)
+    u, loss = smooth_hinge(np.zeros(150), mu, FEATURE_SIZES)
     first = C * loss.sum()
     w = C * signed.T @ u / L  # y_0, the first step from 0
-    _, moved = smooth_hinge(signed @ w, mu, SIZES)
+    _, moved = smooth_hinge(signed @ w, mu, FEATURE_SIZES)
     change = first - (0.5 * w @ w + C * moved.sum())
     best = solve(HingePrimal(X, Y, C=C, bias=False), tol=1e-8).value
     assert 0.0 < change < eps

@@ -25,8 +25,8 @@ from qpsvm import (
 from qpsvm.solvers.methods import METHODS
 
 INF = np.inf
-OVERLAPPING = two_clouds(60, 3, seed=7)
-STRIP = separable_clouds(60, 3, seed=8, gap=1.0)
+OVERLAPPING_CLOUDS = two_clouds(60, 3, seed=7)
+SEPARABLE_CLOUDS = separable_clouds(60, 3, seed=8, gap=1.0)
 BOTH_LABELS = np.ones((8, 2)), np.tile([1.0, -1.0], 4)
 
 
@@ -43,7 +43,7 @@ def answers(problem, methods=tuple(METHODS), tol=1e-6):
     return results
 
 
-ACCURATE = [name for name, entry in METHODS.items() if entry.gap <= 1e-6]
+ACCURATE_METHODS = [name for name, entry in METHODS.items() if entry.gap <= 1e-6]
 
 
 def same_value(one, other):
@@ -67,7 +67,7 @@ def test_one_point_is_a_legal_machine(x, C):
 
 
 def test_one_class_is_a_legal_machine():
-    X = OVERLAPPING[0]
+    X = OVERLAPPING_CLOUDS[0]
     for y in (np.ones(60), -np.ones(60)):
         for result in answers(L2SVMDual(RBF(X), y, C=10.0)):
             assert result.value > 0
@@ -76,7 +76,7 @@ def test_one_class_is_a_legal_machine():
 
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 def test_one_class_has_no_distance_and_a_zero_machine(label):
-    X, y = OVERLAPPING[0], np.full(60, label)
+    X, y = OVERLAPPING_CLOUDS[0], np.full(60, label)
     with pytest.raises(InputError, match="y must hold both labels"):
         PolytopeDistanceDual(Linear(X), y)
     for C in (1.0, INF):
@@ -99,7 +99,7 @@ def test_ball_around_one_point_many_times(point, tol):
 
 def test_duplicates_share_their_weight():
     """The ridge belongs to the sample: twice each point with C is once each point with 2 C."""
-    X, y = OVERLAPPING
+    X, y = OVERLAPPING_CLOUDS
     XX, yy = np.vstack([X, X]), np.concatenate([y, y])
     same_value(L2SVMDual(RBF(XX, 0.5), yy, C=3.0), L2SVMDual(RBF(X, 0.5), y, C=6.0))
     once = PolytopeDistanceDual(RBF(X, 0.5), y, chi=6.0)
@@ -128,10 +128,10 @@ def test_hard_margin_without_a_margin_has_no_primal():
 
 def test_infinite_penalties_are_hard_margins():
     """All three ways to separate the strip find one hyperplane, with 1 / |w| its half-width."""
-    X, y = STRIP
+    X, y = SEPARABLE_CLOUDS
     width = [2.0 / np.linalg.norm(r.model.w) for r in answers(HingeDual(Linear(X), y, C=INF))]
     width += [2.0 / np.linalg.norm(r.x[:-1]) for r in answers(HingePrimal(X, y, C=INF))]
-    for result in answers(PolytopeDistanceDual(Linear(X), y), ACCURATE):
+    for result in answers(PolytopeDistanceDual(Linear(X), y), ACCURATE_METHODS):
         width.append(result.model.distance)
         assert result.model.margin <= result.model.distance
         assert not result.model.hulls_intersect
@@ -142,13 +142,15 @@ def test_infinite_penalties_are_hard_margins():
 
 
 def test_infinite_chi_is_no_chi():
-    y = STRIP[1]
-    one, other = (solve(PolytopeDistanceDual(Linear(STRIP[0]), y, chi=c)) for c in (None, INF))
+    y = SEPARABLE_CLOUDS[1]
+    one, other = (
+        solve(PolytopeDistanceDual(Linear(SEPARABLE_CLOUDS[0]), y, chi=c)) for c in (None, INF)
+    )
     assert one.x.tobytes() == other.x.tobytes() and one.certificate == other.certificate
 
 
 def test_infinite_penalty_of_some_points():
-    X, y = OVERLAPPING
+    X, y = OVERLAPPING_CLOUDS
     C = np.where(np.arange(60) % 5, 1.0, INF)
     for result in answers(L2SVMDual(RBF(X, 2.0), y, C=C)):
         held_hard = y * result.model.decision_function(X)
@@ -157,7 +159,7 @@ def test_infinite_penalty_of_some_points():
 
 @pytest.mark.parametrize("C", [1e-300, 1e-100, 1e-8, 1e-3, 1e3, 1e100, 1e300, INF])
 def test_penalties_of_any_size(C):
-    X, y = OVERLAPPING
+    X, y = OVERLAPPING_CLOUDS
     for result in answers(L2SVMDual(RBF(X, 1.0), y, C=C)):
         assert result.value >= (1.0 - 1e-12) * 0.5 / C / 60  # the ridge alone
         assert np.isfinite(result.model.decision_function(X)).all()
@@ -168,13 +170,15 @@ def test_penalties_of_any_size(C):
 
 
 def test_tiny_penalty_keeps_its_digits():
-    for result in answers(L2SVMDual(Linear(OVERLAPPING[0]), OVERLAPPING[1], C=1e-8), tol=1e-12):
+    for result in answers(
+        L2SVMDual(Linear(OVERLAPPING_CLOUDS[0]), OVERLAPPING_CLOUDS[1], C=1e-8), tol=1e-12
+    ):
         assert result.certificate.relative_gap <= 1e-12
         np.testing.assert_allclose(result.x, 1 / 60, rtol=1e-4)
 
 
 def test_zero_rows():
-    X, y = OVERLAPPING
+    X, y = OVERLAPPING_CLOUDS
     X = np.where(np.arange(60)[:, None] % 3, X, 0.0)
     for problem in (MEBDual(Linear(X)), L2SVMDual(Linear(X), y), HingeDual(Linear(X), y)):
         answers(problem)
@@ -183,13 +187,16 @@ def test_zero_rows():
 @pytest.mark.parametrize("offset", [1e3, 1e4, 1e6, 1e8])
 def test_points_far_from_the_origin(offset):
     """A ball, a distance and a free bias do not see where the points are: nor do the answers."""
-    X = np.round(OVERLAPPING[0] * 2**20) / 2**20  # so that moving loses nothing
-    P, y = np.round(STRIP[0] * 2**20) / 2**20, OVERLAPPING[1]
+    X = np.round(OVERLAPPING_CLOUDS[0] * 2**20) / 2**20  # so that moving loses nothing
+    P, y = np.round(SEPARABLE_CLOUDS[0] * 2**20) / 2**20, OVERLAPPING_CLOUDS[1]
     far, away = X + offset, P + offset
     X, P = far - offset, away - offset
     for problem, moved in (
         (MEBDual(Linear(X)), MEBDual(Linear(far))),
-        (PolytopeDistanceDual(Linear(P), STRIP[1]), PolytopeDistanceDual(Linear(away), STRIP[1])),
+        (
+            PolytopeDistanceDual(Linear(P), SEPARABLE_CLOUDS[1]),
+            PolytopeDistanceDual(Linear(away), SEPARABLE_CLOUDS[1]),
+        ),
         (HingeDual(Linear(X), y), HingeDual(Linear(far), y)),
         (HingePrimal(X, y), HingePrimal(far, y)),
         (MEBDual(RBF(X, 0.5)), MEBDual(RBF(far, 0.5))),
@@ -199,7 +206,7 @@ def test_points_far_from_the_origin(offset):
 
 
 def test_zero_optimum_is_reached_and_said():
-    X, y = OVERLAPPING
+    X, y = OVERLAPPING_CLOUDS
     for result in answers(PolytopeDistanceDual(Linear(X), y)):
         assert result.certificate.test == "absolute" and result.model.hulls_intersect
         assert "zero at the data's scale" in str(result)
@@ -211,7 +218,7 @@ def test_zero_optimum_is_reached_and_said():
 @pytest.mark.parametrize("scale", [1e-8, 1e-4, 1e4, 1e8])
 def test_units_do_not_matter(scale):
     """The value scales by the square; certificates and steps are free of units."""
-    X, y = STRIP
+    X, y = SEPARABLE_CLOUDS
     for declare, ratio in (
         (lambda X, s: MEBDual(Linear(X)), scale**2),
         (lambda X, s: PolytopeDistanceDual(Linear(X), y), scale**2),
@@ -312,7 +319,7 @@ def test_a_gram_that_is_not_convex_is_never_optimal(gram):
 
 
 def test_weights_of_zero_leave_a_point_out():
-    X, y = OVERLAPPING
+    X, y = OVERLAPPING_CLOUDS
     C = np.where(np.arange(60) % 3, 2.0, 0.0)
     kept = C > 0
     for declare in (L2SVMDual, HingeDual):
@@ -324,11 +331,11 @@ def test_weights_of_zero_leave_a_point_out():
 
 
 @pytest.mark.parametrize("method", ["fw", "mfw", "smo"])
-def test_maintained_products_do_not_drift(hard, method):
-    """After half a million steps the running value is still that of fresh products."""
+def test_maintained_products_stay_accurate(hard, method):
+    """After half a million steps the running value is still that of recomputed products."""
     seen = []
     solve(hard, method, tol=1e-13, max_iter=500_000, callback=lambda p: seen.append((p.upper, p.x)))
     running, x = seen[-1]
     gram = hard.as_qp().gram
-    fresh = 0.5 * x @ (gram.product(x) + gram.ridge * x)
-    assert abs(running - fresh) <= 1e-14 * np.max(gram.diag())
+    recomputed = 0.5 * x @ (gram.product(x) + gram.ridge * x)
+    assert abs(running - recomputed) <= 1e-14 * np.max(gram.diag())

@@ -23,7 +23,7 @@ from qpsvm.solvers.frank_wolfe.simplex import FrankWolfe
 from qpsvm.solvers.methods import METHODS
 from reference import general as reference
 
-CASES = [
+DOMAIN_METHOD_CASES = [
     pytest.param((instance, method), id=f"{instance}-{method}")
     for instance in general.INSTANCES.values()
     for method in qpsvm.methods(general.declare(instance))
@@ -60,7 +60,7 @@ class Case:
         return qpsvm.solve(problem, self.method, tol=self.tol, max_iter=budget)
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=DOMAIN_METHOD_CASES)
 def case(request):
     return Case(*request.param)
 
@@ -179,7 +179,7 @@ def test_the_simplex_keeps_its_compiled_path(method):
     assert isinstance(METHODS[method].maker(qp)(), VertexFrankWolfe | FullyCorrective)
 
 
-# --- the door -------------------------------------------------------------------------------------
+# --- input ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr", "operator"])

@@ -36,7 +36,7 @@ RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3))
 Y = np.where(X[:, 0] + 0.3 * RNG.standard_normal(40) > 0, 1.0, -1.0)
 K = X @ X.T
-SMALL = np.eye(3)
+SMALL_GRAM = np.eye(3)
 
 
 def is_refused(name, call, *, containing=""):
@@ -49,14 +49,14 @@ def is_refused(name, call, *, containing=""):
 
 def edited(kind, **arrays):
     """Return a sparse matrix whose arrays are replaced after scipy has looked at them."""
-    matrix = getattr(sp, f"{kind}_matrix")(SMALL)
+    matrix = getattr(sp, f"{kind}_matrix")(SMALL_GRAM)
     assert kind != "csr" or matrix.has_canonical_format
     for name, values in arrays.items():
         setattr(matrix, name, np.array(values, np.int32))
     return matrix
 
 
-BROKEN = {
+BROKEN_MATRICES = {
     "csr-index-too-large": edited("csr", indices=[0, 7, 1]),
     "csr-index-negative": edited("csr", indices=[0, -1, 1]),
     "csr-rows-that-run-back": edited("csr", indptr=[0, 3, 1, 3]),
@@ -69,14 +69,14 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("matrix", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("matrix", BROKEN_MATRICES.values(), ids=BROKEN_MATRICES)
 @pytest.mark.parametrize(
     ("name", "declare"),
     [
         ("X", Linear),
         ("X", RBF),
         ("X", lambda A: HingePrimal(A, [1, -1, 1])),
-        ("P", lambda A: PolytopeDistanceDual.from_points(A, SMALL)),
+        ("P", lambda A: PolytopeDistanceDual.from_points(A, SMALL_GRAM)),
         ("K", MEBDual),
         ("A", lambda A: LeastSquares(A, np.ones(3), simplex(3))),
         ("Q", lambda A: QuadraticProgram(A, np.ones(3), simplex(3))),
@@ -125,7 +125,7 @@ def three_dimensional():
     [
         sp.coo_array(np.arange(3.0)),
         three_dimensional(),
-        ObjectSparse(SMALL),
+        ObjectSparse(SMALL_GRAM),
         np.ma.masked_array(X, X > 1),
         [[10**400, 1], [2, 3]],
         np.array([[10**400, 1], [2, 3]], dtype=object),
@@ -141,21 +141,21 @@ def test_a_mask_that_hides_nothing_is_none():
     np.testing.assert_array_equal(Linear(np.ma.masked_array(X, np.zeros(X.shape, bool))).X, X)
 
 
-MASK = np.arange(40) == 3
+BOOLEAN_MASK = np.arange(40) == 3
 
 
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("K", lambda: MEBDual(np.ma.masked_array(K, np.diag(MASK)))),
-        ("y", lambda: HingeDual(K, np.ma.masked_array(Y, MASK))),
-        ("C", lambda: HingeDual(K, Y, np.ma.masked_array(np.ones(40), MASK))),
-        ("x0", lambda: solve(MEBDual(K), x0=np.ma.masked_array(np.ones(40), MASK))),
-        ("b", lambda: LeastSquares(K, np.ma.masked_array(Y, MASK), simplex(40))),
-        ("c", lambda: QuadraticProgram(K, np.ma.masked_array(Y, MASK), simplex(40))),
+        ("K", lambda: MEBDual(np.ma.masked_array(K, np.diag(BOOLEAN_MASK)))),
+        ("y", lambda: HingeDual(K, np.ma.masked_array(Y, BOOLEAN_MASK))),
+        ("C", lambda: HingeDual(K, Y, np.ma.masked_array(np.ones(40), BOOLEAN_MASK))),
+        ("x0", lambda: solve(MEBDual(K), x0=np.ma.masked_array(np.ones(40), BOOLEAN_MASK))),
+        ("b", lambda: LeastSquares(K, np.ma.masked_array(Y, BOOLEAN_MASK), simplex(40))),
+        ("c", lambda: QuadraticProgram(K, np.ma.masked_array(Y, BOOLEAN_MASK), simplex(40))),
         ("b", lambda: LeastSquares(K, ["a"] * 40, simplex(40))),
         ("C", lambda: HingeDual(K, Y, True)),
-        ("C", lambda: HingeDual(K, Y, MASK)),
+        ("C", lambda: HingeDual(K, Y, BOOLEAN_MASK)),
         ("C", lambda: HingeDual(K, Y, 10**400)),
         ("C", lambda: HingeDual(K, Y, [[1.0], [1.0, 2.0]])),
         ("tol", lambda: solve(MEBDual(K), tol=10**400)),
@@ -207,7 +207,7 @@ def test_byte_order_of_the_other_machine(order):
     assert solve(HingeDual(given, Y)).status is solve(HingeDual(native, Y)).status
 
 
-HUGE = np.float32(1e19) * np.float32(X)
+HUGE_POINTS = np.float32(1e19) * np.float32(X)
 
 
 @pytest.mark.parametrize(
@@ -221,9 +221,9 @@ HUGE = np.float32(1e19) * np.float32(X)
         ("gamma", lambda: RBF(X, gamma=1e300)),
         ("K", lambda: Precomputed(K * 1e300)),
         ("K", lambda: Precomputed(np.float32(K) * np.float32(1e37))),
-        ("X", lambda: RBF(HUGE)),
-        ("X", lambda: Linear(HUGE)),
-        ("X", lambda: Linear(sp.csr_matrix(HUGE))),
+        ("X", lambda: RBF(HUGE_POINTS)),
+        ("X", lambda: Linear(HUGE_POINTS)),
+        ("X", lambda: Linear(sp.csr_matrix(HUGE_POINTS))),
         ("X", lambda: RBF(X * 1e200)),
         ("X", lambda: Laplacian(X * 1e200)),
         ("gamma", lambda: Laplacian(X * 1e-200)),
@@ -284,10 +284,10 @@ def test_points_that_are_all_the_same(kernel, C, m):
     assert result.value == pytest.approx(C * np.sum((y - np.mean(y)) ** 2), rel=1e-6)
 
 
-SYMMETRIC = (lambda A: A + A.T)(RNG.standard_normal((40, 40)))
+SYMMETRIC_MATRIX = (lambda A: A + A.T)(RNG.standard_normal((40, 40)))
 
 
-@pytest.mark.parametrize("K", [SYMMETRIC, -np.eye(40), 1e6 * SYMMETRIC])
+@pytest.mark.parametrize("K", [SYMMETRIC_MATRIX, -np.eye(40), 1e6 * SYMMETRIC_MATRIX])
 @pytest.mark.parametrize("method", ["homotopy-nesvm", "nesvm"])
 def test_least_squares_on_an_indefinite_matrix_is_said_and_silent(method, K):
     with warnings.catch_warnings():
@@ -300,11 +300,11 @@ def test_least_squares_on_an_indefinite_matrix_is_said_and_silent(method, K):
 def test_steps_that_diverge_on_a_matrix_that_was_vouched_for_are_silent():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = solve(LSSVMPrimal(Precomputed(SYMMETRIC, psd="assume"), Y), max_iter=1000)
+        result = solve(LSSVMPrimal(Precomputed(SYMMETRIC_MATRIX, psd="assume"), Y), max_iter=1000)
     assert result.status is not Status.OPTIMAL
 
 
-@pytest.mark.parametrize("K", [SYMMETRIC, -np.eye(40)])
+@pytest.mark.parametrize("K", [SYMMETRIC_MATRIX, -np.eye(40)])
 def test_newton_steps_on_an_indefinite_matrix(K):
     result = solve(L2SVMDual(Precomputed(K), Y), "face-newton")
     assert result.status is Status.NONCONVEX

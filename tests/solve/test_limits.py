@@ -28,7 +28,7 @@ from qpsvm import (
 from qpsvm.driver import trace
 from qpsvm.solvers.smo.smo import SMO
 
-TIGHT = 1e-12  # not reached on the problem `hard` in minutes
+TIGHT_TOLERANCE = 1e-12  # not reached on the problem `hard` in minutes
 
 
 def check_honest(result, status):
@@ -47,26 +47,29 @@ def check_honest(result, status):
 @pytest.mark.parametrize("method", ["fw", "mfw", "smo"])
 @pytest.mark.parametrize("max_iter", [0, 1, 7, 1000])
 def test_max_iter(hard, method, max_iter):
-    result = solve(hard, method, tol=TIGHT, max_iter=max_iter)
+    result = solve(hard, method, tol=TIGHT_TOLERANCE, max_iter=max_iter)
     check_honest(result, Status.MAX_ITER)
     assert result.n_iter == max_iter == result.history.iteration[-1]
 
 
 @pytest.mark.parametrize("method", ["fw", "mfw", "smo"])
 def test_a_longer_run_is_never_worse(hard, method):
-    gaps = [solve(hard, method, tol=TIGHT, max_iter=n).certificate.gap for n in (1, 10, 100, 1000)]
+    gaps = [
+        solve(hard, method, tol=TIGHT_TOLERANCE, max_iter=n).certificate.gap
+        for n in (1, 10, 100, 1000)
+    ]
     assert all(later <= earlier * (1 + 1e-6) for earlier, later in pairwise(gaps))
 
 
 def test_no_time_at_all(hard):
-    result = solve(hard, "smo", tol=TIGHT, time_limit=0)
+    result = solve(hard, "smo", tol=TIGHT_TOLERANCE, time_limit=0)
     check_honest(result, Status.TIME_LIMIT)
     assert result.n_iter == 0
 
 
 def test_little_time(hard):
-    solve(hard, "smo", tol=TIGHT, max_iter=10)  # compile
-    result = solve(hard, "smo", tol=TIGHT, time_limit=0.1, max_iter=10**9)
+    solve(hard, "smo", tol=TIGHT_TOLERANCE, max_iter=10)  # compile
+    result = solve(hard, "smo", tol=TIGHT_TOLERANCE, time_limit=0.1, max_iter=10**9)
     check_honest(result, Status.TIME_LIMIT)
     assert 0.1 <= result.timings["iterate"] + result.timings["certify"] < 10.0
     assert result.n_iter > 0
@@ -74,7 +77,8 @@ def test_little_time(hard):
 
 def test_a_limit_that_is_not_met_changes_nothing(hard):
     free, limited = (
-        solve(hard, "smo", tol=TIGHT, max_iter=500, **limit) for limit in ({}, {"time_limit": 1e6})
+        solve(hard, "smo", tol=TIGHT_TOLERANCE, max_iter=500, **limit)
+        for limit in ({}, {"time_limit": 1e6})
     )
     assert free.x.tobytes() == limited.x.tobytes()
 
@@ -88,7 +92,7 @@ def test_callback_sees_the_history_and_stops(hard):
         progress.x[:] = np.nan  # a copy: nothing can be spoiled
         return progress.iteration >= 100
 
-    result = solve(hard, "smo", tol=TIGHT, callback=callback)
+    result = solve(hard, "smo", tol=TIGHT_TOLERANCE, callback=callback)
     check_honest(result, Status.CALLBACK_STOP)
     h = result.history
     assert seen == list(zip(h.iteration, h.upper, h.lower, h.gap, strict=True))
@@ -101,7 +105,7 @@ def test_callback_stops_by_stop_iteration(hard):
         if progress.iteration >= 40:
             raise StopIteration
 
-    result = solve(hard, "smo", tol=TIGHT, callback=callback)
+    result = solve(hard, "smo", tol=TIGHT_TOLERANCE, callback=callback)
     check_honest(result, Status.CALLBACK_STOP)
     assert result.n_iter == 200  # the first check
 
@@ -114,7 +118,7 @@ def test_checks_of_smo_come_more_and_more_seldom_up_to_the_period(hard):
     apart = np.diff(seen)
     assert apart[0] == 200 and np.all(np.diff(apart[1:]) >= 0) and apart[-1] == period
     np.testing.assert_allclose(apart[10:], np.minimum(12 * np.sqrt(seen[10:-1]), period), rtol=0.02)
-    result = solve(hard, "smo", tol=TIGHT, max_iter=1000)
+    result = solve(hard, "smo", tol=TIGHT_TOLERANCE, max_iter=1000)
     assert result.history.iteration.tolist() == [n for n in seen if n < 1000] + [1000]
 
 
@@ -144,17 +148,17 @@ def test_interrupt_within_the_iterations(hard, sigint):
         if progress.iteration == 200:
             signal.raise_signal(signal.SIGINT)
 
-    result = solve(hard, "smo", tol=TIGHT, callback=callback)
+    result = solve(hard, "smo", tol=TIGHT_TOLERANCE, callback=callback)
     check_honest(result, Status.INTERRUPTED)
     assert result.n_iter == 200
 
 
 def test_interrupt_from_outside(hard, sigint):
-    solve(hard, "mfw", tol=TIGHT, max_iter=10)  # compile
+    solve(hard, "mfw", tol=TIGHT_TOLERANCE, max_iter=10)  # compile
     begun = time.perf_counter()
     timer = threading.Timer(0.3, _thread.interrupt_main)  # os.kill would end a process of Windows
     timer.start()
-    result = solve(hard, "mfw", tol=TIGHT, max_iter=10**9, time_limit=30)
+    result = solve(hard, "mfw", tol=TIGHT_TOLERANCE, max_iter=10**9, time_limit=30)
     timer.join()
     check_honest(result, Status.INTERRUPTED)
     assert time.perf_counter() - begun < 20.0
@@ -170,7 +174,7 @@ def test_interrupt_within_the_closing_certificate(hard, sigint, monkeypatch):
     honest, pressed = qpsvm.driver.loop.certify, []
     monkeypatch.setattr(qpsvm.driver.loop, "certify", certify)
     signal.signal(signal.SIGINT, lambda *_: pressed.append(True))  # would raise KeyboardInterrupt
-    result = solve(hard, "smo", tol=TIGHT, max_iter=5)
+    result = solve(hard, "smo", tol=TIGHT_TOLERANCE, max_iter=5)
     signal.signal(signal.SIGINT, sigint)
     assert result.n_iter == 5 and not pressed
 
@@ -203,14 +207,16 @@ def test_second_interrupt_raises(hard, sigint):
         signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        solve(hard, "smo", tol=TIGHT, callback=callback)
+        solve(hard, "smo", tol=TIGHT_TOLERANCE, callback=callback)
 
 
 def test_other_threads_leave_signals_alone(hard, sigint):
     seen = []
     with ThreadPoolExecutor(1) as pool:
         watch = lambda progress: seen.append(signal.getsignal(signal.SIGINT))  # noqa: E731
-        result = pool.submit(solve, hard, "smo", tol=TIGHT, max_iter=20, callback=watch).result()
+        result = pool.submit(
+            solve, hard, "smo", tol=TIGHT_TOLERANCE, max_iter=20, callback=watch
+        ).result()
     check_honest(result, Status.MAX_ITER)
     assert seen and all(handler is sigint for handler in seen)
 
@@ -272,14 +278,16 @@ def test_a_start_outside_is_moved_into_the_domain(clouds):
 
 
 def test_table_has_a_row_for_each_check(hard, capsys):
-    result = solve(hard, tol=TIGHT, max_iter=100, verbose="table")
+    result = solve(hard, tol=TIGHT_TOLERANCE, max_iter=100, verbose="table")
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split() == ["iteration", "seconds", "upper", "lower", "gap"]
     assert [int(row.split()[0]) for row in rows] == result.history.iteration.tolist()
 
 
 def test_bar_goes_to_the_standard_error_and_leaves_the_answer_alone(hard, capsys):
-    silent, shown = (solve(hard, tol=TIGHT, max_iter=100, verbose=v) for v in (False, True))
+    silent, shown = (
+        solve(hard, tol=TIGHT_TOLERANCE, max_iter=100, verbose=v) for v in (False, True)
+    )
     out, err = capsys.readouterr()
     assert not out and "%" in err and "gap" in err
     assert silent.x.tobytes() == shown.x.tobytes()

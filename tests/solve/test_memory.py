@@ -17,17 +17,17 @@ from qpsvm.solvers.base import FLOOR_BYTES
 
 X, Y = two_clouds(2500, 5, seed=51)
 X = X.astype(np.float32)
-COLUMN = 4 * len(X)
-DECLARED = {"smo": HingeDual, "mfw": L2SVMDual, "fw": L2SVMDual}
+COLUMN_BYTES = 4 * len(X)
+DECLARED_PROBLEMS = {"smo": HingeDual, "mfw": L2SVMDual, "fw": L2SVMDual}
 
 
-@pytest.mark.parametrize("method", DECLARED)
+@pytest.mark.parametrize("method", DECLARED_PROBLEMS)
 @pytest.mark.parametrize("columns", [20, 300])
 def test_the_peak_is_the_limit_and_a_block(method, columns):
-    """Beside the columns: a block of fresh products, and tens of vectors of m numbers."""
-    problem = DECLARED[method](RBF(X, 0.1), Y)
+    """Beside the columns: a block of recomputed products, and tens of vectors of m numbers."""
+    problem = DECLARED_PROBLEMS[method](RBF(X, 0.1), Y)
     solve(problem, method, max_iter=10)  # compile
-    limit = columns * COLUMN
+    limit = columns * COLUMN_BYTES
     tracemalloc.start()
     result = solve(problem, method, memory_limit=limit, max_iter=1500)
     peak = tracemalloc.get_traced_memory()[1]
@@ -37,14 +37,14 @@ def test_the_peak_is_the_limit_and_a_block(method, columns):
     assert peak <= limit + 3 * 8 * BLOCK_ENTRIES + 100 * 8 * len(X)
 
 
-MATRICES = {
+MATRIX_CASES = {
     "decomposition": lambda K, y: HingeDual(K, y, C=10.0),
     "mnp": lambda K, y: L2SVMDual(K, y),
     "face-newton": lambda K, y: L2SVMDual(K, y),
 }
 
 
-@pytest.mark.parametrize("method", MATRICES)
+@pytest.mark.parametrize("method", MATRIX_CASES)
 @pytest.mark.parametrize("limit", [pytest.param(1_000_000, marks=pytest.mark.slow), 100_000_000])
 def test_matrices_of_a_methods_own_count(method, limit):
     """Beneath the limit there is a floor: 16 MB of matrices, a block of kernel values, vectors of m."""
@@ -53,8 +53,10 @@ def test_matrices_of_a_methods_own_count(method, limit):
     points = rng.standard_normal((m, 10))
     labels = np.where(points[:, 0] + 0.5 * rng.standard_normal(m) > 0, 1.0, -1.0)
     options = {"memory_limit": limit, "tol": 1e-4, "max_iter": 6}
-    solve(MATRICES[method](RBF(points[:2500], 0.1), labels[:2500]), method, **options)  # compile
-    problem = MATRICES[method](RBF(points, 0.1), labels)
+    solve(
+        MATRIX_CASES[method](RBF(points[:2500], 0.1), labels[:2500]), method, **options
+    )  # compile
+    problem = MATRIX_CASES[method](RBF(points, 0.1), labels)
     tracemalloc.start()
     result = solve(problem, method, **options)
     peak = tracemalloc.get_traced_memory()[1]
@@ -79,7 +81,7 @@ def test_the_columns_are_announced_before_they_are_taken():
         def emit(self, record):
             seen.append((record.getMessage(), tracemalloc.get_traced_memory()[0]))
 
-    log, listener, limit = logging.getLogger("qpsvm"), Listener(), 1000 * COLUMN
+    log, listener, limit = logging.getLogger("qpsvm"), Listener(), 1000 * COLUMN_BYTES
     level = log.level
     log.addHandler(listener)
     log.setLevel(logging.INFO)
@@ -98,7 +100,9 @@ def test_the_columns_are_announced_before_they_are_taken():
 
 def test_no_more_is_held_than_was_computed():
     result = solve(HingeDual(RBF(X, 0.1), Y), "smo", max_iter=50)
-    assert result.counters["bytes"] == COLUMN * result.counters["columns"] < 250 * COLUMN
+    assert (
+        result.counters["bytes"] == COLUMN_BYTES * result.counters["columns"] < 250 * COLUMN_BYTES
+    )
     K = RBF(X[:50]).block(np.arange(50))
     assert solve(HingeDual(K, Y[:50])).counters["bytes"] == 0  # the matrix is the user's
 

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from qpsvm import RBF, L2SVMDual, MEBDual, solve
 
-SLOTS = 16  # cached columns
-SUPPORT = 40
+N_SLOTS = 16  # cached columns
+SUPPORT_SIZE = 40
 
 
 def dense(m):
@@ -37,9 +37,11 @@ def test_peak_beside_the_columns(family, method, make):
     X = make(100_000)
     m, size = X.shape[0], X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes * 2
     tracemalloc.start()
-    result = solve(declare(X), method, tol=1e-9, max_iter=SUPPORT, memory_limit=SLOTS * 4 * m)
+    result = solve(
+        declare(X), method, tol=1e-9, max_iter=SUPPORT_SIZE, memory_limit=N_SLOTS * 4 * m
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert result.n_iter == SUPPORT
+    assert result.n_iter == SUPPORT_SIZE
     vectors = 30 * 8 * m
-    assert peak <= 6 * size + SLOTS * 4 * m + vectors + (64 << 20)
+    assert peak <= 6 * size + N_SLOTS * 4 * m + vectors + (64 << 20)

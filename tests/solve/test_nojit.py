@@ -8,7 +8,7 @@ import qpsvm
 from problems import INSTANCES
 from qpsvm.solvers.methods import METHODS
 
-SMALL = (
+SMALL_INSTANCES = (
     "meb/two-points",
     "meb/identical",
     "l2_svm/two-points-hard-margin",
@@ -27,7 +27,7 @@ SMALL = (
 def answers():
     """Return the status and the bounds of each small instance by each method that fits."""
     found = {}
-    for name in SMALL:
+    for name in SMALL_INSTANCES:
         problem = INSTANCES[name].declare()
         for method in qpsvm.methods(problem):
             r = qpsvm.solve(problem, method, tol=METHODS[method].gap, max_iter=3000)
@@ -39,7 +39,9 @@ def test_same_answers(fresh_process):
     code = "import json; from tests.solve.test_nojit import answers; print(json.dumps(answers()))"
     plain = json.loads(fresh_process(code, NUMBA_DISABLE_JIT="1"))
     compiled = answers()
-    assert compiled.keys() == plain.keys() and {key.split()[0] for key in plain} == set(SMALL)
+    assert compiled.keys() == plain.keys() and {key.split()[0] for key in plain} == set(
+        SMALL_INSTANCES
+    )
     for case, (status, lower, upper) in compiled.items():
         other_status, other_lower, other_upper = plain[case]
         assert status == other_status, case

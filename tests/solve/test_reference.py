@@ -12,7 +12,7 @@ import scipy.sparse
 import qpsvm
 import reference
 from problems import INSTANCES, Instance
-from reference import FORMULATIONS
+from reference import TEXTBOOK_CLASSES
 from reference.solving.pairs import PairTextbook
 from reference.textbook import Candidate
 from tests import independent
@@ -36,7 +36,7 @@ def real(instance: Instance) -> bool:
 def test_closed_forms(instance):
     known = reference.answer(instance)
     exact = known.value if instance.exact is None else instance.exact
-    scale = float(FORMULATIONS[instance.family](instance.data()).scale)
+    scale = float(TEXTBOOK_CLASSES[instance.family](instance.data()).scale)
     assert abs(known.value - exact) <= known.residual + 4 * independent.EPS * abs(exact)
     assert known.residual <= 1e-6 * abs(known.value) + 1e-15 * scale
 
@@ -49,11 +49,11 @@ def test_clarabel_and_osqp_agree(instance):
     assert abs(clarabel.value - osqp.value) <= clarabel.residual + osqp.residual
 
 
-@pytest.mark.parametrize("family", FORMULATIONS)
+@pytest.mark.parametrize("family", TEXTBOOK_CLASSES)
 def test_primal_and_dual_agree(family):
     """Both textbook problems of a random instance have one value; the dual's x attains it."""
     instance = next(i for i in INSTANCES.values() if i.family == family and "random" in i.tags)
-    form = FORMULATIONS[family](instance.data())
+    form = TEXTBOOK_CLASSES[family](instance.data())
     if isinstance(form, PairTextbook):
         pair, known = form.pair("Clarabel"), reference.answer(instance)
         assert pair.primal == pytest.approx(known.value, rel=1e-6)
@@ -69,9 +69,9 @@ def test_primal_and_dual_agree(family):
 def test_an_unverified_answer_is_not_believed(monkeypatch):
     """A solver that calls any corner optimal is found out by its bounds."""
     module, instance = sys.modules["reference.answer"], INSTANCES["meb/random-linear"]
-    liar = type("Liar", (FORMULATIONS["meb"],), {})
+    liar = type("Liar", (TEXTBOOK_CLASSES["meb"],), {})
     liar.primal = liar.dual = lambda self: Candidate(0.0, np.eye(len(self.K))[0])
-    monkeypatch.setitem(FORMULATIONS, "meb", liar)
+    monkeypatch.setitem(TEXTBOOK_CLASSES, "meb", liar)
     monkeypatch.setattr(module, "polish", lambda form, x: x)
     with pytest.raises(reference.UnverifiedError, match="random-linear"):
         reference.answer.__wrapped__(instance)

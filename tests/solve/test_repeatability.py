@@ -14,7 +14,7 @@ import qpsvm
 from problems import INSTANCES
 from qpsvm.solvers.base import Stop
 from qpsvm.solvers.methods import METHODS
-from tests.cases import QUICK, cases
+from tests.cases import QUICK_INSTANCES, cases
 
 every_case = pytest.mark.parametrize("case", cases())
 
@@ -69,7 +69,7 @@ def arrays(data):
             yield value
 
 
-@pytest.mark.parametrize("name", sorted(QUICK))
+@pytest.mark.parametrize("name", sorted(QUICK_INSTANCES))
 def test_callers_arrays_are_neither_written_nor_returned(name):
     given, before = deepcopy(INSTANCES[name].data()), INSTANCES[name].data()
     assert all(array.flags.writeable for array in arrays(given))
@@ -85,7 +85,7 @@ def test_callers_arrays_are_neither_written_nor_returned(name):
     assert not np.shares_memory(start.x, result.x)
 
 
-ANYWHERE = {
+PORTABLE_ANSWERS = {
     "svdd": lambda X, y: qpsvm.SVDDDual(qpsvm.RBF(X, 0.5), C=0.3),
     "ball": lambda X, y: qpsvm.MEBDual(qpsvm.Linear(X)),
     "hinge": lambda X, y: qpsvm.HingeDual(qpsvm.RBF(X, 0.5), y),
@@ -104,7 +104,7 @@ def placed(array, offset):
 
 
 @pytest.mark.parametrize("m", [8, 60])
-@pytest.mark.parametrize("declare", ANYWHERE.values(), ids=ANYWHERE)
+@pytest.mark.parametrize("declare", PORTABLE_ANSWERS.values(), ids=PORTABLE_ANSWERS)
 def test_the_same_answer_wherever_the_points_lie_and_in_any_thread(declare, m, rng):
     """To roundoff, as the docs say: libraries may sum in another order where an array lies elsewhere."""
     X, y = rng.standard_normal((m, 3)), np.where(np.arange(m) % 2, 1.0, -1.0)

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import qpsvm
-from problems import INSTANCES, PRIMAL
+from problems import INSTANCES, PRIMAL_FAMILIES
 from qpsvm import Cached, Precomputed, Status
 from qpsvm.gram import Gram
 from tests.cases import QUICK
@@ -72,7 +72,7 @@ FOR_POINTS = (*FOR_A_PRIMAL, dense_matrix, cached, cached_in_tight_memory)
 def changes(instance):
     if "K" in instance.data():
         return FOR_A_MATRIX
-    return FOR_A_PRIMAL if instance.family in PRIMAL else FOR_POINTS
+    return FOR_A_PRIMAL if instance.family in PRIMAL_FAMILIES else FOR_POINTS
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_intervals_meet(instance, change):
     b = qpsvm.solve(other, tol=1e-6, max_iter=2000, **options)
     assert Status.NONCONVEX not in (a.status, b.status)
     # entries of K are rounded differently: relative to |x_i| |x_j|, which is much far from zero
-    weights = a.dual if instance.family in PRIMAL else a.x
-    K = one.gram if instance.family in PRIMAL else one.K
+    weights = a.dual if instance.family in PRIMAL_FAMILIES else a.x
+    K = one.gram if instance.family in PRIMAL_FAMILIES else one.K
     error = 64 * EPS * float(K.diag().max()) * float(np.abs(weights).sum()) ** 2
     error += a.certificate.roundoff + b.certificate.roundoff
     assert a.certificate.lower <= b.certificate.upper + error

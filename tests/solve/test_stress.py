@@ -9,8 +9,8 @@ import qpsvm
 from qpsvm.solvers.methods import METHODS
 from tests import independent
 
-STRESS = problems.select(tag="stress")
-BEST = "mnp" if "mnp" in METHODS else "smo"
+STRESS_INSTANCES = problems.select(tag="stress")
+BEST_METHOD = "mnp" if "mnp" in METHODS else "smo"
 
 
 def solved(instance, method, tol):
@@ -28,14 +28,14 @@ def solved(instance, method, tol):
 
 
 def test_there_are_65():
-    assert len(STRESS) == 65
+    assert len(STRESS_INSTANCES) == 65
 
 
-@pytest.mark.parametrize("instance", STRESS, ids=str)
+@pytest.mark.parametrize("instance", STRESS_INSTANCES, ids=str)
 def test_mfw_solves_every_one(instance):
     assert solved(instance, "mfw", tol=1e-6)
 
 
-@pytest.mark.parametrize("method", dict.fromkeys(("mfw", BEST)))
+@pytest.mark.parametrize("method", dict.fromkeys(("mfw", BEST_METHOD)))
 def test_nearly_all_are_solved_to_nine_digits(method):
-    assert sum(solved(instance, method, tol=1e-9) for instance in STRESS) >= 60
+    assert sum(solved(instance, method, tol=1e-9) for instance in STRESS_INSTANCES) >= 60

@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from asv_benchmarks.exact_kernel import LARGE, LONG, PATIENCE, SETS
+from asv_benchmarks.exact_kernel import (
+    DATA_SETS,
+    LARGE_SET_POINTS,
+    LONG_CALL_SECONDS,
+    PEER_TIME_LIMIT,
+)
 from docs.benchmarks.make.pages import head, row
 
 
@@ -24,8 +29,9 @@ def page(rows: list[dict[str, Any]]) -> Iterator[str]:
         "Exact kernel training beside the fastest peers",
         'L1-hinge SVM, RBF, dense points in double precision, through `method="auto"`. A peer runs\n'
         "at its default tolerance 1e-3 with 2,000 MB of cache, and its answer is judged by the\n"
-        f"certificate used here. A peer gets {PATIENCE:g} s. Each run has its own process; its seconds\n"
-        f"are the median of three calls (of fifteen below 0.1 s, of one from {LONG:g} s on). `peak` is\n"
+        f"certificate used here. A peer gets {PEER_TIME_LIMIT:g} s. Each run has its own process; its "
+        "seconds\nare the median of three calls (of fifteen below 0.1 s, of one from "
+        f"{LONG_CALL_SECONDS:g} s on). `peak` is\n"
         "its greatest resident memory in MB, data included. `floor` is the time of float32 products\n"
         "and np.exp for the support's columns alone, measured after the solve in its process.",
         runs=1,
@@ -47,7 +53,7 @@ def page(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield from ratios(found)
     yield ""
-    for name, (C, gamma, what) in SETS.items():
+    for name, (C, gamma, what) in DATA_SETS.items():
         yield f"- `{name}`: {what}; C = {C:g}, gamma = {gamma:.3g}"
 
 
@@ -56,18 +62,18 @@ def ratios(found: dict[tuple[str, str], dict[str, Any]]) -> Iterator[str]:
     for who in ("sklearnex", "SVC", "qpsvm one thread"):
         times = {
             name: found[name, who]["seconds"] / found[name, "qpsvm"]["seconds"]
-            for name in SETS
+            for name in DATA_SETS
             if "seconds" in found.get((name, who), {})
             and "seconds" in found.get((name, "qpsvm"), {})
         }
         if times:
             each = ", ".join(f"{name} {ratio:.2g}" for name, ratio in times.items())
             middle = statistics.median(
-                ratio for name, ratio in times.items() if found[name, who]["m"] > LARGE
+                ratio for name, ratio in times.items() if found[name, who]["m"] > LARGE_SET_POINTS
             )
             yield (
                 f"{who} took this many times as long: {each}; "
-                f"median of the sets of more than {LARGE:,} points {middle:.2g}."
+                f"median of the sets of more than {LARGE_SET_POINTS:,} points {middle:.2g}."
             )
             yield ""
 

@@ -26,9 +26,9 @@ import numpy as np
 import qpsvm
 from docs.benchmarks.make.pages import head, row
 
-INTERPRETER = "CYMINIBALL_PYTHON"
-RUNS = 3
-MINIBALL = """
+INTERPRETER_VARIABLE = "CYMINIBALL_PYTHON"
+N_RUNS = 3
+MINIBALL_SCRIPT = """
 import sys, time, numpy, cyminiball
 X = numpy.load(sys.argv[1])
 cyminiball.compute(X[:10])
@@ -37,12 +37,12 @@ for _ in range(int(sys.argv[2])):
     cyminiball.compute(X)
     print(time.perf_counter() - begun)
 """
-BALLS = (  # m, d, tol, whether the exact package ends in time
+BALL_CASES = (  # m, d, tol, whether the exact package ends in time
     (1_000_000, 10, 1e-6, True),
     (1_000_000, 100, 1e-6, False),
     (100_000, 784, 1e-6, False),
 )
-HULLS = ((100_000, 20), (5_000, 500))
+HULL_CASES = ((100_000, 20), (5_000, 500))
 
 
 def page() -> Iterator[str]:
@@ -52,17 +52,17 @@ def page() -> Iterator[str]:
         "double precision, by `mnp`. cyminiball is the exact C++ miniball, SVC scikit-learn's LIBSVM\n"
         "with C = 1e10 and tol = 1e-7. Ratios are ours over theirs, in one run of this page."
     )
-    text += f"\nSeconds are the median of {RUNS} runs after one that compiles; "
+    text += f"\nSeconds are the median of {N_RUNS} runs after one that compiles; "
     text += "ours declare the problem as well."
     yield from head("geometry", "Balls and distances in explicit space", text, runs=1)
     yield ""
     yield row("problem", "m", "d", "tol", "certified gap", "support", "mnp", "peer", "ratio")
     yield row("---", *["---:"] * 6, "---", "---:")
-    for m, d, tol, exact in BALLS:
+    for m, d, tol, exact in BALL_CASES:
         X = np.random.default_rng(7).standard_normal((m, d))
         theirs = miniball(X) if exact else "cyminiball: not run, exponential in d"
         yield line("ball", m, d, tol, lambda X=X: qpsvm.MEBDual(qpsvm.Linear(X)), theirs)
-    for m, d in HULLS:
+    for m, d in HULL_CASES:
         X, y = apart(m, d)
         yield line(
             "distance",
@@ -79,7 +79,7 @@ def line(
 ) -> str:
     """Return a row: our median of the declaration and the solve, beside a peer's seconds."""
     seconds, result = [], None
-    for _ in range(RUNS + 1):  # the first one compiles
+    for _ in range(N_RUNS + 1):  # the first one compiles
         begun = time.perf_counter()
         result = qpsvm.solve(declare(), "mnp", tol=tol)
         seconds.append(time.perf_counter() - begun)
@@ -98,13 +98,13 @@ def line(
 
 def miniball(X: Any) -> float | str:
     """Return the median seconds of cyminiball, or say that it is missing."""
-    python = os.environ.get(INTERPRETER)
+    python = os.environ.get(INTERPRETER_VARIABLE)
     if not python:
-        return f"cyminiball: not installed ({INTERPRETER} is not set)"
+        return f"cyminiball: not installed ({INTERPRETER_VARIABLE} is not set)"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points.npy"
         np.save(path, X)
-        call = [python, "-c", MINIBALL, str(path), str(RUNS)]
+        call = [python, "-c", MINIBALL_SCRIPT, str(path), str(N_RUNS)]
         done = subprocess.run(call, capture_output=True, text=True)
     if done.returncode:
         return f"cyminiball: failed ({done.stderr.strip().splitlines()[-1]})"
@@ -116,7 +116,7 @@ def svc(X: Any, y: Any) -> float:
     from sklearn.svm import SVC
 
     seconds = []
-    for _ in range(RUNS):
+    for _ in range(N_RUNS):
         begun = time.perf_counter()
         SVC(C=1e10, kernel="linear", tol=1e-7, cache_size=2000).fit(X, y)
         seconds.append(time.perf_counter() - begun)

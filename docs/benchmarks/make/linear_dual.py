@@ -29,18 +29,20 @@ from qpsvm import HingeDual, HingePrimal, Linear
 from qpsvm.driver.certificate import certify
 
 TOL = 1e-3
-LIMIT = 5.0  # seconds of a run of ours
-PATIENCE = 60.0  # seconds of a run of LIBSVM; LIBLINEAR ends a third of that at its last tolerance
-OURS = ("dcd", "pegasos", "crsvm", "nesvm", "homotopy-nesvm")
-PENALTIES = tuple(10.0**k for k in range(-3, 4))
-ON = "a4a"  # the set on which C grows
-SIZES = ("a1a", "a2a", "a3a", "a4a", "a5a", "a8a", "a9a")
+TIME_LIMIT = 5.0  # seconds of a run of ours
+PEER_TIME_LIMIT = (
+    60.0  # seconds of a run of LIBSVM; LIBLINEAR ends a third of that at its last tolerance
+)
+OWN_METHODS = ("dcd", "pegasos", "crsvm", "nesvm", "homotopy-nesvm")
+PENALTY_VALUES = tuple(10.0**k for k in range(-3, 4))
+PENALTY_SET = "a4a"  # the set on which C grows
+SIZE_SETS = ("a1a", "a2a", "a3a", "a4a", "a5a", "a8a", "a9a")
 C = 1.0
-LIBSVM = (0.1, 0.01, 1e-3)  # its tolerances, from loose to its default
-LADDER = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5)
-RATIOS = ("a9a", "w8a", "reuters", "covtype")
-SEEDS, FEWER, MANY = 5, 3, 100_000  # and for so many points and more
-SLOW = 4.0  # seconds: where LIBLINEAR is slower than that, both run once for each seed
+LIBSVM_TOLERANCES = (0.1, 0.01, 1e-3)  # its tolerances, from loose to its default
+LIBLINEAR_TOLERANCES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5)
+RATIO_SETS = ("a9a", "w8a", "reuters", "covtype")
+N_SEEDS, N_SEEDS_OF_LARGE, LARGE_SET_POINTS = 5, 3, 100_000  # and for so many points and more
+SLOW_SECONDS = 4.0  # seconds: where LIBLINEAR is slower than that, both run once for each seed
 
 
 class Row(NamedTuple):
@@ -61,15 +63,15 @@ class Row(NamedTuple):
 
 def against_penalty() -> Iterator[Row]:
     """Yield the runs at growing C on one set."""
-    yield from _runs([(ON, C) for C in PENALTIES])
+    yield from _runs([(PENALTY_SET, C) for C in PENALTY_VALUES])
 
 
 def against_size() -> Iterator[Row]:
     """Yield the runs on the growing adult set."""
-    yield from _runs([(name, C) for name in SIZES])
+    yield from _runs([(name, C) for name in SIZE_SETS])
 
 
-def against_liblinear(names: tuple[str, ...] = RATIOS) -> Iterator[tuple[str, ...]]:
+def against_liblinear(names: tuple[str, ...] = RATIO_SETS) -> Iterator[tuple[str, ...]]:
     """Yield our seconds and LIBLINEAR's at the same certified gap, over seeds of both.
 
     For each seed the median of runs made in turn; of these the median, and the least and largest
@@ -79,20 +81,20 @@ def against_liblinear(names: tuple[str, ...] = RATIOS) -> Iterator[tuple[str, ..
         X, y = _points(name)
         for penalty in (0.01, 1.0):
             _ours(X, y, penalty, "dcd", TOL)
-            seeds = SEEDS if len(y) < MANY else FEWER
+            seeds = N_SEEDS if len(y) < LARGE_SET_POINTS else N_SEEDS_OF_LARGE
             start = [0] * seeds  # each seed's tolerance in LADDER at the gap before
             for tol in (1e-3, 1e-5):
                 ours, theirs, gaps = [], [], []
                 for seed in range(seeds):
                     step, gap = _loosest(X, y, penalty, tol, seed, start[seed])
                     start[seed] = step
-                    first = _fit(X, y, penalty, LADDER[step], seed)[1]
+                    first = _fit(X, y, penalty, LIBLINEAR_TOLERANCES[step], seed)[1]
                     runs = [
                         (
                             _ours(X, y, penalty, "dcd", tol, seed=seed),
-                            _fit(X, y, penalty, LADDER[step], seed)[1],
+                            _fit(X, y, penalty, LIBLINEAR_TOLERANCES[step], seed)[1],
                         )
-                        for _ in range(1 if first > SLOW else 3)
+                        for _ in range(1 if first > SLOW_SECONDS else 3)
                     ]
                     ours.append(float(np.median([seconds for (_, seconds), _ in runs])))
                     theirs.append(float(np.median([seconds for _, seconds in runs])))
@@ -117,10 +119,10 @@ def _loosest(
     Where a run is slow it is the last: LIBLINEAR's tolerance only says when it stops, so that a
     tighter one takes the same steps and more.
     """
-    for step in range(start, len(LADDER)):
+    for step in range(start, len(LIBLINEAR_TOLERANCES)):
         begun = time.perf_counter()
-        a = _weights(X, y, penalty, LADDER[step], seed)
-        slow = time.perf_counter() - begun > PATIENCE
+        a = _weights(X, y, penalty, LIBLINEAR_TOLERANCES[step], seed)
+        slow = time.perf_counter() - begun > PEER_TIME_LIMIT
         gap = _certified(X, y, penalty, a)
         if gap <= tol or slow:
             break
@@ -178,14 +180,14 @@ def _runs(points: list[tuple[str, float]]) -> Iterator[Row]:
     """Yield what everyone needs at each point."""
     for name, penalty in points:
         X, y = _points(name)
-        for who in OURS:
+        for who in OWN_METHODS:
             yield Row(name, len(y), penalty, who, *_ours(X, y, penalty, who))
         yield Row(name, len(y), penalty, "LIBLINEAR", *_liblinear(X, y, penalty))
         yield Row(name, len(y), penalty, "LIBSVM", *_libsvm(X, y, penalty))
 
 
 def _ours(
-    X: Any, y: Any, penalty: float, method: str, tol: float = TOL, limit: float = LIMIT,
+    X: Any, y: Any, penalty: float, method: str, tol: float = TOL, limit: float = TIME_LIMIT,
     bias: bool = False, seed: int = 0,
 ) -> tuple[float, float]:  # fmt: skip
     some = slice(0, len(y), max(1, len(y) // 300))
@@ -204,7 +206,7 @@ def _ours(
 def _lower(X: Any, y: Any, penalty: float) -> float:
     """Return a lower bound certified to 1e-6, or what the limit allows."""
     problem = HingePrimal(X, y, penalty, bias=False)
-    return qpsvm.solve(problem, "dcd", tol=1e-6, time_limit=LIMIT).certificate.lower
+    return qpsvm.solve(problem, "dcd", tol=1e-6, time_limit=TIME_LIMIT).certificate.lower
 
 
 def _fit(X: Any, y: Any, penalty: float, tol: float, seed: int = 0) -> tuple[Any, float]:
@@ -242,19 +244,19 @@ def _liblinear(X: Any, y: Any, penalty: float) -> tuple[float, float]:
     """Return gap and seconds of the loosest run that is good enough, or of the last."""
     lower = _lower(X, y, penalty)
     gap, seconds = np.inf, 0.0
-    for settings in LADDER:
+    for settings in LIBLINEAR_TOLERANCES:
         w, seconds = _fit(X, y, penalty, settings)
         value = 0.5 * w @ w + penalty * np.sum(np.maximum(0.0, 1.0 - y * (X @ w)))
         gap = float((value - lower) / value)
-        if gap <= TOL or seconds > PATIENCE / 3.0:
+        if gap <= TOL or seconds > PEER_TIME_LIMIT / 3.0:
             break
     return gap, seconds
 
 
 def _libsvm(X: Any, y: Any, penalty: float) -> tuple[float, float]:
     """Return gap and seconds of the loosest run that is good enough, or of the last."""
-    gap, seconds = np.inf, PATIENCE
-    for tol in LIBSVM:
+    gap, seconds = np.inf, PEER_TIME_LIMIT
+    for tol in LIBSVM_TOLERANCES:
         a, seconds = _svc(X, y, penalty, tol)
         if a is None:
             return gap, seconds
@@ -282,7 +284,7 @@ def _svc(X: Any, y: Any, penalty: float, tol: float) -> tuple[Any, float]:
     process = mp.get_context("fork").Process(target=fit)
     process.start()
     there.close()
-    found = here.recv() if here.poll(PATIENCE) else (None, PATIENCE)
+    found = here.recv() if here.poll(PEER_TIME_LIMIT) else (None, PEER_TIME_LIMIT)
     process.kill()
     process.join()
     return found

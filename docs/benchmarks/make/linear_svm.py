@@ -22,9 +22,9 @@ from qpsvm import HingePrimal
 from qpsvm.data import FOLDER_VARIABLE
 from qpsvm.driver.certificate import certify
 
-C, LIMIT, RUNS = 1.0, 30.0, 3
-TOLERANCES = (1e-3, 1e-6, 1e-8)
-VARIANTS = {
+C, TIME_LIMIT, N_RUNS = 1.0, 30.0, 3
+GAP_TOLERANCES = (1e-3, 1e-6, 1e-8)
+METHOD_VARIANTS = {
     f"{choice}, {name}": {"constraint_choice": choice, **sizing}
     for choice in ("omega", "one-sided")
     for name, sizing in {
@@ -33,7 +33,7 @@ VARIANTS = {
         "adaptive balanced": {},
     }.items()
 }
-ADULT = ("a1a", "a2a", "a3a", "a4a", "a5a", "a8a", "a9a")
+ADULT_SETS = ("a1a", "a2a", "a3a", "a4a", "a5a", "a8a", "a9a")
 
 
 # The data.
@@ -105,7 +105,7 @@ def real(name: str) -> tuple[Any, np.ndarray]:
     return X.astype(np.float64), np.where(y > 0, 1.0, -1.0)
 
 
-DATA: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
+DATA_SETS: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "a9a": lambda: real("a9a"),
     "w8a": lambda: real("w8a"),
     "20,000 x 50": lambda: mixture(20_000, 50),
@@ -223,7 +223,7 @@ def crsvm(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
     return {"alpha": result.dual}
 
 
-SOLVERS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[float, ...], float]] = {
+SOLVER_FUNCTIONS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[float, ...], float]] = {
     "crsvm": (crsvm, (1e-3, 1e-6, 1e-8), np.inf),
     "LinearSVC (no bias)": (linear_svc, (1e-1, 1e-2, 1e-3, 1e-4, 1e-6), np.inf),
     "PIQP": (piqp, (1e-4, 1e-9), 2e5),
@@ -256,7 +256,7 @@ def timed(solver: Callable[..., Any], X: Any, y: np.ndarray, tol: float) -> Any:
     process.start()
     there.close()
     try:
-        return here.recv() if here.poll(LIMIT + 2.0) else None
+        return here.recv() if here.poll(TIME_LIMIT + 2.0) else None
     except EOFError:
         return None
     finally:
@@ -273,17 +273,17 @@ def best_without_bias(X: Any, y: np.ndarray) -> float:
 def peer_rows(names: list[str]) -> Iterator[tuple[str, ...]]:
     """Yield data, solver, and for each tolerance the seconds, or the gap that was reached."""
     for name in names:
-        X, y = DATA[name]()
+        X, y = DATA_SETS[name]()
         qpsvm.solve(
             HingePrimal(X, y, C), "crsvm", tol=1e-8
         )  # the processes inherit what it compiles
         qp, least = HingePrimal(X, y, C).as_qp(), None
-        for label, (solver, tolerances, most) in SOLVERS.items():
+        for label, (solver, tolerances, most) in SOLVER_FUNCTIONS.items():
             if len(y) > most:
-                yield name, label, *("left out",) * len(TOLERANCES)
+                yield name, label, *("left out",) * len(GAP_TOLERANCES)
                 continue
             reached: list[tuple[float, float]] = []  # gap, seconds
-            why = f"over {LIMIT:g} s"
+            why = f"over {TIME_LIMIT:g} s"
             for tol in tolerances:
                 run = timed(solver, X, y, tol)
                 if run is None or "missing" in run[1]:
@@ -298,7 +298,7 @@ def peer_rows(names: list[str]) -> Iterator[tuple[str, ...]]:
                 else:
                     judged = certify(qp, np.asarray(answer["alpha"], np.float64), tol)
                     reached.append((judged.certificate.relative_gap, seconds))
-            yield name, label, *(_cell(reached, tol, why) for tol in TOLERANCES)
+            yield name, label, *(_cell(reached, tol, why) for tol in GAP_TOLERANCES)
 
 
 def _cell(reached: list[tuple[float, float]], tol: float, why: str) -> str:
@@ -311,9 +311,9 @@ def _cell(reached: list[tuple[float, float]], tol: float, why: str) -> str:
     return f"({gap:.0e} in {seconds:.3g})"
 
 
-FORMS = {
+PROBLEM_FORMS = {
     "unreduced": {"reduction": None},
-    **VARIANTS,
+    **METHOD_VARIANTS,
     "printed, omega": {"reduction": "paper"},
     "printed, one-sided": {"reduction": "paper", "constraint_choice": "one-sided"},
 }
@@ -323,9 +323,9 @@ def variant_rows() -> Iterator[tuple[str, ...]]:
     """Yield data, size, variant, iterations, rows for each iteration and point, CG steps, seconds."""
     _compile()
     for name, X, y in paper_data():
-        for label, options in FORMS.items():
+        for label, options in PROBLEM_FORMS.items():
             seconds = []
-            for _ in range(RUNS):
+            for _ in range(N_RUNS):
                 begun = time.perf_counter()
                 r = qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8, sift=False, **options)
                 seconds.append(time.perf_counter() - begun)
@@ -340,9 +340,9 @@ def variant_rows() -> Iterator[tuple[str, ...]]:
 def _compile() -> None:
     """Solve small problems of every form once."""
     X, y = gaussians(9000, 20)
-    for options in FORMS.values():
+    for options in PROBLEM_FORMS.values():
         qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8, sift=False, **options)
-    X, y = real(ADULT[0])
+    X, y = real(ADULT_SETS[0])
     for sift in (False, True):
         qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8, sift=sift)
 
@@ -352,14 +352,14 @@ def growth_rows() -> Iterator[tuple[str, ...]]:
     _compile()
     sizes: list[int] = []
     times: list[list[float]] = []
-    for name in ADULT:
+    for name in ADULT_SETS:
         X, y = real(name)
         X = X / np.max(np.abs(X.data))
         sizes.append(len(y))
         times.append([])
         for sift in (False, None):
             seconds = []
-            for _ in range(RUNS):
+            for _ in range(N_RUNS):
                 begun = time.perf_counter()
                 qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8, sift=sift)
                 seconds.append(time.perf_counter() - begun)

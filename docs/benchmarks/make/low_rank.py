@@ -17,9 +17,9 @@ import qpsvm
 from asv_benchmarks import real_data
 from qpsvm import RBF, HingeDual, LowRank
 
-RANKS = (64, 128, 300, 600)
+FACTOR_RANKS = (64, 128, 300, 600)
 TOL = 1e-3  # LIBSVM's own, of its violation; here of the certified relative gap
-FACTORS = (
+FACTOR_METHODS = (
     "rpcholesky",
     "pivoted-cholesky",
     "nystrom",
@@ -27,7 +27,7 @@ FACTORS = (
     "nystrom-leverage",
     "eigen",
 )
-POLISHED = [(name, 300, tol) for name in ("a4a", "w4a", "w6a", "a9a") for tol in (1e-3, 1e-6)]
+POLISHED_RUNS = [(name, 300, tol) for name in ("a4a", "w4a", "w6a", "a9a") for tol in (1e-3, 1e-6)]
 
 Row = tuple[Any, ...]
 
@@ -78,7 +78,7 @@ def exact(data: Data) -> Iterator[Row]:
 def ours(data: Data) -> Iterator[Row]:
     """Yield the rows of `crsvm` on factors of growing rank."""
     for method in ("rpcholesky", "nystrom"):
-        for rank in RANKS:
+        for rank in FACTOR_RANKS:
             begun = time.perf_counter()
             low = LowRank(data.gram, rank, method=method)
             middle = time.perf_counter()
@@ -99,7 +99,7 @@ def peers(data: Data) -> Iterator[Row]:
     from sklearn.svm import LinearSVC
 
     X, points = data.X.astype(np.float64), data.points.astype(np.float64)
-    for rank in RANKS:
+    for rank in FACTOR_RANKS:
         begun = time.perf_counter()
         features = Nystroem(gamma=data.gram.gamma, n_components=rank, random_state=0)
         V = features.fit_transform(X)
@@ -128,15 +128,15 @@ def factorizations() -> Iterator[Row]:
     gram = RBF(real_data.load("a5a")[0], gamma=1.0 / 123)
     LowRank(RBF(gram.X[:1500], gamma=gram.gamma), 40)
     for rank in (64, 300):
-        for method in FACTORS:
+        for method in FACTOR_METHODS:
             low = LowRank(gram, rank, method=method)
             yield f"`{method}`", rank, low.relative_trace_error, low.seconds
 
 
 def polished() -> Iterator[Row]:
     """Yield cold decomposition beside crsvm and a polish: seconds, gaps, kernel columns."""
-    warm_up(load(POLISHED[0][0]))
-    for name, rank, tol in POLISHED:
+    warm_up(load(POLISHED_RUNS[0][0]))
+    for name, rank, tol in POLISHED_RUNS:
         X, y = real_data.load(name)
         y = np.where(y > 0, 1.0, -1.0)
         gram = RBF(X, gamma=1.0 / X.shape[1])

@@ -41,7 +41,7 @@ PATIENCE_SECONDS = 3600.0
 """Seconds that a run gets."""
 
 PEER_SCRIPT = Path(peer_run.__file__)
-WHO = ("qpsvm", "SVC", "sklearnex")
+PROGRAM_NAMES = ("qpsvm", "SVC", "sklearnex")
 PAIRS_OF_DISTANCES = 100_000
 """Pairs of training points whose mean squared distance sets gamma."""
 
@@ -54,7 +54,7 @@ VALIDATION_SHARE = 0.3
 MAX_POINTS_TO_CHOOSE = 10_000
 """First training points by which C is chosen."""
 
-SETS = {  # C; what it is
+DATA_SETS = {  # C; what it is
     "letter": (64.0, "as distributed"),
     "usps": (32.0, "as distributed"),
     "mnist": (64.0, "divided by 255, 45 pairs"),
@@ -73,7 +73,7 @@ TUNED_GRIDS: dict[str, tuple[tuple[float, ...], tuple[int, ...]]] = {
 TUNED_FILE = Path(__file__).with_name("multi_class_tuned.jsonl")
 """Cells of these grids, one JSON object a line."""
 
-PAPER = {  # accuracy and its standard deviation in percent: CVM, FW, MFW
+PAPER_ACCURACIES = {  # accuracy and its standard deviation in percent: CVM, FW, MFW
     "letter": ((97.48, 2.19e-2), (96.54, 1.37e-1), (97.35, 1.50e-1)),
     "usps": ((95.63, 3.73e-2), (95.12, 1.05e-1), (95.47, 8.34e-2)),
     "mnist": ((98.46, 3.14e-2), (97.91, 5.99e-2), (98.36, 4.05e-2)),
@@ -81,7 +81,7 @@ PAPER = {  # accuracy and its standard deviation in percent: CVM, FW, MFW
 }
 """Table 2 of Frandi et al."""
 
-TEXT = """\
+PAGE_TEXT = """\
 `SVC` (L1-hinge, one against one, RBF) beside scikit-learn's and scikit-learn-intelex's, at equal C and
 gamma, each at its default `tol` of 1e-3, which of ours is a certified gap; dense points in double
 precision. Each run has its own process and begins with an untimed fit to 1,000 points. Seconds are the
@@ -188,7 +188,7 @@ def one(path: str, C: float, gamma: float) -> dict[str, Any]:
 
 def measure(name: str, n_points: int | None) -> Iterator[dict[str, Any]]:
     """Yield the figures of all on a set, each from a process of its own."""
-    data, C = load(name, n_points), SETS[name][0]
+    data, C = load(name, n_points), DATA_SETS[name][0]
     gamma = width(data["X"])
     common = {"set": name, "m": len(data["y"]), "n": len(data["z"]), "d": data["X"].shape[1],
               "k": len(np.unique(data["y"])), "C": C, "gamma": gamma}  # fmt: skip
@@ -196,7 +196,7 @@ def measure(name: str, n_points: int | None) -> Iterator[dict[str, Any]]:
         path = str(Path(folder, "data.npz"))
         np.savez(path, **data)
         del data
-        for who in WHO:
+        for who in PROGRAM_NAMES:
             call = [sys.executable, str(PEER_SCRIPT), "fit", who, path, repr(C), repr(gamma)]
             if who == "qpsvm":
                 call = [sys.executable, "-m", "docs.benchmarks.make.multi_class",
@@ -226,7 +226,11 @@ def answer(call: list[str], who: str) -> dict[str, Any]:
 
 def page(rows: list[dict[str, Any]], n_points: int | None) -> Iterator[str]:
     """Yield the page of the rows."""
-    text = TEXT if n_points is None else f"{TEXT}\n\nA trial on {n_points:,} training points."
+    text = (
+        PAGE_TEXT
+        if n_points is None
+        else f"{PAGE_TEXT}\n\nA trial on {n_points:,} training points."
+    )
     earlier = dict.fromkeys(r["set"] for r in rows if r.get("earlier"))
     if earlier:
         text += f"\n\nFrom an earlier run on the same machine: {', '.join(earlier)}."
@@ -288,8 +292,10 @@ def papers_accuracies(rows: list[dict[str, Any]]) -> Iterator[str]:
     yield row("data", "ours", "CVM", "FW", "MFW")
     yield row("---", *["---:"] * 4)
     for r in rows:
-        if r["who"] == "qpsvm" and r["set"] in PAPER and "accuracy" in r:
-            printed = [f"{mean:.2f} ± {deviation:.2g}" for mean, deviation in PAPER[r["set"]]]
+        if r["who"] == "qpsvm" and r["set"] in PAPER_ACCURACIES and "accuracy" in r:
+            printed = [
+                f"{mean:.2f} ± {deviation:.2g}" for mean, deviation in PAPER_ACCURACIES[r["set"]]
+            ]
             yield row(r["set"], f"{100 * r['accuracy']:.2f}", *printed)
 
 
@@ -309,7 +315,9 @@ def tuned_accuracies(cells: list[dict[str, Any]]) -> Iterator[str]:
             some = [cell for cell in own if cell["factor"] in among]
             best = max(some, key=lambda cell: (cell["validation"], -cell["factor"], -cell["C"]))
             top = max(cell["test"] for cell in some)
-            printed = [f"{mean:.2f} ± {deviation:.2g}" for mean, deviation in PAPER[name]]
+            printed = [
+                f"{mean:.2f} ± {deviation:.2g}" for mean, deviation in PAPER_ACCURACIES[name]
+            ]
             grid = ", ".join(f"{factor:g}" for factor in among)
             gamma = f"{best['factor']:g}" if len(among) == 1 else f"{best['factor']:g} of {grid}"
             yield row(name, gamma, f"{best['C']:g}", f"{best['validation']:.2f}",
@@ -319,9 +327,9 @@ def tuned_accuracies(cells: list[dict[str, Any]]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Print the page of several classes in Markdown.")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--sets", nargs="+", choices=DATA_SETS, default=list(DATA_SETS))
     parser.add_argument("--points", type=int, help="training points of a trial, drawn with seed 1")
-    parser.add_argument("--choose", nargs="+", choices=SETS, help="print the C of these sets")
+    parser.add_argument("--choose", nargs="+", choices=DATA_SETS, help="print the C of these sets")
     parser.add_argument("--tune", nargs="+", choices=TUNED_GRIDS, help="print cells of the grids")
     parser.add_argument("--earlier", type=Path, help="rows of sets that are not measured now")
     parser.add_argument("--one", nargs=3, metavar=("DATA", "C", "GAMMA"), help=argparse.SUPPRESS)
@@ -344,7 +352,7 @@ def main() -> None:
             for found in measure(name, given.points):
                 print(json.dumps(found), file=sys.stderr, flush=True)
                 rows.append(found)
-        rows.sort(key=lambda r: list(SETS).index(r["set"]))
+        rows.sort(key=lambda r: list(DATA_SETS).index(r["set"]))
         print(*page(rows, given.points), sep="\n")
 
 

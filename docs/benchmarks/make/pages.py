@@ -16,21 +16,21 @@ from typing import Any
 import qpsvm
 from qpsvm import threads
 
-RUNS = 3
-HEAD = """# {title}
+N_RUNS = 3
+PAGE_HEAD = """# {title}
 
 {text}
 
 {machine}
 
-Made by `python -m {room}.{name}` on {date}, at commit {commit}. Seconds count from
+Made by `python -m {folder}.{name}` on {date}, at commit {commit}. Seconds count from
 the call to the answer, kernel columns and the closing certificate included. {seconds}
 """
-SEVERAL = (
+SEVERAL_RUNS_NOTE = (
     "They are the median of\n{runs} runs; the least and the greatest stand in brackets where they differ "
     "by more than a tenth of it."
 )
-ONE = "Each is one run, if not said otherwise."
+ONE_RUN_NOTE = "Each is one run, if not said otherwise."
 
 
 def section(
@@ -45,9 +45,9 @@ def section(
 
 
 def head(
-    name: str, title: str, text: str, runs: int = RUNS, room: str = "docs.benchmarks.make"
+    name: str, title: str, text: str, runs: int = N_RUNS, folder: str = "docs.benchmarks.make"
 ) -> Iterator[str]:
-    """Yield title, machine, versions and date of a page; `name` is the module of `room` that makes it."""
+    """Yield title, machine, versions and date of a page; module `name` of `folder` makes it."""
     lines = [f"- {processor()}, {os.cpu_count()} cores, {memory():.0f} GB of memory"]
     lines += [f"- {library}: {said}" for library, said in threads.describe().items()]
     lines.append(f"- OPENBLAS_CORETYPE is {os.environ.get('OPENBLAS_CORETYPE', 'not set')}")
@@ -55,9 +55,9 @@ def head(
     versions = [f"{p} {importlib.metadata.version(p)}" for p in ("numpy", "scipy")]
     python = f"Python {platform.python_version()}"
     lines.append(f"- qpsvm {qpsvm.__version__}, {python}, {', '.join(versions)}")
-    yield HEAD.format(
-        title=title, text=text, name=name, room=room, machine="\n".join(lines), commit=commit(),
-        seconds=SEVERAL.format(runs=runs) if runs > 1 else ONE,
+    yield PAGE_HEAD.format(
+        title=title, text=text, name=name, folder=folder, machine="\n".join(lines), commit=commit(),
+        seconds=SEVERAL_RUNS_NOTE.format(runs=runs) if runs > 1 else ONE_RUN_NOTE,
         date=datetime.date.today().isoformat(),
     ).rstrip()  # fmt: skip
 

@@ -25,18 +25,18 @@ from asv_benchmarks import real_data
 from docs.benchmarks.make.pages import head, row
 from qpsvm import RBF, HingeDual, L2SVMDual
 
-FIGURES = Path(__file__).with_name("kernel_svm.json")
+FIGURES_FILE = Path(__file__).with_name("kernel_svm.json")
 C = 10.0
-GAMMA = "mean-distance"
+GAMMA_RULE = "mean-distance"
 TOL = 1e-3
-EPSILON = 1e-6
+BALL_TOLERANCE = 1e-6
 """The tolerance of Frandi et al., of the ball that the L2-SVM with a normalized kernel is."""
-FIGURE = Path(__file__).parents[1] / "kernel_svm.png"
-CURVES = {
+FIGURE_FILE = Path(__file__).parents[1] / "kernel_svm.png"
+CURVE_STYLES = {
     "L2SVM": ("cvm", "fw", "mfw", "pfw", "bpfw", "smo", "decomposition"),
     "Hinge": ("SVC", "smo", "decomposition"),
 }
-PROBLEMS = {"L2SVM": L2SVMDual, "Hinge": HingeDual}
+PROBLEM_CLASSES = {"L2SVM": L2SVMDual, "Hinge": HingeDual}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,11 @@ class Run:
 
 def known() -> list[Run]:
     """Return the runs made so far."""
-    return [Run(**row) for row in json.loads(FIGURES.read_text())] if FIGURES.exists() else []
+    return (
+        [Run(**row) for row in json.loads(FIGURES_FILE.read_text())]
+        if FIGURES_FILE.exists()
+        else []
+    )
 
 
 def add(run: Run) -> None:
@@ -70,7 +74,7 @@ def add(run: Run) -> None:
     key = (run.data, run.problem, run.method, run.stop)
     kept = [r for r in known() if (r.data, r.problem, r.method, r.stop) != key]
     rows = [json.dumps(asdict(r)) for r in (*kept, run)]
-    FIGURES.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+    FIGURES_FILE.write_text("[\n" + ",\n".join(rows) + "\n]\n")
 
 
 def papers_tol(name: str) -> float:
@@ -81,14 +85,14 @@ def papers_tol(name: str) -> float:
             f"{name}: the paper's epsilon maps to a tol by the optimum; solve it first"
         )
     squared_norm, least = 2.0 + 1.0 / C, 2.0 * min(found)  # k + 1 + 1/C, and R = a'Qa
-    return ((1.0 + EPSILON) ** 2 - 1.0) * (squared_norm / least - 1.0)
+    return ((1.0 + BALL_TOLERANCE) ** 2 - 1.0) * (squared_norm / least - 1.0)
 
 
 def measure(name: str, problem: str, method: str, stop: str, limit: float) -> Run:
     """Run once, after a small problem has compiled what runs."""
     X, y = _load(name)
     points, labels = _load(tested_on(name), X.shape[1])
-    kernel, declare = RBF(X, gamma=GAMMA), PROBLEMS[problem]
+    kernel, declare = RBF(X, gamma=GAMMA_RULE), PROBLEM_CLASSES[problem]
     if method == "SVC":
         return _libsvm(name, X, y, points, labels, kernel)
     tol = TOL if stop == "gap" else papers_tol(name)
@@ -131,20 +135,26 @@ def page() -> Iterator[str]:
         "Kernel SVMs on growing data",
         f"The nested adult and web sets, RBF with sigma^2 the mean squared distance, C = {C:g},\n"
         f"single precision. *gap* runs end at a certified relative gap of {TOL:g}; *paper* runs at\n"
-        f"the `tol` that maps from epsilon = {EPSILON:g} of Frandi et al. for the ball of the same\n"
+        f"the `tol` that maps from epsilon = {BALL_TOLERANCE:g} of Frandi et al. for the ball of the "
+        "same\n"
         "points. SVC is scikit-learn's LIBSVM at its default tolerance, its answer judged by the\n"
         "certificate used here. The runs are made one by one by `python -m docs.benchmarks.make.peers`\n"
         "and kept in `docs/benchmarks/make/kernel_svm.json`.",
         runs=1,
     )
-    for problem, methods in CURVES.items():
+    for problem, methods in CURVE_STYLES.items():
         yield from ("", f"## {problem}: seconds to a certified gap of {TOL:g}", "")
         yield row("data", "m", *methods)
         yield row("---", "---:", *["---:"] * len(methods))
         at = {(r.data, r.method): r for r in runs if (r.problem, r.stop) == (problem, "gap")}
         for name, m in dict.fromkeys((r.data, r.m) for r in runs):
             yield row(name, f"{m:,}", *(_cell(at.get((name, method))) for method in methods))
-    yield from ("", "In brackets the gap of a run that its limit ended.", "", f"![]({FIGURE.name})")
+    yield from (
+        "",
+        "In brackets the gap of a run that its limit ended.",
+        "",
+        f"![]({FIGURE_FILE.name})",
+    )
     yield from ("", "## All runs", "")
     columns = ("data", "m", "problem", "stop", "tol", "method", "certified gap", "support",
                "test accuracy", "seconds", "commit")  # fmt: skip
@@ -172,7 +182,7 @@ def draw(runs: list[Run]) -> None:
 
     figure = Figure(figsize=(9, 4), layout="constrained")
     for axes, family in zip(figure.subplots(1, 2, sharey=True), ("adult", "web"), strict=True):
-        for k, method in enumerate(CURVES["L2SVM"]):
+        for k, method in enumerate(CURVE_STYLES["L2SVM"]):
             found = [
                 r for r in runs
                 if (r.method, r.problem, r.stop, r.data[0]) == (method, "L2SVM", "gap", family[0])
@@ -187,7 +197,7 @@ def draw(runs: list[Run]) -> None:
         axes.xaxis.set_minor_formatter("")
     figure.axes[0].set_ylabel(f"seconds to a relative gap of {TOL:g}")
     figure.axes[0].legend(fontsize="small")
-    figure.savefig(FIGURE, dpi=120)
+    figure.savefig(FIGURE_FILE, dpi=120)
 
 
 def checked_out() -> str:
@@ -217,7 +227,7 @@ def main() -> None:
     """Make one run, or each of several methods one after the other."""
     parser = argparse.ArgumentParser(description="Add a run to the figures of the kernel SVM page.")
     parser.add_argument("data")
-    parser.add_argument("problem", choices=PROBLEMS)
+    parser.add_argument("problem", choices=PROBLEM_CLASSES)
     parser.add_argument("methods", nargs="+")
     parser.add_argument("--stop", choices=("gap", "paper"), default="gap")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of iterations")

@@ -20,10 +20,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-PAGES = Path(__file__).resolve().parents[1]
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MARKERS = ("o", "s", "D", "^", "v", "P")
-SETS = ("a9a", "w8a", "mnist-3-8", "mnist-odd", "mc20k", "gauss200k", "letter", "shuttle")
+PAGE_FOLDER = Path(__file__).resolve().parents[1]
+PROGRAM_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+PROGRAM_MARKERS = ("o", "s", "D", "^", "v", "P")
+DATA_SETS = ("a9a", "w8a", "mnist-3-8", "mnist-odd", "mc20k", "gauss200k", "letter", "shuttle")
 
 Row = dict[str, str]
 
@@ -32,7 +32,7 @@ def table(page: str, *columns: str) -> list[Row]:
     """Return the rows of the first table of a page that has these columns."""
     head: list[str] = []
     rows: list[Row] = []
-    for line in (PAGES / f"{page}.md").read_text(encoding="utf-8").splitlines():
+    for line in (PAGE_FOLDER / f"{page}.md").read_text(encoding="utf-8").splitlines():
         if not line.startswith("|"):
             if rows and set(columns) <= set(head):
                 return rows
@@ -70,7 +70,7 @@ def dots(
     for k in range(len(labels)):
         values = [v[k] for v in series.values() if not np.isnan(v[k])]
         ax.plot([min(values), max(values)], [k, k], color="0.8", lw=2, zorder=1)
-    for name, color, marker in zip(series, COLORS, MARKERS, strict=False):
+    for name, color, marker in zip(series, PROGRAM_COLORS, PROGRAM_MARKERS, strict=False):
         ax.scatter(series[name], range(len(labels)), 42, color, marker=marker, label=name, zorder=2)
     ax.set_yticks(range(len(labels)), labels)
     ax.invert_yaxis()
@@ -85,7 +85,7 @@ def dots(
     ax.legend(fontsize=9, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns)
 
 
-def exact_kernel(ax: Any, sets: Iterable[str] = SETS) -> None:
+def exact_kernel(ax: Any, sets: Iterable[str] = DATA_SETS) -> None:
     """Draw kernel training beside both peers."""
     rows = table("exact_kernel", "who", "seconds")
     names = {"qpsvm": "qpsvm", "scikit-learn-intelex": "sklearnex", "scikit-learn SVC": "SVC"}
@@ -115,7 +115,9 @@ def linear_svm(ax: Any) -> None:
 def low_rank(ax: Any) -> None:
     """Draw seconds of the whole training against the rank."""
     rows = table("low_rank", "method", "rank", "total (s)")
-    for color, name in zip(COLORS, dict.fromkeys(r["method"] for r in rows[1:]), strict=False):
+    for color, name in zip(
+        PROGRAM_COLORS, dict.fromkeys(r["method"] for r in rows[1:]), strict=False
+    ):
         some = [r for r in rows if r["method"] == name]
         x, y = [number(r["rank"]) for r in some], [number(r["total (s)"]) for r in some]
         ax.loglog(x, y, "o-", color=color, label=name.replace("`", ""))
@@ -245,7 +247,7 @@ def reliability(ax: Any) -> None:
     dots(ax, labels, series, "answers")
 
 
-HEIGHTS = {
+PICTURE_HEIGHTS = {
     exact_kernel: 4.2, geometry: 2.6, linear_svm: 4.0, low_rank: 4.0, prediction: 2.8, regression: 5.0,
     cold_start: 4.2, large: 3.2, spine: 5.0, kernel_experiments: 5.6, linear_experiments: 4.6,
     multi_class: 3.2, sparse: 2.2, products: 4.2, reliability: 3.2, search: 2.6,
@@ -253,7 +255,7 @@ HEIGHTS = {
 """Height of each picture in inches."""
 
 
-SENTENCES = {
+FIRST_SENTENCES = {
     "cold_start": "A first solve in a fresh process takes less than a second after an installation.",
     "exact_kernel": "At a gap of 1e-3 kernel training takes a fifth of the time of scikit-learn-intelex "
     "or less on every set of more than 2,000 points, and a thirteenth of the time of "
@@ -288,7 +290,7 @@ SENTENCES = {
 }
 """What the picture says, as the first sentence of the page."""
 
-FILES = {
+OTHER_PICTURES = {
     "kernel_svm": "kernel_svm.png",
     "linear_dual": "linear_dual_C.png",
     "scaling": "scaling.png",
@@ -298,24 +300,26 @@ FILES = {
 
 def begin(page: str) -> None:
     """Put sentence and picture below the title of a page that does not begin with them."""
-    path = PAGES / f"{page}.md"
+    path = PAGE_FOLDER / f"{page}.md"
     text = path.read_text(encoding="utf-8")
     title, rest = text.split("\n", 1)
-    file = FILES.get(page, f"{page}.png")
+    file = OTHER_PICTURES.get(page, f"{page}.png")
     if f"({file})" not in rest[:600]:
         rest = re.sub(rf"!\[[^]]*\]\({file}\)\n\n", "", rest)  # it need not be there twice
-        path.write_text(f"{title}\n\n**{SENTENCES[page]}**\n\n![{SENTENCES[page]}]({file})\n{rest}")
+        path.write_text(
+            f"{title}\n\n**{FIRST_SENTENCES[page]}**\n\n![{FIRST_SENTENCES[page]}]({file})\n{rest}"
+        )
 
 
 def main() -> None:
     """Draw all pictures."""
     plt.rcParams["font.size"] = 10
-    for draw, height in HEIGHTS.items():
+    for draw, height in PICTURE_HEIGHTS.items():
         fig, ax = plt.subplots(figsize=(9.0, height), layout="constrained")
         draw(ax)
-        fig.savefig(PAGES / f"{draw.__name__}.png", dpi=90)
+        fig.savefig(PAGE_FOLDER / f"{draw.__name__}.png", dpi=90)
         plt.close(fig)
-    for page in SENTENCES:
+    for page in FIRST_SENTENCES:
         begin(page)
 
 

@@ -20,17 +20,17 @@ import scipy.sparse as sp
 from sklearn.datasets import load_diabetes, load_digits, make_friedman1
 from sklearn.svm import SVR, NuSVR
 
-from docs.benchmarks.make.pages import RUNS, head, row, section
+from docs.benchmarks.make.pages import N_RUNS, head, row, section
 from qpsvm import RBF, NuSVRDual, SVRDual, solve
 from qpsvm.data import load_libsvm
 from qpsvm.driver.certificate import certify
 
-GAP = 1e-3
+GAP_TOLERANCE = 1e-3
 PEER_TOLERANCES = (1e-1, 5e-2, 2e-2, 1e-2, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4)
-SETTINGS = ((1.0, 0.1), (10.0, 0.1), (10.0, 0.5))
+PENALTIES_AND_EPSILONS = ((1.0, 0.1), (10.0, 0.1), (10.0, 0.5))
 NU_SETTINGS = ((1.0, 0.2), (1.0, 0.5), (10.0, 0.2), (10.0, 0.5))
-TITLE = "Support vector regression"
-TEXT = """\
+PAGE_TITLE = "Support vector regression"
+PAGE_TEXT = """\
 `SVRDual` and `NuSVRDual` with an RBF kernel, `gamma="scale"`, through `method="auto"`, on points and
 values of mean 0 and variance 1, beside `sklearn.svm.SVR` and `NuSVR` with 2,000 MB of cache. The gap is
 certified and relative, at most 1e-3; the peer's answer is judged by the same certificate, and its `tol`
@@ -69,7 +69,7 @@ def digits_of_usps(m: int) -> tuple[Any, Any]:
     return X[rows].toarray(), y[rows]
 
 
-SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
+DATA_SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "diabetes": lambda: load_diabetes(return_X_y=True),
     "digits": lambda: load_digits(return_X_y=True),
     "friedman1, 2,000": lambda: make_friedman1(2000, 10, noise=1.0, random_state=0),
@@ -80,7 +80,7 @@ SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "usps, digit, 3,000": lambda: digits_of_usps(3000),
 }
 NU_SETS: dict[str, Callable[[], tuple[Any, Any]]] = {
-    **{name: load for name, load in SETS.items() if name.startswith("friedman1")},
+    **{name: load for name, load in DATA_SETS.items() if name.startswith("friedman1")},
     "houses, 10,000": lambda: houses(10_000),
 }
 
@@ -96,11 +96,11 @@ def rows(
         for C, width in settings:
             K = RBF(X)
             problem = declare(K, y, C, width)
-            solve(problem, tol=GAP)  # compiles
+            solve(problem, tol=GAP_TOLERANCE)  # compiles
             seconds, result = [], None
-            for _ in range(RUNS):
+            for _ in range(N_RUNS):
                 begun = time.perf_counter()
-                result = solve(problem, tol=GAP)
+                result = solve(problem, tol=GAP_TOLERANCE)
                 seconds.append(time.perf_counter() - begun)
             own = statistics.median(seconds)
             tol, gap, theirs = peer(problem, X, y, K.gamma)
@@ -129,17 +129,22 @@ def peer(problem: Any, X: Any, y: Any, gamma: float) -> tuple[float, float, floa
         coef = np.zeros(len(y))
         coef[machine.support_] = machine.dual_coef_[0]
         both = np.append(np.maximum(coef, 0.0), np.maximum(-coef, 0.0))
-        gap = certify(qp, both, GAP).certificate.relative_gap
-        if gap <= GAP:
+        gap = certify(qp, both, GAP_TOLERANCE).certificate.relative_gap
+        if gap <= GAP_TOLERANCE:
             break
     return tol, gap, seconds
 
 
 def page() -> Iterator[str]:
     """Yield the page."""
-    yield from head("regression", TITLE, TEXT, runs=1)
+    yield from head("regression", PAGE_TITLE, PAGE_TEXT, runs=1)
     for peer_name, width, title, rows_of in (
-        ("SVR", "epsilon", "Seconds to a gap of 1e-3", rows(SETS, SETTINGS, SVRDual)),
+        (
+            "SVR",
+            "epsilon",
+            "Seconds to a gap of 1e-3",
+            rows(DATA_SETS, PENALTIES_AND_EPSILONS, SVRDual),
+        ),
         ("NuSVR", "nu", "The same with nu", rows(NU_SETS, NU_SETTINGS, NuSVRDual)),
     ):
         columns = ("data", "C", width, "support", "gap", f"gap of {peer_name}", f"tol of {peer_name}",
@@ -151,6 +156,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Print the page of regressions in Markdown.")
     parser.add_argument("--sets", nargs="+", help="first letters of sets; their rows alone")
     begin = parser.parse_args().sets
-    chosen = {name: load for name, load in SETS.items() if name.startswith(tuple(begin or ()))}
-    for line in page() if begin is None else (row(*r) for r in rows(chosen, SETTINGS, SVRDual)):
+    chosen = {name: load for name, load in DATA_SETS.items() if name.startswith(tuple(begin or ()))}
+    for line in (
+        page()
+        if begin is None
+        else (row(*r) for r in rows(chosen, PENALTIES_AND_EPSILONS, SVRDual))
+    ):
         print(line, flush=True)

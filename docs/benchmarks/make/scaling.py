@@ -20,16 +20,16 @@ import qpsvm
 from docs.benchmarks.make.pages import head, row
 from qpsvm import RBF, Cached, MEBDual, PolytopeDistanceDual
 
-FIGURE = Path(__file__).resolve().parents[1] / "scaling.png"
-SIZES = (10_000, 100_000, 1_000_000)
-METHODS = ("fw", "mfw", "pfw", "bpfw", "smo", "gilbert", "mdm")
-TWO = ("gilbert", "mdm")
+FIGURE_FILE = Path(__file__).resolve().parents[1] / "scaling.png"
+POINT_COUNTS = (10_000, 100_000, 1_000_000)
+MEASURED_METHODS = ("fw", "mfw", "pfw", "bpfw", "smo", "gilbert", "mdm")
+DISTANCE_METHODS = ("gilbert", "mdm")
 """Methods of the distance of two polytopes."""
-STEPS, REPEATS = 1000, 3
-DIMENSION = 10
-PROVIDED = 250
+N_STEPS, N_REPEATS = 1000, 3
+N_FEATURES = 10
+TOUCHED_COLUMNS = 250
 """Columns whose memory is touched before a fresh solve."""
-COMPILED = 300_000
+COMPILING_POINTS = 300_000
 """Points of the solve that compiles the steps, those of several threads and of long columns too."""
 
 
@@ -38,12 +38,14 @@ def page() -> Iterator[str]:
     yield from head(
         "scaling",
         "Time of an iteration",
-        f"The ball of normal points in {DIMENSION} dimensions, RBF, single precision; for `gilbert` and\n"
+        f"The ball of normal points in {N_FEATURES} dimensions, RBF, single precision; for `gilbert` "
+        "and\n"
         "`mdm` the distance between two clouds of them.\n"
         "*miss*: microseconds of an iteration of a fresh solve, the columns that it computes and the\n"
         "checks included; *cached*: the same iterations once more, every column cached (`Cached`);\n"
         "both the median of three; *a column*: what the first takes longer, for each column computed.\n"
-        f"Before a fresh solve memory for {PROVIDED} columns is touched and released: what was free for\n"
+        f"Before a fresh solve memory for {TOUCHED_COLUMNS} columns is touched and released: what was "
+        "free for\n"
         "some seconds the host of a virtual machine takes back, and to give it again takes longer than\n"
         "a column takes.",
         runs=1,
@@ -53,9 +55,9 @@ def page() -> Iterator[str]:
     yield row("method", "m", "iterations", "columns", *names)
     yield row("---", *["---:"] * 7)
     curves: dict[str, list[float]] = {}
-    for method in METHODS:
-        measure(method, COMPILED, 20)
-        for m in SIZES:
+    for method in MEASURED_METHODS:
+        measure(method, COMPILING_POINTS, 20)
+        for m in POINT_COUNTS:
             n, columns, miss, cached = measure(method, m)
             column = n * (miss - cached) / columns
             curves.setdefault(f"{method}, misses", []).append(miss)
@@ -71,29 +73,29 @@ def page() -> Iterator[str]:
     yield "From one size to the next, ten times as many points, the time grows by the factors shown, and"
     yield "from the first to the last as m to the power of the last column:"
     yield ""
-    yield row("method", *(f"to {m:,}" for m in SIZES[1:]), "power of m")
-    yield row("---", *["---:"] * len(SIZES))
+    yield row("method", *(f"to {m:,}" for m in POINT_COUNTS[1:]), "power of m")
+    yield row("---", *["---:"] * len(POINT_COUNTS))
     for name, times in curves.items():
         growth = (b / a for a, b in pairwise(times))
-        power = log(times[-1] / times[0]) / log(SIZES[-1] / SIZES[0])
+        power = log(times[-1] / times[0]) / log(POINT_COUNTS[-1] / POINT_COUNTS[0])
         yield row(name, *(f"{g:.1f}" for g in growth), f"{power:.2f}")
 
 
-def measure(method: str, m: int, steps: int = STEPS) -> tuple[int, int, float, float]:
+def measure(method: str, m: int, steps: int = N_STEPS) -> tuple[int, int, float, float]:
     """Return iterations, columns, and seconds an iteration with misses and with cached columns."""
-    X = np.random.default_rng(0).standard_normal((m, DIMENSION)).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((m, N_FEATURES)).astype(np.float32)
     y = np.where(np.arange(m) % 2, 1.0, -1.0)
-    X[y > 0, 0] += 8.0 * (method in TWO)
+    X[y > 0, 0] += 8.0 * (method in DISTANCE_METHODS)
     kernel = RBF(X, "mean-distance")
     kernel.block(np.arange(2))  # moves and squares the points once
     fresh, again = [], []
-    for _ in range(REPEATS):
+    for _ in range(N_REPEATS):
         problem = cached = None  # releases the columns of the last one
-        np.zeros(PROVIDED * m, np.float32).fill(
+        np.zeros(TOUCHED_COLUMNS * m, np.float32).fill(
             1.0
         )  # else a virtual machine's host may take its time
         cached = Cached(kernel, 3 << 30)
-        problem = PolytopeDistanceDual(cached, y) if method in TWO else MEBDual(cached)
+        problem = PolytopeDistanceDual(cached, y) if method in DISTANCE_METHODS else MEBDual(cached)
         first, second = (
             qpsvm.solve(problem, method, tol=1e-12, max_iter=steps) for _ in ("misses", "cached")
         )
@@ -111,17 +113,23 @@ def draw(curves: dict[str, list[float]]) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 4))
-    for k, method in enumerate(METHODS):
+    for k, method in enumerate(MEASURED_METHODS):
         for what, style in (("cached", "o-"), ("misses", "s--")):
             name = f"{method}, {what}"
-            axes.loglog(SIZES, curves[name], style, color=f"C{k}", label=name, markersize=4)
+            axes.loglog(POINT_COUNTS, curves[name], style, color=f"C{k}", label=name, markersize=4)
     first = min(times[0] for times in curves.values())
-    axes.loglog(SIZES, [first * m / SIZES[0] for m in SIZES], ":", color="gray", label="slope of m")
+    axes.loglog(
+        POINT_COUNTS,
+        [first * m / POINT_COUNTS[0] for m in POINT_COUNTS],
+        ":",
+        color="gray",
+        label="slope of m",
+    )
     axes.set_xlabel("points")
     axes.set_ylabel("seconds an iteration")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     figure.tight_layout()
-    figure.savefig(FIGURE, dpi=110, metadata={"Software": None})
+    figure.savefig(FIGURE_FILE, dpi=110, metadata={"Software": None})
 
 
 if __name__ == "__main__":

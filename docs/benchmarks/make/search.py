@@ -49,32 +49,32 @@ PAIRS_OF_DISTANCES = 100_000
 POINTS_OF_LETTER = 5_000
 """First points of letter that are searched."""
 
-SETS = {
+DATA_SETS = {
     "digits": "scikit-learn's digits, divided by 16",
     "letter": "the first 5,000 training points, as distributed",
     "a5a": "adult, dense",
     "usps": "the training points, as distributed",
 }
-GRIDS = {
+PARAMETER_GRIDS = {
     "5 x 5": (2.0 ** np.arange(-2, 7, 2), 2.0 ** np.arange(-2, 3)),
     "10 x 10": (np.geomspace(0.01, 1000.0, 10), np.geomspace(0.05, 20.0, 10)),
 }
 """Values of C, and of gamma in units of one over the median squared distance."""
 
-GOALS = {"GridSearchCV": 10.0, "liquidSVM": 2.0}
+RATIO_GOALS = {"GridSearchCV": 10.0, "liquidSVM": 2.0}
 """Ratios to the seconds of `SVCCV` that were asked for."""
 
-SEARCHES = ("SVCCV", *GOALS)
+PROGRAM_NAMES = ("SVCCV", *RATIO_GOALS)
 """Who searches."""
 
 PEER_GRID = "5 x 5"
 """The grid that GridSearchCV searches: it takes minutes for it."""
 
 Row = dict[str, Any]
-SPENT = re.compile(r"([\d.]+) seconds used for training")
+SECONDS_PATTERN = re.compile(r"([\d.]+) seconds used for training")
 """What liquidSVM's programs say of their time, reading and writing of files apart."""
 
-TEXT = """\
+PAGE_TEXT = """\
 C and gamma of an RBF kernel by five folds on dense points in double precision, two threads each. The
 small grid has C = 0.25, 1, 4, 16, 64 and gamma = 1/4, 1/2, 1, 2, 4 over the median squared distance; the
 large one ten values each from 0.01 to 1000 and from 0.05 to 20 over it. `SVCCV` and `GridSearchCV` with
@@ -184,7 +184,7 @@ def liquid(path: str) -> Row:
 def _spent(call: list[str], folder: str) -> float:
     """Run a program of liquidSVM; return the seconds that it says it took."""
     done = subprocess.run(call, cwd=folder, capture_output=True, text=True)
-    found = SPENT.findall(done.stdout)
+    found = SECONDS_PATTERN.findall(done.stdout)
     if done.returncode or not found:
         said = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
         raise RuntimeError(f"{Path(call[0]).name} failed: {said[-1]}")
@@ -198,7 +198,7 @@ def measure(
     X, y = load(name, n_points)
     unit = 1.0 / median_distance(X)
     for grid in grids:
-        Cs, factors = GRIDS[grid]
+        Cs, factors = PARAMETER_GRIDS[grid]
         common = {"set": name, "grid": grid, "m": len(y), "d": X.shape[1], "k": len(np.unique(y))}
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder, "data.npz"))
@@ -217,18 +217,26 @@ def measure(
 
 def place(r: Row) -> tuple[int, int, int]:
     """Return the place of a row in the table."""
-    return list(SETS).index(r["set"]), list(GRIDS).index(r["grid"]), SEARCHES.index(r["who"])
+    return (
+        list(DATA_SETS).index(r["set"]),
+        list(PARAMETER_GRIDS).index(r["grid"]),
+        PROGRAM_NAMES.index(r["who"]),
+    )
 
 
 def page(rows: list[Row], n_points: int | None) -> Iterator[str]:
     """Yield the page of the rows."""
     text = (
-        TEXT if n_points is None else f"{TEXT}\n\nA trial on at most {n_points:,} points of a set."
+        PAGE_TEXT
+        if n_points is None
+        else f"{PAGE_TEXT}\n\nA trial on at most {n_points:,} points of a set."
     )
     made = dict.fromkeys(f"commit {r['commit']} on {r['date']}" for r in rows if "commit" in r)
     text += f"\n\nOur rows: {', '.join(made)}."
     present = {(r["set"], r["grid"], r["who"]) for r in rows}
-    wanted = [(name, grid, who) for name in SETS for grid in GRIDS for who in SEARCHES]
+    wanted = [
+        (name, grid, who) for name in DATA_SETS for grid in PARAMETER_GRIDS for who in PROGRAM_NAMES
+    ]
     missing = [
         f"{who} on {name}, {grid}"
         for name, grid, who in wanted
@@ -251,7 +259,7 @@ def page(rows: list[Row], n_points: int | None) -> Iterator[str]:
             yield row(*own, r["note"], *[""] * 6)
             continue
         reference = base.get((r["set"], r["grid"]))
-        goal, ratio, is_met = GOALS.get(r["who"]), "", ""
+        goal, ratio, is_met = RATIO_GOALS.get(r["who"]), "", ""
         if reference is not None:
             ratio = f"{r['seconds'] / reference:.2g}"
             if goal is not None:
@@ -261,7 +269,7 @@ def page(rows: list[Row], n_points: int | None) -> Iterator[str]:
         yield row(*own, f"{r['seconds']:.3g}", ratio, is_met, *more, gap)
     yield ""
     for name in dict.fromkeys(r["set"] for r in rows):
-        yield f"- `{name}`: {SETS[name]}"
+        yield f"- `{name}`: {DATA_SETS[name]}"
 
 
 def _who(r: Row) -> str:
@@ -273,9 +281,11 @@ def _who(r: Row) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Print the page of searches in Markdown.")
-    parser.add_argument("--sets", nargs="*", choices=SETS, default=list(SETS))
-    parser.add_argument("--grids", nargs="+", choices=GRIDS, default=list(GRIDS))
-    parser.add_argument("--who", nargs="+", choices=SEARCHES, default=list(SEARCHES))
+    parser.add_argument("--sets", nargs="*", choices=DATA_SETS, default=list(DATA_SETS))
+    parser.add_argument(
+        "--grids", nargs="+", choices=PARAMETER_GRIDS, default=list(PARAMETER_GRIDS)
+    )
+    parser.add_argument("--who", nargs="+", choices=PROGRAM_NAMES, default=list(PROGRAM_NAMES))
     parser.add_argument("--jobs", nargs="+", type=int, default=[1, 2], help="of GridSearchCV")
     parser.add_argument("--points", type=int, help="most points of a set, for a trial")
     parser.add_argument(

@@ -20,9 +20,15 @@ import numpy as np
 
 import qpsvm
 from asv_benchmarks import cold_start, real_data, reuse
-from asv_benchmarks.common import MANY, NAMES, SELECTION, compile_steps, distinct_methods
+from asv_benchmarks.common import (
+    INSTANCE_NAMES,
+    LARGE_PROBLEMS,
+    SELECTED_INSTANCES,
+    compile_steps,
+    distinct_methods,
+)
 from docs.benchmarks.make import linear_dual, linear_svm, low_rank, peers
-from docs.benchmarks.make.pages import RUNS, head, row, section
+from docs.benchmarks.make.pages import N_RUNS, head, row, section
 from qpsvm.solvers.methods import METHODS
 
 TIME_LIMIT = 60.0
@@ -41,12 +47,12 @@ def spine() -> Iterator[str]:
                "columns", "seconds")  # fmt: skip
     yield row(*columns)
     yield row("---", *["---:" if c not in ("problem", "method") else "---" for c in columns[1:]])
-    for name in NAMES:
-        problem = SELECTION[name].declare()
+    for name in INSTANCE_NAMES:
+        problem = SELECTED_INSTANCES[name].declare()
         for method in qpsvm.methods(problem):
             if method in distinct_methods():
                 yield solved(f"`{name}`", problem, method, METHODS[method].gap)
-    for name, make in MANY.items():
+    for name, make in LARGE_PROBLEMS.items():
         problem = make()
         for method in ("mfw", "smo"):
             yield solved(name, problem, method, 1e-6)
@@ -73,13 +79,13 @@ def spine() -> Iterator[str]:
     yield row("what", "seconds")
     yield row("---", "---:")
     yield row("`import qpsvm`", median_and_range(cold("pass", "import qpsvm")))
-    few, many = cold_start.SIZES
+    few, many = cold_start.POINT_COUNTS
     for what, m, first in (
         ("`mfw`, a ball", few, cold_start.FIRST_SOLVE),
         ("`smo`, a machine", few, cold_start.FIRST_MACHINE),
         ("`decomposition`, a machine", many, cold_start.FIRST_MACHINE),
     ):
-        before = cold_start.BEFORE.format(m)
+        before = cold_start.SETUP_CODE.format(m)
         cold(before, first)  # fills numba's cache
         yield row(
             f"first solve ({what}), numba's cache at hand", median_and_range(cold(before, first))
@@ -154,7 +160,7 @@ def prediction() -> Iterator[str]:
     yield from head(
         "tables prediction",
         "Prediction, and a path",
-        f"Labels of {reuse.POINTS:,} points by the same support vectors and weights, those of "
+        f"Labels of {reuse.N_POINTS:,} points by the same support vectors and weights, those of "
         "scikit-learn's SVC\n(C = 1, RBF): its `predict`, once, and ours, the median of three. "
         "SVC computes in double\nprecision whatever it is given. Then a path on 10,000 x 20 synthetic "
         'points (HingeDual, RBF,\nrelative gap 1e-3, `method="auto"`).',
@@ -179,7 +185,7 @@ def prediction() -> Iterator[str]:
 
 def linear_penalty() -> Iterator[str]:
     """Yield the lines of the page on linear SVMs without bias, and draw its figures beside the pages."""
-    tol, limit = linear_dual.TOL, linear_dual.LIMIT
+    tol, limit = linear_dual.TOL, linear_dual.TIME_LIMIT
     yield from head(
         "tables linear_dual",
         "Linear hinge SVMs without bias",
@@ -230,7 +236,7 @@ def linear() -> Iterator[str]:
         "tables linear_svm",
         "Linear SVMs to high accuracy",
         f"L1-hinge SVMs with C = {linear_svm.C:g}. Each rival runs in a process of its own, after a\n"
-        f"small problem, and is stopped after {linear_svm.LIMIT:g} s.",
+        f"small problem, and is stopped after {linear_svm.TIME_LIMIT:g} s.",
         runs=1,
     )
     yield from section(
@@ -261,7 +267,7 @@ def linear() -> Iterator[str]:
         "its sparse form. OSQP, ProxQP and SVC are left out beyond 50,000 points, Clarabel and PIQP\n"
         "beyond 200,000.",
         ("data", "solver", "1e-3", "1e-6", "1e-8"),
-        linear_svm.peer_rows(list(linear_svm.DATA)),
+        linear_svm.peer_rows(list(linear_svm.DATA_SETS)),
     )
 
 
@@ -270,7 +276,7 @@ def solved(name: str, problem: Any, method: str, tol: float, dtype: Any = np.flo
     compile_steps(method, dtype)
     qpsvm.solve(problem, method, tol=tol, max_iter=20)  # what only a large problem needs
     seconds, result = [], None
-    for _ in range(RUNS):
+    for _ in range(N_RUNS):
         begun = time.perf_counter()
         result = qpsvm.solve(problem, method, tol=tol, time_limit=TIME_LIMIT)
         seconds.append(time.perf_counter() - begun)
@@ -292,7 +298,7 @@ def cold(before: str, statement: str) -> list[float]:
         "print(time.perf_counter() - begun)"
     )
     call = [sys.executable, "-c", code]
-    return [float(subprocess.check_output(call, text=True)) for _ in range(RUNS)]
+    return [float(subprocess.check_output(call, text=True)) for _ in range(N_RUNS)]
 
 
 def median_and_range(seconds: list[float]) -> str:
@@ -302,7 +308,7 @@ def median_and_range(seconds: list[float]) -> str:
     return f"{middle:.3g}" + (f" ({low:.3g} to {high:.3g})" if wide else "")
 
 
-PAGES: dict[str, Callable[[], Iterator[str]]] = {
+PAGE_MAKERS: dict[str, Callable[[], Iterator[str]]] = {
     "spine": spine,
     "kernel_svm": peers.page,
     "low_rank": low_rank_machines,
@@ -314,8 +320,8 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Print a page of figures in Markdown.")
-    parser.add_argument("page", choices=PAGES)
-    for line in PAGES[parser.parse_args().page]():
+    parser.add_argument("page", choices=PAGE_MAKERS)
+    for line in PAGE_MAKERS[parser.parse_args().page]():
         print(line, flush=True)
 
 

@@ -20,18 +20,18 @@ from qpsvm.data import folder
 from qpsvm.domains import FlowPolytope, OracleDomain
 from qpsvm.domains.flow import layered_graph
 
-FILE = "aeroplane_data_small.mat"
-STEPS = 304
-FISTA = {"corrector": "fista", "inner_steps": 10}
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+DATA_FILE = "aeroplane_data_small.mat"
+N_STEPS = 304
+FISTA_OPTIONS = {"corrector": "fista", "inner_steps": 10}
+METHOD_OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "FW": ("fw", {}),
     "AFW": ("mfw", {}),
     "PFW": ("pfw", {}),
     "BPFW": ("bpfw", {}),
-    "FC, 10 FISTA": ("fcfw", FISTA),
+    "FC, 10 FISTA": ("fcfw", FISTA_OPTIONS),
     "DICG": ("dicg", {}),
     "NEP-FW": ("nep-fw", {"step": "line-search"}),
-    "NEP-FC, 10 FISTA": ("nep-fc", {"weight": "scheduled", "decay": 0.95, **FISTA}),
+    "NEP-FC, 10 FISTA": ("nep-fc", {"weight": "scheduled", "decay": 0.95, **FISTA_OPTIONS}),
     "FC": ("fcfw", {}),
     "NEP-FC, scheduled": ("nep-fc", {"weight": "scheduled", "decay": 0.95}),
     "NEP-FC, adaptive": ("nep-fc", {"safe": False}),
@@ -43,7 +43,7 @@ def video() -> QuadraticProgram:
     """Return the problem: one of 20 boxes in each of 33 frames, hence 33 simplices."""
     from scipy.io import loadmat
 
-    data = loadmat(folder() / FILE)
+    data = loadmat(folder() / DATA_FILE)
     frames, counts = np.unique(data["var_index"][:, :2], axis=0, return_counts=True)
     assert np.all(counts == 20) and len(frames) == 33
     Q = 0.5 * (data["A"] + data["A"].T)
@@ -115,17 +115,17 @@ def runs(problem: QuadraticProgram, methods: dict[str, Any]) -> tuple[float, dic
     for label, (method, options) in methods.items():
         if method not in fits:
             continue
-        found[label] = curve(problem, method, optimum, x0=x0, max_iter=STEPS, **options)
+        found[label] = curve(problem, method, optimum, x0=x0, max_iter=N_STEPS, **options)
     return optimum, found
 
 
 def main() -> int:
     """Draw the figures, print the tables."""
-    if not (folder() / FILE).is_file():
-        print(f"{FILE} is not in {folder()}; set QPSVM_DATA to the folder that holds it")
+    if not (folder() / DATA_FILE).is_file():
+        print(f"{DATA_FILE} is not in {folder()}; set QPSVM_DATA to the folder that holds it")
         return 1
     for name, problem in (("colocalization", video()), ("flow", flow())):
-        optimum, found = runs(problem, METHODS)
+        optimum, found = runs(problem, METHOD_OPTIONS)
         print(f"\n{name}: {problem.domain.m} variables, f* = {optimum:.15g}\n")
         print(table(found, (32, 96, 304)))
         draw({"f - f*": (found, "error"), "certified gap": (found, "gap")}, name, floor=1e-16)

@@ -9,7 +9,7 @@ import numpy as np
 
 import qpsvm
 
-FOLDER = Path(__file__).resolve().parents[1]
+PAGE_FOLDER = Path(__file__).resolve().parents[1]
 
 
 class Curve(NamedTuple):
@@ -60,7 +60,7 @@ def draw(panels: dict[str, tuple[dict[str, Curve], str]], name: str, floor: floa
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.tight_layout(rect=(0, 0, 1.0 - 1.5 / size[0], 1))
     figure.legend(handles, labels, loc="center right", fontsize=8)
-    figure.savefig(FOLDER / f"{name}.png", dpi=80)
+    figure.savefig(PAGE_FOLDER / f"{name}.png", dpi=80)
 
 
 def table(curves: dict[str, Curve], levels: tuple[int, ...]) -> str:

@@ -10,27 +10,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from docs.experiments.make.curves import FOLDER
+from docs.experiments.make.curves import PAGE_FOLDER
 from qpsvm import HingeDual, Linear
 from qpsvm.solvers.interior_point.crsvm import ConstraintReduced
 
-SHAPE = np.array([[2.6, -1.4], [-1.4, 3.4]])
+ELLIPSE_MATRIX = np.array([[2.6, -1.4], [-1.4, 3.4]])
 """The ellipse x'Sx = 1 between the classes."""
 
-LEFT = 1727
+N_POINTS = 1727
 """Points left of 2000 once those nearest to the ellipse are deleted, as many as the paper has."""
 
-PANELS = 8
+N_PANELS = 8
 
-END = 1e-10
+FINAL_COMPLEMENTARITY = 1e-10
 """Complementarity relative to the value at which a run ends."""
 
 
 def points(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return uniform points of the square with an ellipsoidal gap, and their labels."""
     X = np.random.default_rng(seed).uniform(-1.0, 1.0, (2000, 2))
-    level = np.einsum("ij,jk,ik->i", X, SHAPE, X) - 1.0
-    kept = np.sort(np.argsort(np.abs(level))[-LEFT:])
+    level = np.einsum("ij,jk,ik->i", X, ELLIPSE_MATRIX, X) - 1.0
+    kept = np.sort(np.argsort(np.abs(level))[-N_POINTS:])
     return X[kept], np.where(level[kept] < 0, 1.0, -1.0)
 
 
@@ -68,7 +68,7 @@ def run(X: np.ndarray, y: np.ndarray, reduction: str) -> list[Snapshot]:
     solver = Watched(reduction=reduction, sift=False)
     state = solver.init(problem, None, np.random.default_rng(0))
     state.vertex = lambda: None  # the method of the paper to its end, without our crossover
-    while state.core.complementarity > END * state.core.size:
+    while state.core.complementarity > FINAL_COMPLEMENTARITY * state.core.size:
         if not solver.advance(problem, state, 1).steps:
             raise RuntimeError(f"{reduction}: no further step before the end")
     on_margin = np.flatnonzero((state.x > 1e-9) & (state.x < 1.0 - 1e-9))
@@ -89,12 +89,12 @@ def main() -> None:
         print(f"{name}: |Q| = {', '.join(str(len(s.rows)) for s in shots[:-1])}")
         print(f"  {len(shots) - 1} iterations; {len(shots[-1].rows)} vectors on the margin\n")
     shots = seen["paper"]
-    chosen = np.unique(np.linspace(0, len(shots) - 2, PANELS).round().astype(int))
+    chosen = np.unique(np.linspace(0, len(shots) - 2, N_PANELS).round().astype(int))
     grid = np.linspace(-1.0, 1.0, 201)
     plane = mapped(np.stack(np.meshgrid(grid, grid), axis=-1))
     origin = Linear(mapped(X)).origin
     plane = plane if origin is None else plane - origin
-    figure, axes = plt.subplots(2, PANELS // 2, figsize=(11.0, 5.8), sharex=True, sharey=True)
+    figure, axes = plt.subplots(2, N_PANELS // 2, figsize=(11.0, 5.8), sharex=True, sharey=True)
     for ax, k in zip(axes.ravel(), chosen, strict=False):
         ax.plot(*X.T, ".", color="0.85", markersize=2)
         for sign, color in ((1.0, "C0"), (-1.0, "C3")):
@@ -108,7 +108,7 @@ def main() -> None:
         ax.set_xticks([-1, 0, 1])
         ax.set_yticks([-1, 0, 1])
     figure.tight_layout()
-    figure.savefig(FOLDER / "ellipse.png", dpi=80)
+    figure.savefig(PAGE_FOLDER / "ellipse.png", dpi=80)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ from importlib import import_module
 
 from docs.papers.make.runs import carry_out
 
-STUDIES = ("polytopes", "polynomial", "rows", "figures")
+STUDY_MODULES = ("polytopes", "polynomial", "rows", "figures")
 """Modules of this folder."""
 
 
 def main(arguments: list[str]) -> None:
     """Run the named studies, all without a name."""
     quick = "--quick" in arguments
-    for name in [each for each in arguments if not each.startswith("--")] or STUDIES:
+    for name in [each for each in arguments if not each.startswith("--")] or STUDY_MODULES:
         study = import_module(f"docs.papers.make.{name}")
         if not quick:
             carry_out(name, study.cases(), study.run)

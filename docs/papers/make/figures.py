@@ -18,14 +18,14 @@ from qpsvm.solvers.smoothing.nesvm import NESVM
 from qpsvm.solvers.smoothing.nesvm_as_printed import smooth_value, start_as_printed
 from qpsvm.solvers.smoothing.smoothed_loss import smoothed
 
-TITLE = "Sketches"
-FOLDER = Path(__file__).resolve().parents[1]
-SMOOTHINGS = (0.5, 1.0, 2.0)
+PAGE_TITLE = "Sketches"
+PAGE_FOLDER = Path(__file__).resolve().parents[1]
+SMOOTHING_VALUES = (0.5, 1.0, 2.0)
 
 
 def cases(quick: bool = False) -> list[Case]:
     """Return the figures; the quick ones are computed and not drawn."""
-    return [{"figure": name, "drawn": not quick} for name in PICTURES]
+    return [{"figure": name, "drawn": not quick} for name in PICTURE_FUNCTIONS]
 
 
 def run(case: Case) -> Case:
@@ -38,11 +38,11 @@ def run(case: Case) -> Case:
         import matplotlib.pyplot as plt
 
         figure, axes = plt.subplots(figsize=(4.6, 3.6))
-    found = PICTURES[case["figure"]](axes)
+    found = PICTURE_FUNCTIONS[case["figure"]](axes)
     if axes is not None:
         axes.legend(fontsize=8)
         figure.tight_layout()
-        figure.savefig(FOLDER / f"{case['figure']}.png", dpi=80)
+        figure.savefig(PAGE_FOLDER / f"{case['figure']}.png", dpi=80)
         plt.close(figure)
     return {name: round(float(value), 6) for name, value in found.items()}
 
@@ -113,14 +113,14 @@ def hinge(axes: Any) -> Case:
     a, one, zero = np.empty(len(f)), np.ones(len(f)), np.zeros(len(f))
     if axes is not None:
         axes.plot(f, exact, "k", label="hinge")
-    for mu in SMOOTHINGS:
+    for mu in SMOOTHING_VALUES:
         smoothed(f, one, one, mu * one, zero, True, False, 0.0, a)
         loss = a * (1.0 - f) - 0.5 * mu * a**2
         worst, least = max(worst, np.max(exact - loss)), min(least, np.min(exact - loss))
         if axes is not None:
             axes.plot(f, loss, label=f"mu = {mu:g}")
             axes.set_xlabel("y x'w")
-    return {"least": least, "largest": worst, "bound": 0.5 * max(SMOOTHINGS)}
+    return {"least": least, "largest": worst, "bound": 0.5 * max(SMOOTHING_VALUES)}
 
 
 def absolute(axes: Any) -> Case:
@@ -129,7 +129,7 @@ def absolute(axes: Any) -> Case:
     form = LPSVMPrimal([[1.0], [-1.0]], [1, -1], C=1e-13, bias=False).as_margin()
     if axes is not None:
         axes.plot(w, np.abs(w), "k", label="|w|")
-    for mu in SMOOTHINGS:
+    for mu in SMOOTHING_VALUES:
         state = start_as_printed(form, NESVM(variant="paper", mu=mu), None)
         values = []
         for entry in w:
@@ -140,10 +140,10 @@ def absolute(axes: Any) -> Case:
         if axes is not None:
             axes.plot(w, values, label=f"mu = {mu:g}")
             axes.set_xlabel("w")
-    return {"least": least, "largest": worst, "bound": 0.5 * max(SMOOTHINGS)}
+    return {"least": least, "largest": worst, "bound": 0.5 * max(SMOOTHING_VALUES)}
 
 
-PICTURES = {
+PICTURE_FUNCTIONS = {
     "frandi_balls": balls,
     "frandi_directions": directions,
     "zhou_hinge": hinge,

@@ -16,8 +16,8 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDER = Path(__file__).resolve().parents[1]
-PAPERS = {
+PAGE_FOLDER = Path(__file__).resolve().parents[1]
+PAPER_PAGES = {
     "frandi": "Frandi et al.",
     "kumar": "Kumar and Yıldırım",
     "garber": "Garber and Wolf",
@@ -26,10 +26,10 @@ PAPERS = {
 }
 """Pages, in the order of the index."""
 
-STATUSES = ("reproduced", "differs", "not yet", "not to be had")
+ITEM_STATUSES = ("reproduced", "differs", "not yet", "not to be had")
 """What a status may begin with; all but the first are followed by a colon and the reason."""
 
-BEGIN, END = "<!-- counts: begin -->", "<!-- counts: end -->"
+TABLE_BEGIN, TABLE_END = "<!-- counts: begin -->", "<!-- counts: end -->"
 """Lines of the index between which the table stands."""
 
 
@@ -46,8 +46,8 @@ class Item(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the word of `STATUSES` that the status begins with, or "" where it is none."""
-        return next((kind for kind in STATUSES if self.status.startswith(kind)), "")
+        """Return the word of `ITEM_STATUSES` that the status begins with, or "" where it is none."""
+        return next((kind for kind in ITEM_STATUSES if self.status.startswith(kind)), "")
 
     @property
     def reason(self) -> str:
@@ -58,7 +58,7 @@ class Item(NamedTuple):
 def items(paper: str) -> list[Item]:
     """Return the rows of a page in order."""
     found, is_inside = [], False
-    for line in (FOLDER / f"{paper}.md").read_text(encoding="utf-8").splitlines():
+    for line in (PAGE_FOLDER / f"{paper}.md").read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if not cells:
             is_inside = False
@@ -71,9 +71,9 @@ def items(paper: str) -> list[Item]:
 
 def table() -> str:
     """Return the table of counts in Markdown."""
-    lines = [f"| Paper | items | {' | '.join(STATUSES)} |", "|---" + "|---:" * 5 + "|"]
+    lines = [f"| Paper | items | {' | '.join(ITEM_STATUSES)} |", "|---" + "|---:" * 5 + "|"]
     total: Counter[str] = Counter()
-    for paper, title in PAPERS.items():
+    for paper, title in PAPER_PAGES.items():
         counts = Counter(item.kind for item in items(paper))
         total += counts
         lines.append(row(f"[{title}]({paper}.md)", counts))
@@ -82,18 +82,18 @@ def table() -> str:
 
 def row(title: str, counts: Counter[str]) -> str:
     """Return a line of the table."""
-    cells = [title, sum(counts.values()), *(counts[kind] for kind in STATUSES)]
+    cells = [title, sum(counts.values()), *(counts[kind] for kind in ITEM_STATUSES)]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def between(text: str) -> str:
     """Return what stands between the two lines of the index."""
-    return text.split(BEGIN + "\n")[1].split("\n" + END)[0]
+    return text.split(TABLE_BEGIN + "\n")[1].split("\n" + TABLE_END)[0]
 
 
 def main() -> None:
     """Print the table, or write it into the index."""
-    index = FOLDER / "index.md"
+    index = PAGE_FOLDER / "index.md"
     if "--write" in sys.argv[1:]:
         text = index.read_text(encoding="utf-8")
         index.write_text(text.replace(between(text), table()), encoding="utf-8")

@@ -11,29 +11,31 @@ from docs.papers.make.runs import Case
 from problems.clouds import two_clouds
 from qpsvm import Linear, PolytopeDistanceDual, solve
 
-TITLE = "Iterations and core sets"
-METHODS = {"mfw": "Algorithm 1", "gilbert": "Gilbert", "mdm": "MDM", "npa": "NPA"}
+PAGE_TITLE = "Iterations and core sets"
+METHOD_TITLES = {"mfw": "Algorithm 1", "gilbert": "Gilbert", "mdm": "MDM", "npa": "NPA"}
 MAX_ITERATIONS = 200_000
-FEATURES = 5
+N_FEATURES = 5
 
 
 def cases(quick: bool = False) -> list[Case]:
     """Return one parameter varied at a time, about m = 1000, chi = 1, epsilon = 1e-3."""
     if quick:
-        return [{"m": 200, "chi": 1.0, "epsilon": 1e-2, "method": method} for method in METHODS]
+        return [
+            {"m": 200, "chi": 1.0, "epsilon": 1e-2, "method": method} for method in METHOD_TITLES
+        ]
     points = [(m, 1.0, 1e-3) for m in (250, 500, 1000, 2000, 4000, 8000)]
     points += [(1000, chi, 1e-3) for chi in (0.01, 0.1, 10.0, 100.0)]
     points += [(1000, 1.0, epsilon) for epsilon in (1e-1, 1e-2, 1e-4, 1e-5, 1e-6)]
     return [
         {"m": m, "chi": chi, "epsilon": epsilon, "method": method}
         for m, chi, epsilon in points
-        for method in METHODS
+        for method in METHOD_TITLES
     ]
 
 
 def run(case: Case) -> Case:
     """Return iterations, size of the support and the certified gap."""
-    X, y = two_clouds(case["m"], FEATURES, seed=17)
+    X, y = two_clouds(case["m"], N_FEATURES, seed=17)
     problem = PolytopeDistanceDual(Linear(X), y, chi=case["chi"])
     tol = case["epsilon"] * (2.0 - case["epsilon"])  # lower / upper = (1 - epsilon)^2
     result = solve(problem, case["method"], tol=tol, max_iter=MAX_ITERATIONS)

@@ -14,26 +14,26 @@ from problems.clouds import two_clouds
 from qpsvm import HingePrimal, solve
 from qpsvm.data import load_libsvm
 
-TITLE = "Rows of the normal matrix"
-SHARES = (1.0, 0.5, 0.2, 0.1, 0.05)
-VARIANTS = {
+PAGE_TITLE = "Rows of the normal matrix"
+ROW_SHARES = (1.0, 0.5, 0.2, 0.1, 0.05)
+ROW_VARIANTS = {
     "omega, adaptive, balanced": {},
     "omega, adaptive, not balanced": {"balanced": False},
     "omega, fixed, balanced": {"adaptive": False},
     "one-sided, adaptive, balanced": {"constraint_choice": "one-sided"},
 }
-SETS = ("waveform", "isolet", "letter")
+DATA_SETS = ("waveform", "isolet", "letter")
 
 
 def cases(quick: bool = False) -> list[Case]:
     """Return sets, variants and q_U as a share of the points."""
     if quick:
-        return [{"set": "drawn", "variant": name, "share": 0.2} for name in VARIANTS]
+        return [{"set": "drawn", "variant": name, "share": 0.2} for name in ROW_VARIANTS]
     return [
         {"set": name, "variant": variant, "share": share}
-        for name in SETS
-        for variant in VARIANTS
-        for share in SHARES
+        for name in DATA_SETS
+        for variant in ROW_VARIANTS
+        for share in ROW_SHARES
     ]
 
 
@@ -63,7 +63,7 @@ def run(case: Case) -> Case:
     for form in ("paper", "preconditioner"):
         result = solve(
             HingePrimal(X, y), "crsvm", tol=1e-8, max_iter=200, reduction=form, sift=False,
-            q_upper=float(case["share"]), **VARIANTS[case["variant"]],
+            q_upper=float(case["share"]), **ROW_VARIANTS[case["variant"]],
         )  # fmt: skip
         found |= {
             f"{form} iterations": result.n_iter,

@@ -22,7 +22,7 @@ from tqdm import tqdm
 import qpsvm
 
 Case = dict[str, Any]
-RESULTS = Path(__file__).resolve().parents[1] / "results"
+RESULT_FOLDER = Path(__file__).resolve().parents[1] / "results"
 
 
 def key(case: Case) -> str:
@@ -32,18 +32,18 @@ def key(case: Case) -> str:
 
 def kept(study: str) -> dict[str, Case]:
     """Return the records of a study by the key of their case."""
-    file = RESULTS / f"{study}.json"
+    file = RESULT_FOLDER / f"{study}.json"
     records = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
     return {key(record["case"]): record for record in records}
 
 
 def keep(study: str, records: dict[str, Case]) -> None:
     """Write all records, in place of the file as it was."""
-    RESULTS.mkdir(exist_ok=True)
+    RESULT_FOLDER.mkdir(exist_ok=True)
     lines = ",\n".join(json.dumps(record) for record in records.values())
-    part = RESULTS / f"{study}.json.part"
+    part = RESULT_FOLDER / f"{study}.json.part"
     part.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-    part.replace(RESULTS / f"{study}.json")
+    part.replace(RESULT_FOLDER / f"{study}.json")
 
 
 def origin() -> Case:

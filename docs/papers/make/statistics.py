@@ -13,9 +13,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from docs.papers.make.printed import ACCURACY, METHODS, P_VALUES, SECONDS, STATISTICS
+from docs.papers.make.printed import (
+    P_VALUES,
+    TABLE_METHODS,
+    TEST_ACCURACIES,
+    TEST_VALUES,
+    TRAINING_SECONDS,
+)
 
-PAIRS = ("fw, cvm", "mfw, cvm", "fw, mfw")
+METHOD_PAIRS = ("fw, cvm", "mfw, cvm", "fw, mfw")
 """Columns that are compared; the difference is the first less the second."""
 
 N_DIGITS = 10
@@ -32,7 +38,7 @@ class SignedRanks(NamedTuple):
 
 def differences(values: np.ndarray, pair: str) -> np.ndarray:
     """Return the differences of two columns."""
-    one, other = (METHODS.index(name) for name in pair.split(", "))
+    one, other = (TABLE_METHODS.index(name) for name in pair.split(", "))
     return np.round(values[:, one] - values[:, other], N_DIGITS)
 
 
@@ -76,20 +82,20 @@ def table() -> str:
         "| Values | Compared | statistic, printed | ours | p, printed | ours | signs | sign test p |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for what, source in (("time", SECONDS), ("accuracy", ACCURACY)):
+    for what, source in (("time", TRAINING_SECONDS), ("accuracy", TEST_ACCURACIES)):
         values = np.array(list(source.values()))
-        for pair in PAIRS:
+        for pair in METHOD_PAIRS:
             found = signed_ranks(values, pair)
             p = found.two_tails if (what, pair) == ("time", "fw, mfw") else found.less
             less, greater, sign = sign_test(values, pair)
             printed = (
-                f"{STATISTICS[what][pair]:g} | {found.statistic:g} | {P_VALUES[what][pair]:.3e}"
+                f"{TEST_VALUES[what][pair]:g} | {found.statistic:g} | {P_VALUES[what][pair]:.3e}"
             )
             lines.append(
                 f"| {what} | {pair} | {printed} | {p:.3e} | {less}, {greater} | {sign:.1e} |"
             )
         statistic, p = friedman(values)
-        printed = f"{STATISTICS[what]['all']} | {statistic:.3f} | {P_VALUES[what]['all']:.2e}"
+        printed = f"{TEST_VALUES[what]['all']} | {statistic:.3f} | {P_VALUES[what]['all']:.2e}"
         lines.append(f"| {what} | all three | {printed} | {p:.2e} | | |")
     return "\n".join(lines)
 

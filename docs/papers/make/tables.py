@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from docs.papers.make.items import FOLDER
-from docs.papers.make.polytopes import METHODS
-from docs.papers.make.printed import POLYNOMIAL
+from docs.papers.make.items import PAGE_FOLDER
+from docs.papers.make.polytopes import METHOD_TITLES
+from docs.papers.make.printed import POLYNOMIAL_TABLE
 from docs.papers.make.runs import Case, kept
 
-PAGES = {"polytopes": "kumar", "polynomial": "frandi", "rows": "jung"}
+STUDY_PAGES = {"polytopes": "kumar", "polynomial": "frandi", "rows": "jung"}
 """The page of each study."""
 
 
@@ -32,14 +32,14 @@ def head(n_words: int, *names: str) -> Iterator[str]:
 
 def polytopes(records: list[Case]) -> Iterator[str]:
     """Yield iterations and supports, a line for each problem."""
-    yield from head(0, "m", "chi", "epsilon", *METHODS.values(), "support of Algorithm 1")
+    yield from head(0, "m", "chi", "epsilon", *METHOD_TITLES.values(), "support of Algorithm 1")
     found: dict[tuple, dict[str, Case]] = {}
     for record in records:
         case = record["case"]
         problem = case["m"], case["chi"], case["epsilon"]
         found.setdefault(problem, {})[case["method"]] = record["found"]
     for (m, chi, epsilon), by_method in found.items():
-        cells = [counted(by_method.get(method)) for method in METHODS]
+        cells = [counted(by_method.get(method)) for method in METHOD_TITLES]
         support = by_method["mfw"]["support"] if "mfw" in by_method else ""
         yield row(f"{m:,}", f"{chi:g}", f"{epsilon:.0e}", *cells, support)
 
@@ -58,7 +58,7 @@ def polynomial(records: list[Case]) -> Iterator[str]:
     yield from head(2, "Data", "Method", *names)
     for record in records:
         case, found = record["case"], record["found"]
-        mean, deviation = POLYNOMIAL[case["set"]][("fw", "mfw").index(case["method"])]
+        mean, deviation = POLYNOMIAL_TABLE[case["set"]][("fw", "mfw").index(case["method"])]
         ours = f"{found['accuracy']:.2f} ± {found['deviation']:.2g}"
         counts = f"{found['iterations']:,}", f"{found['support']:,}", f"{found['gap']:.2g}"
         C = f"{found['C']:g}"
@@ -79,7 +79,7 @@ def rows(records: list[Case]) -> Iterator[str]:
         yield row(case["set"], case["variant"], case["share"], *cells)
 
 
-TABLES = {"polytopes": polytopes, "polynomial": polynomial, "rows": rows}
+STUDY_TABLES = {"polytopes": polytopes, "polynomial": polynomial, "rows": rows}
 """What makes the lines of each study."""
 
 
@@ -88,13 +88,13 @@ def table(study: str) -> str:
     records = list(kept(study).values())
     origins = {tuple(record["origin"].values()) for record in records}
     made = "; ".join(sorted(f"{m}, {date}, commit `{commit}`" for m, date, commit, _ in origins))
-    return "\n".join([*TABLES[study](records), "", f"{len(records)} cases: {made}."])
+    return "\n".join([*STUDY_TABLES[study](records), "", f"{len(records)} cases: {made}."])
 
 
 def main() -> None:
     """Print the tables, or write them into the pages."""
-    for study, page in PAGES.items():
-        file = FOLDER / f"{page}.md"
+    for study, page in STUDY_PAGES.items():
+        file = PAGE_FOLDER / f"{page}.md"
         text, begin, end = file.read_text(encoding="utf-8"), *marks(study)
         if "--write" not in sys.argv[1:]:
             print(table(study))

@@ -79,7 +79,7 @@ class GridSearch(KernelEstimator):
         return np.unique(numbers_of("Cs", Cs))
 
     def _kernels(self, X: Any, weight: Vector) -> list[Kernel]:
-        """Return the kernels, by ascending gamma where they have one; a weight counts as copies."""
+        """Return the kernels, by ascending gamma where they have one; a weight counts as repetitions."""
         if self.kernel not in KERNELS_WITH_GAMMA:
             return [Kernel(self.kernel, 0.0, self.degree, self.coef0)]
         gammas = self.gammas

@@ -202,7 +202,7 @@ def _is_plain(plan: Plan, tasks: list[Task]) -> bool:
 
 
 def _is_local() -> bool:
-    """Return whether joblib would use this machine alone; another backend spreads the problems."""
+    """Return whether joblib would use this machine alone; another backend distributes the problems."""
     from joblib.parallel import get_active_backend
 
     return type(get_active_backend(prefer="threads")[0]).__name__ in LOCAL_BACKENDS

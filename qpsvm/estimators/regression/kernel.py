@@ -45,7 +45,7 @@ def targets(y: Any) -> Vector:
 def arranged_targets(
     X: Any, y: Any, sample_weight: Any, *, by_points: bool
 ) -> tuple[Samples, Vector]:
-    """Return the points of positive weight and their values; copies are equal in both."""
+    """Return the points of positive weight and their values; duplicates are equal in both."""
     values = targets(y)
     weight = checked_weight(sample_weight, X.shape[0])
     codes = np.unique(values, return_inverse=True)[1]
@@ -90,7 +90,7 @@ class KernelRegressor(RegressorMixin, ExpansionEstimator):
             Of a precomputed kernel the kernel matrix, shape (m, m).
         y : array_like, shape (m,)
         sample_weight : array_like, shape (m,), optional
-            Factors of C by point; a whole one is the same as that many copies, 0 as none.
+            Factors of C by point; a whole one is the same as that many repetitions, 0 as none.
             A negative one counts as 0.
 
         Returns
@@ -154,7 +154,7 @@ class SVR(KernelRegressor):
     Attributes
     ----------
     support_, support_vectors_, n_support_, dual_coef_, intercept_, coef_
-        As in scikit-learn. Of at most 1,000 points copies are one support vector of their joint weight.
+        As in scikit-learn. Of at most 1,000 points, equal ones become one support vector.
     n_iter_ : int
     shape_fit_, fit_status_, n_features_in_, feature_names_in_
         As in scikit-learn; `fit_status_` is 1 where the gap was not reached.

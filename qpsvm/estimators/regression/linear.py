@@ -131,7 +131,7 @@ class LinearSVR(RegressorMixin, Estimator):
         X : array_like or sparse matrix, shape (m, n_features)
         y : array_like, shape (m,)
         sample_weight : array_like, shape (m,), optional
-            Factors of C by point; a whole one is the same as that many copies, 0 as none.
+            Factors of C by point; a whole one is the same as that many repetitions, 0 as none.
 
         Returns
         -------

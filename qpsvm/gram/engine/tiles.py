@@ -109,11 +109,11 @@ def _fill(
     stores = (np.empty((0, 0), dtype), out) if packs else (out, NO_PACKED_BLOCK)
     nothing = (NO_NUMBERS,) * 5
 
-    def piece(first: int) -> None:
+    def chunk(first: int) -> None:
         at = chosen, first, min(first + width, m), factor, kernel_map
         sweep_tiles(*sides, *at, *stores, into, x, *nothing)
 
-    parallel_for(piece, alternating_starts(m, width))
+    parallel_for(chunk, alternating_starts(m, width))
 
 
 def add(
@@ -137,11 +137,11 @@ def add(
         x[n, : len(w)] = w / top[n]
     to, sizes = (np.empty((0, 0), b.dtype), NO_PACKED_BLOCK), NO_NUMBERS if size is None else size
 
-    def piece(first: int) -> None:
+    def chunk(first: int) -> None:
         at = ALL_ROWS, first, min(first + width, m), factor, kernel_map
         sweep_tiles(*sides, *at, *to, ALL_ROWS, x, top, out, sizes, NO_NUMBERS, NO_NUMBERS)
 
-    parallel_for(piece, alternating_starts(m, width))
+    parallel_for(chunk, alternating_starts(m, width))
 
 
 def add_both(

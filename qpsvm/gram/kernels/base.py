@@ -54,7 +54,7 @@ class PointGram(Gram):
     """Gram of points `X` under a kernel that subclasses define."""
 
     X: Points
-    spreads = True
+    is_parallel = True
     is_kernel = True
     _KEPT_SETTINGS: ClassVar[tuple[str, ...]] = ()
     """Private attributes that are settings of the Gram, not derived from its points."""

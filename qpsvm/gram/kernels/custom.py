@@ -39,7 +39,7 @@ class CustomKernel(PointGram):
     [4.0, 9.0]
     """
 
-    spreads = False
+    is_parallel = False
     function: Callable[[Any, Any], Any] | None = None
     psd: str = "check"
 

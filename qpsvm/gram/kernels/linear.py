@@ -43,7 +43,7 @@ class Linear(PointGram):
     """
 
     by_factor = True
-    spreads = False  # `dot` is two products with X, by threads of BLAS
+    is_parallel = False  # `dot` is two products with X, by threads of BLAS
     by_products = True
 
     def diag(self) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ w of the upper bounds, and the slack t = upper - x, the optimality conditions ar
     (G + D)x + c - A'y - z + w = 0,   Ax = b,   x + t = upper,   x z = t w = 0,   x, t, z, w >= 0
 
 Mehrotra's predictor-corrector method solves them to full precision in 10 to 40 iterations, also where
-the optimum is nearly singular and pair steps crawl. An iteration factors the m x m matrix
+the optimum is nearly singular and pair steps converge slowly. An iteration factors the m x m matrix
 G + D + diag(z / x + w / t), which the diagonal scales to ones; the multipliers y follow from the
 matrix A (.)^-1 A' of their number.
 

@@ -156,7 +156,7 @@ class Decomposition(OnWorkingSet):
         The threads of BLAS wait in busy loops for their next product: for milliseconds after a short
         inner product they take processor time from the threads that fill columns.
         """
-        return (problem.gram.kernel.spreads,) * 2
+        return (problem.gram.kernel.is_parallel,) * 2
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator

@@ -14,8 +14,12 @@ from sklearn.preprocessing import scale
 from qpsvm.errors import InputError
 from qpsvm.estimators import SVR, SVRCV
 
-GRID = {"Cs": [0.1, 1.0, 10.0], "gammas": [0.01, 0.1], "epsilons": [0.1, 0.5]}
-CELLS = {"C": GRID["Cs"], "gamma": GRID["gammas"], "epsilon": GRID["epsilons"]}
+PARAMETER_GRID = {"Cs": [0.1, 1.0, 10.0], "gammas": [0.01, 0.1], "epsilons": [0.1, 0.5]}
+GRID_CELLS = {
+    "C": PARAMETER_GRID["Cs"],
+    "gamma": PARAMETER_GRID["gammas"],
+    "epsilon": PARAMETER_GRID["epsilons"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +34,8 @@ def data():
 @pytest.mark.parametrize("scoring", [None, "neg_mean_absolute_error"])
 def test_cells_are_those_of_a_grid_search(data, cv, scoring):
     X, y = data
-    search = SVRCV(**GRID, tol=1e-5, cv=cv, scoring=scoring).fit(X, y)
-    other = GridSearchCV(svm.SVR(tol=1e-6), CELLS, cv=cv, scoring=scoring).fit(X, y)
+    search = SVRCV(**PARAMETER_GRID, tol=1e-5, cv=cv, scoring=scoring).fit(X, y)
+    other = GridSearchCV(svm.SVR(tol=1e-6), GRID_CELLS, cv=cv, scoring=scoring).fit(X, y)
     ours, theirs = search.cv_results_, other.cv_results_
     assert ours["params"] == theirs["params"]
     for name in ("mean_test_score", "std_test_score", "split0_test_score"):
@@ -48,7 +52,7 @@ def test_cells_are_those_of_a_grid_search(data, cv, scoring):
 
 def test_precomputed_and_sparse_points_give_the_same_scores(data):
     X, y = data
-    plain = {"Cs": GRID["Cs"], "epsilons": [0.1], "tol": 1e-5}
+    plain = {"Cs": PARAMETER_GRID["Cs"], "epsilons": [0.1], "tol": 1e-5}
     dense = SVRCV(**plain, gammas=[0.1]).fit(X, y).cv_results_["mean_test_score"]
     sparse = SVRCV(**plain, gammas=[0.1]).fit(sp.csr_matrix(X), y)
     matrix = SVRCV(**plain, kernel="precomputed").fit(rbf_kernel(X, gamma=0.1), y)
@@ -77,7 +81,7 @@ def test_a_weight_counts_as_copies(data):
     splits = [tuple(np.flatnonzero(part) for part in parts) for parts in [(half, ~half)]]
     copies = np.repeat(np.arange(len(y)), weight)
     of_copies = [tuple(np.flatnonzero(np.isin(copies, part)) for part in splits[0])]
-    grid = {**GRID, "gammas": ["scale"], "epsilons": 2, "tol": 1e-7}
+    grid = {**PARAMETER_GRID, "gammas": ["scale"], "epsilons": 2, "tol": 1e-7}
     one = SVRCV(**grid, cv=splits).fit(X, y, sample_weight=weight)
     other = SVRCV(**grid, cv=of_copies).fit(X[copies], y[copies])
     np.testing.assert_allclose(
@@ -95,7 +99,7 @@ def test_numbers_of_values_make_a_grid(data):
 
 def test_cells_that_a_time_limit_leaves_out_are_nan(data):
     with pytest.warns(Warning, match="gap"):
-        search = SVRCV(**GRID, time_limit=0.0).fit(*data)
+        search = SVRCV(**PARAMETER_GRID, time_limit=0.0).fit(*data)
     assert np.isnan(search.cv_results_["mean_test_score"]).any()
     assert len(search.predict(data[0])) == 200
 
@@ -122,4 +126,4 @@ def test_a_kernel_that_is_not_positive_semidefinite_warns(data):
 )
 def test_wrong_parameters_are_named(data, wrong, text):
     with pytest.raises(InputError, match=text):
-        SVRCV(**{**GRID, **wrong}).fit(*data)
+        SVRCV(**{**PARAMETER_GRID, **wrong}).fit(*data)

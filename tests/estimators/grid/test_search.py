@@ -14,13 +14,13 @@ from sklearn.preprocessing import scale
 from qpsvm.errors import InputError
 from qpsvm.estimators import SVC, SVCCV
 
-GRID = {"Cs": [0.1, 1.0, 10.0], "gammas": [0.01, 0.1, 1.0]}
-CELLS = {"C": GRID["Cs"], "gamma": GRID["gammas"]}
-SETS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}
+PARAMETER_GRID = {"Cs": [0.1, 1.0, 10.0], "gammas": [0.01, 0.1, 1.0]}
+GRID_CELLS = {"C": PARAMETER_GRID["Cs"], "gamma": PARAMETER_GRID["gammas"]}
+DATA_SETS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}
 
 
 def data(name):
-    X, y = SETS[name](return_X_y=True)
+    X, y = DATA_SETS[name](return_X_y=True)
     return scale(X), y
 
 
@@ -34,12 +34,12 @@ def same_cells(search, other):
     assert np.mean(np.abs(ours["mean_test_score"] - theirs["mean_test_score"])) <= 2e-3
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", DATA_SETS)
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_cells_are_those_of_a_grid_search(name, class_weight):
     X, y = data(name)
-    search = SVCCV(**GRID, tol=1e-4, class_weight=class_weight).fit(X, y)
-    other = GridSearchCV(svm.SVC(tol=1e-5, class_weight=class_weight), CELLS).fit(X, y)
+    search = SVCCV(**PARAMETER_GRID, tol=1e-4, class_weight=class_weight).fit(X, y)
+    other = GridSearchCV(svm.SVC(tol=1e-5, class_weight=class_weight), GRID_CELLS).fit(X, y)
     same_cells(search, other)
     assert np.all(search.cv_results_["max_dual_gap"] <= 1e-4)
     assert search.best_estimator_.dual_gap_ <= 1e-4
@@ -54,21 +54,21 @@ def test_cells_are_those_of_a_grid_search(name, class_weight):
 )
 def test_any_splits(cv):
     X, y = data("wine")
-    search = SVCCV(**GRID, tol=1e-4, cv=cv).fit(X, y)
-    same_cells(search, GridSearchCV(svm.SVC(tol=1e-5), CELLS, cv=cv).fit(X, y))
+    search = SVCCV(**PARAMETER_GRID, tol=1e-4, cv=cv).fit(X, y)
+    same_cells(search, GridSearchCV(svm.SVC(tol=1e-5), GRID_CELLS, cv=cv).fit(X, y))
 
 
 def test_a_class_may_be_absent_from_a_training_set():
     X, y = data("iris")
     splits = list(GroupKFold(3).split(X, y, groups=y))
-    search = SVCCV(**GRID, cv=splits).fit(X, y)
+    search = SVCCV(**PARAMETER_GRID, cv=splits).fit(X, y)
     assert np.all(search.cv_results_["mean_test_score"] == 0.0)
 
 
 def test_a_small_memory_limit_gives_the_same_cells():
     X, y = data("wine")
-    matrix = SVCCV(**GRID, tol=1e-5).fit(X, y).cv_results_
-    single = SVCCV(**GRID, tol=1e-5, memory_limit=1000).fit(X, y).cv_results_
+    matrix = SVCCV(**PARAMETER_GRID, tol=1e-5).fit(X, y).cv_results_
+    single = SVCCV(**PARAMETER_GRID, tol=1e-5, memory_limit=1000).fit(X, y).cv_results_
     assert np.max(np.abs(matrix["mean_test_score"] - single["mean_test_score"])) <= 0.012
     assert np.all(single["max_dual_gap"] <= 1e-5)
 
@@ -92,9 +92,9 @@ def test_other_kernels(kernel):
 
 def test_precomputed_and_sparse_points_give_the_same_scores():
     X, y = data("wine")
-    dense = SVCCV(Cs=GRID["Cs"], gammas=[0.1]).fit(X, y)
-    sparse = SVCCV(Cs=GRID["Cs"], gammas=[0.1]).fit(sp.csr_matrix(X), y)
-    matrix = SVCCV(Cs=GRID["Cs"], kernel="precomputed").fit(rbf_kernel(X, gamma=0.1), y)
+    dense = SVCCV(Cs=PARAMETER_GRID["Cs"], gammas=[0.1]).fit(X, y)
+    sparse = SVCCV(Cs=PARAMETER_GRID["Cs"], gammas=[0.1]).fit(sp.csr_matrix(X), y)
+    matrix = SVCCV(Cs=PARAMETER_GRID["Cs"], kernel="precomputed").fit(rbf_kernel(X, gamma=0.1), y)
     for other in (sparse, matrix):
         assert np.allclose(
             other.cv_results_["mean_test_score"], dense.cv_results_["mean_test_score"], atol=0.012
@@ -102,11 +102,11 @@ def test_precomputed_and_sparse_points_give_the_same_scores():
     assert np.mean(sparse.predict(sp.csr_matrix(X)) == dense.predict(X)) > 0.98
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", DATA_SETS)
 def test_scores_are_those_of_separate_fits_where_the_gap_is_small(name):
     X, y = data(name)
-    search = SVCCV(**GRID, tol=1e-7).fit(X, y)
-    other = GridSearchCV(SVC(tol=1e-7), CELLS).fit(X, y)
+    search = SVCCV(**PARAMETER_GRID, tol=1e-7).fit(X, y)
+    other = GridSearchCV(SVC(tol=1e-7), GRID_CELLS).fit(X, y)
     ours, theirs = search.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"]
     np.testing.assert_allclose(ours, theirs, rtol=0.0, atol=1e-12)
     assert search.best_params_ == other.best_params_
@@ -123,8 +123,8 @@ def test_a_kernel_beyond_single_precision_is_fitted_cell_by_cell():
 
 def test_scores_other_than_accuracy():
     X, y = data("breast cancer")
-    search = SVCCV(**GRID, tol=1e-4, scoring="roc_auc").fit(X, y)
-    other = GridSearchCV(svm.SVC(tol=1e-5), CELLS, scoring="roc_auc").fit(X, y)
+    search = SVCCV(**PARAMETER_GRID, tol=1e-4, scoring="roc_auc").fit(X, y)
+    other = GridSearchCV(svm.SVC(tol=1e-5), GRID_CELLS, scoring="roc_auc").fit(X, y)
     assert np.allclose(
         search.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"], atol=5e-3
     )
@@ -141,8 +141,8 @@ def test_a_weight_counts_as_copies():
     ]
     copies = np.repeat(np.arange(len(y)), weight)
     of_copies = [tuple(np.flatnonzero(np.isin(copies, part)) for part in split) for split in splits]
-    one = SVCCV(**GRID, tol=1e-7, cv=splits).fit(X, y, sample_weight=weight)
-    other = SVCCV(**GRID, tol=1e-7, cv=of_copies).fit(X[copies], y[copies])
+    one = SVCCV(**PARAMETER_GRID, tol=1e-7, cv=splits).fit(X, y, sample_weight=weight)
+    other = SVCCV(**PARAMETER_GRID, tol=1e-7, cv=of_copies).fit(X[copies], y[copies])
     assert np.allclose(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
 
 
@@ -157,7 +157,7 @@ def test_numbers_of_values_make_a_grid():
 def test_cells_that_a_time_limit_leaves_out_are_nan():
     X, y = data("wine")
     with pytest.warns(Warning, match="gap"):
-        search = SVCCV(**GRID, time_limit=0.0).fit(X, y)
+        search = SVCCV(**PARAMETER_GRID, time_limit=0.0).fit(X, y)
     assert np.isnan(search.cv_results_["mean_test_score"]).any()
     assert search.best_estimator_.result_
 

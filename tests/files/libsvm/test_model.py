@@ -17,14 +17,14 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:The certified relative gap is inf"
 )  # a sigmoid kernel
 
-KERNELS = {
+KERNEL_CASES = {
     "linear": {},
     "poly": {"gamma": 0.3, "degree": 2, "coef0": 0.5},
     "rbf": {"gamma": 0.4},
     "sigmoid": {"gamma": 0.02, "coef0": 0.1},
     "precomputed": {},
 }
-ESTIMATORS = {
+ESTIMATOR_CASES = {
     "c_svc": (qpsvm.SVC, {"C": 2.0}, ["-s", "0", "-c", "2"]),
     "nu_svc": (NuSVC, {"nu": 0.7}, ["-s", "1", "-n", "0.7"]),
     "one_class": (OneClassSVM, {"nu": 0.2}, ["-s", "2", "-n", "0.2"]),
@@ -67,8 +67,8 @@ def files(tmp_path):
 
 
 def cases():
-    for svm_type in ESTIMATORS:
-        for kernel in KERNELS:
+    for svm_type in ESTIMATOR_CASES:
+        for kernel in KERNEL_CASES:
             for n_classes in (2, 3) if svm_type in ("c_svc", "nu_svc") else (2,):
                 yield pytest.param(
                     svm_type, kernel, n_classes, id=f"{svm_type}-{kernel}-{n_classes}"
@@ -90,9 +90,11 @@ def is_regression(svm_type):
 def test_a_model_trained_here_predicts_the_same_in_libsvm(
     svm_type, kernel, n_classes, files, tmp_path
 ):
-    kind, parameters, _ = ESTIMATORS[svm_type]
+    kind, parameters, _ = ESTIMATOR_CASES[svm_type]
     X, y, _, test = files(kernel, n_classes, is_regression(svm_type))
-    estimator = kind(kernel=kernel, **KERNELS[kernel], **parameters).fit(X[:N_TRAIN], y[:N_TRAIN])
+    estimator = kind(kernel=kernel, **KERNEL_CASES[kernel], **parameters).fit(
+        X[:N_TRAIN], y[:N_TRAIN]
+    )
     qpsvm.save_libsvm_model(tmp_path / "model", estimator)
     run("svm-predict", test, tmp_path / "model", tmp_path / "labels")
     theirs, own = np.loadtxt(tmp_path / "labels"), estimator.predict(X[N_TRAIN:])
@@ -108,22 +110,24 @@ def test_a_model_trained_here_predicts_the_same_in_libsvm(
 @pytest.mark.parametrize("svm_type, kernel, n_classes", list(cases()))
 def test_a_model_of_libsvm_predicts_the_same_here(svm_type, kernel, n_classes, files, tmp_path):
     X, _, train, test = files(kernel, n_classes, is_regression(svm_type))
-    flags = dict(zip(KERNELS, "01234", strict=True))
+    flags = dict(zip(KERNEL_CASES, "01234", strict=True))
     flag = {"gamma": "-g", "degree": "-d", "coef0": "-r"}
-    given = [text for name, value in KERNELS[kernel].items() for text in (flag[name], str(value))]
+    given = [
+        text for name, value in KERNEL_CASES[kernel].items() for text in (flag[name], str(value))
+    ]
     run(
         "svm-train",
         "-q",
         "-t",
         flags[kernel],
         *given,
-        *ESTIMATORS[svm_type][2],
+        *ESTIMATOR_CASES[svm_type][2],
         train,
         tmp_path / "model",
     )
     run("svm-predict", test, tmp_path / "model", tmp_path / "labels")
     estimator = qpsvm.load_libsvm_model(tmp_path / "model", n_features=X.shape[1])
-    assert type(estimator) is ESTIMATORS[svm_type][0]
+    assert type(estimator) is ESTIMATOR_CASES[svm_type][0]
     theirs, own = np.loadtxt(tmp_path / "labels"), estimator.predict(X[N_TRAIN:])
     if is_regression(svm_type):
         np.testing.assert_allclose(theirs, own, atol=1e-6, rtol=1e-5)
@@ -140,9 +144,11 @@ def test_a_model_of_libsvm_predicts_the_same_here(svm_type, kernel, n_classes, f
 @pytest.mark.parametrize("svm_type, kernel, n_classes", list(cases()))
 def test_a_file_that_is_read_and_written_is_the_same(svm_type, kernel, n_classes, files, tmp_path):
     """Without LIBSVM's tools: the estimator that is read has the values of the one that was fitted."""
-    kind, parameters, _ = ESTIMATORS[svm_type]
+    kind, parameters, _ = ESTIMATOR_CASES[svm_type]
     X, y, *_ = files(kernel, n_classes, is_regression(svm_type))
-    estimator = kind(kernel=kernel, **KERNELS[kernel], **parameters).fit(X[:N_TRAIN], y[:N_TRAIN])
+    estimator = kind(kernel=kernel, **KERNEL_CASES[kernel], **parameters).fit(
+        X[:N_TRAIN], y[:N_TRAIN]
+    )
     qpsvm.save_libsvm_model(tmp_path / "model", estimator)
     again = qpsvm.load_libsvm_model(tmp_path / "model", n_features=X.shape[1])
     np.testing.assert_allclose(values_of(again, X), values_of(estimator, X), atol=1e-9)
@@ -249,7 +255,7 @@ def test_labels_that_are_no_integers_are_an_error(tmp_path):
         qpsvm.save_libsvm_model(tmp_path / "model", estimator)
 
 
-GOOD = """svm_type c_svc
+GOOD_FILE = """svm_type c_svc
 kernel_type rbf
 gamma 0.5
 nr_class 2
@@ -306,14 +312,14 @@ SV
     ],
 )
 def test_a_wrong_model_file_names_the_line(old, new, said, tmp_path):
-    (tmp_path / "model").write_text(GOOD.replace(old, new))
+    (tmp_path / "model").write_text(GOOD_FILE.replace(old, new))
     with pytest.raises(qpsvm.InputError, match=said):
         qpsvm.load_libsvm_model(tmp_path / "model")
 
 
 @pytest.mark.parametrize("serial", ["1e300", "0", "1.5", "-1"])
 def test_a_serial_number_out_of_range_is_an_error(serial, tmp_path):
-    text = GOOD.replace("rbf\ngamma 0.5", "precomputed").replace("1:0.5 3:2", "0:1")
+    text = GOOD_FILE.replace("rbf\ngamma 0.5", "precomputed").replace("1:0.5 3:2", "0:1")
     (tmp_path / "model").write_text(text.replace("2:1", f"0:{serial}"))
     with pytest.raises(qpsvm.InputError, match="line 8: expected one entry 0:number"):
         qpsvm.load_libsvm_model(tmp_path / "model")
@@ -322,7 +328,7 @@ def test_a_serial_number_out_of_range_is_an_error(serial, tmp_path):
 def test_a_missing_file_and_a_compressed_one(tmp_path):
     with pytest.raises(qpsvm.InputError, match="path must be a file that can be read"):
         qpsvm.load_libsvm_model(tmp_path / "none")
-    (tmp_path / "model.gz").write_bytes(gzip.compress(GOOD.encode()))
+    (tmp_path / "model.gz").write_bytes(gzip.compress(GOOD_FILE.encode()))
     assert qpsvm.load_libsvm_model(tmp_path / "model.gz").classes_.tolist() == [-1, 1]
     with pytest.raises(qpsvm.InputError, match="path must be a file that can be written"):
         model = qpsvm.load_libsvm_model(tmp_path / "model.gz")

@@ -12,16 +12,16 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tests.fuzz.problem import GENERAL_FAMILIES, PRIMAL_FAMILIES, STORAGES, Problem
+from tests.fuzz.problem import GENERAL_FAMILIES, POINT_STORAGES, PRIMAL_FAMILIES, Problem
 from tests.fuzz.random_problems import points
 
-TOLERANCES = (1e-6, 1e-6, 1e-6, 1e-9, 1e-9, 1e-9, 1e-2, 1e-3, 1e-4, 1e-12)
+TOLERANCE_CHOICES = (1e-6, 1e-6, 1e-6, 1e-9, 1e-9, 1e-9, 1e-2, 1e-3, 1e-4, 1e-12)
 """Tolerances that are asked for; reliability is told at 1e-6 and 1e-9."""
 
-SIZES = ((1, 3), (4, 12), (4, 12), (13, 60), (13, 60), (13, 60), (61, 300), (301, 2000))
+SIZE_RANGES = ((1, 3), (4, 12), (4, 12), (13, 60), (13, 60), (13, 60), (61, 300), (301, 2000))
 """Ranges of numbers of points, from which one is drawn first."""
 
-DIMENSIONS = (1, 2, 2, 3, 5, 10, 40)
+FEATURE_COUNTS = (1, 2, 2, 3, 5, 10, 40)
 """Numbers of features."""
 
 FAMILY_WEIGHTS = {
@@ -31,21 +31,21 @@ FAMILY_WEIGHTS = {
 }  # fmt: skip
 """How often each family is drawn."""
 
-KERNELS = (
+KERNEL_CHOICES = (
     "linear", "linear", "linear", "rbf", "rbf", "rbf", "polynomial", "laplacian", "precomputed",
     "custom", "sigmoid",
 )  # fmt: skip
 """Kernels; the common ones come more than once."""
 
-PENALTIES = (
+PENALTY_VALUES = (
     1.0, 1.0, 1.0, 10.0, 100.0, 1e-3, 1e3, 1e-8, 1e6, 1e9, 1e15, 1e-150, 1e150, np.inf,
 )  # fmt: skip
 """Values of C and chi."""
 
-SCALES = (0,) * 20 + (-4, -2, 2, 4, -8, 8, -20, 20, -50, 50, -70, 70, -150, 150)
+SCALE_EXPONENTS = (0,) * 20 + (-4, -2, 2, 4, -8, 8, -20, 20, -50, 50, -70, 70, -150, 150)
 """Powers of ten by which points are multiplied."""
 
-SHARES = (0.5, 0.1, 1.0, 0.01, 0.3, 1e-6)
+NU_VALUES = (0.5, 0.1, 1.0, 0.01, 0.3, 1e-6)
 """Values of nu."""
 
 
@@ -104,11 +104,11 @@ def problem_of(choices: Choices, largest: int = 2000) -> Problem:
     """Return a problem of at most `largest` points, and a number that picks one of its methods."""
     families = [name for name, weight in FAMILY_WEIGHTS.items() for _ in range(weight)]
     family = choices.one_of(families)
-    low, high = choices.one_of([s for s in SIZES if s[0] <= largest])
+    low, high = choices.one_of([s for s in SIZE_RANGES if s[0] <= largest])
     m = choices.integer(low, min(high, largest))
-    d = choices.one_of(DIMENSIONS)
+    d = choices.one_of(FEATURE_COUNTS)
     rng = np.random.default_rng(choices.integer(0, 2**32 - 1))
-    tol = choices.one_of(TOLERANCES)
+    tol = choices.one_of(TOLERANCE_CHOICES)
     if family in GENERAL_FAMILIES:
         problem = _general(choices, rng, family, min(m, 60), d, tol)
     else:
@@ -133,23 +133,23 @@ def _options(choices: Choices, rng: Any, problem: Problem) -> dict[str, Any]:
 
 
 def _machine(choices: Choices, rng: Any, family: str, m: int, d: int, tol: float) -> Problem:
-    shape = choices.one_of(points.SHAPES)
-    spices = choices.some_of(points.SPICES, 2)
-    power = choices.one_of(SCALES)
+    shape = choices.one_of(points.CLOUD_KINDS)
+    spices = choices.some_of(points.CLOUD_CHANGES, 2)
+    power = choices.one_of(SCALE_EXPONENTS)
     X = points.cloud(rng, m, d, shape)
     for spice in spices:
         X = points.spiced(rng, X, spice)
     X = X * 10.0**power
     dtype = choices.one_of((np.float64, np.float64, np.float64, np.float32))
     takes_points = family in PRIMAL_FAMILIES and choices.boolean()
-    kernel = "linear" if takes_points else choices.one_of(KERNELS)
+    kernel = "linear" if takes_points else choices.one_of(KERNEL_CHOICES)
     with np.errstate(over="ignore", under="ignore"):
         single = X.astype(np.float32)
     if dtype == np.float32 and np.isfinite(single).all():
         X = single
     parameters, labeling = _parameters(choices, rng, family, X)
     settings = _settings(choices, kernel, X)
-    storage = choices.one_of(STORAGES)
+    storage = choices.one_of(POINT_STORAGES)
     if kernel == "precomputed":
         X = _matrix(choices, X)
     if storage == "int8" and not (np.array_equal(X, np.round(X)) and np.abs(X).max() <= 127):
@@ -207,13 +207,13 @@ def _parameters(
     m, found, labeling = len(X), {}, ""
     X = X.astype(np.float64)
     if family in ("svr", "nu_svr"):
-        labeling = choices.one_of(points.VALUES)
+        labeling = choices.one_of(points.VALUE_KINDS)
         found["y"] = points.values(rng, X, labeling)
     elif family not in ("meb", "svdd", "one_class"):
-        labeling = choices.one_of(points.LABELS)
+        labeling = choices.one_of(points.LABEL_KINDS)
         found["y"] = points.labels(rng, X, labeling)
     if family in ("l2_svm", "hinge", "svr", "nu_svr", "hinge_primal", "lp_svm", "ls_svm"):
-        found["C"] = choices.one_of(PENALTIES)
+        found["C"] = choices.one_of(PENALTY_VALUES)
         if found["C"] == np.inf and family in ("svr", "nu_svr", "lp_svm", "ls_svm"):
             found["C"] = 1e15
         if choices.integer(0, 4) == 0:  # sample weights
@@ -229,7 +229,7 @@ def _parameters(
             weight[rng.integers(m)] = 1.0
             found["C"] = (1.0 + 1e-9) * weight / (nu * weight.sum())
     if family in ("one_class", "nu_svc", "nu_svr"):
-        found["nu"] = choices.one_of(SHARES)
+        found["nu"] = choices.one_of(NU_VALUES)
     if family in ("one_class", "nu_svc") and choices.integer(0, 3) == 0:
         weight = rng.integers(0, 4, m).astype(float)
         weight[rng.integers(m)] = 1.0
@@ -240,7 +240,7 @@ def _parameters(
         if min(sums) > 0:
             found["nu"] = min(found["nu"], 2.0 * min(sums) / sum(sums))
     if family == "polytope_distance":
-        found["chi"] = choices.one_of((None, None, *PENALTIES))
+        found["chi"] = choices.one_of((None, None, *PENALTY_VALUES))
     if family == "svr":
         found["epsilon"] = choices.one_of((0.1, 0.0, 1e-6, 1.0, 100.0))
     if family in ("l2_svm", "hinge", "svr", "hinge_primal", "lp_svm", "ls_svm"):

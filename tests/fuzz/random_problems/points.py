@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-SHAPES = (
+CLOUD_KINDS = (
     "normal", "normal", "normal", "clusters", "clusters", "duplicates", "identical", "zeros",
     "collinear", "sphere", "low rank", "integers", "binary", "grid", "ties", "heavy tails",
 )  # fmt: skip
 """Kinds of clouds; the ordinary ones come more than once."""
 
-SPICES = (
+CLOUD_CHANGES = (
     "one outlier", "unlike features", "constant features", "zero rows", "twins", "offset 1e3",
     "offset 1e6", "offset 1e8", "both labels", "offset of one feature",
 )  # fmt: skip
 """What is done to a cloud afterwards."""
 
-LABELS = ("random", "separated", "separated", "alternating", "one class", "one against all")
+LABEL_KINDS = ("random", "separated", "separated", "alternating", "one class", "one against all")
 """How points are labeled."""
 
-VALUES = ("linear", "noise", "constant", "steps", "far from zero", "large", "small", "one spike")
+VALUE_KINDS = (
+    "linear",
+    "noise",
+    "constant",
+    "steps",
+    "far from zero",
+    "large",
+    "small",
+    "one spike",
+)
 """How the values of a regression arise."""
 
 

@@ -17,7 +17,7 @@ def sparse(rng, d, density):
     return sp.csr_array(np.where(rng.random((M, d)) < density, rng.random((M, d)), 0.0))
 
 
-STORAGES = {
+POINT_STORAGES = {
     "dense": lambda rng: rng.standard_normal((M, 13)),
     "far": lambda rng: 1e3 + rng.standard_normal((M, 7)),
     "outlier": lambda rng: (
@@ -30,7 +30,7 @@ STORAGES = {
     "wide csr": lambda rng: sparse(rng, 2500, 0.01),
 }
 
-KERNELS = {
+KERNEL_CASES = {
     "rbf": lambda X: RBF(X, "mean-distance"),
     "laplacian": lambda X: Laplacian(X, 0.5 / np.abs(X).sum(axis=1).mean()),
     "quadratic": lambda X: Polynomial(X, 2, "scale", 1.0),
@@ -59,9 +59,9 @@ def exact_values(gram, X, columns):
     return product
 
 
-@pytest.fixture(params=KERNELS)
+@pytest.fixture(params=KERNEL_CASES)
 def make(request):
-    return KERNELS[request.param]
+    return KERNEL_CASES[request.param]
 
 
 def pairs():
@@ -73,8 +73,8 @@ def pairs():
             id=f"{kernel}-{storage}",
             marks=() if kernel == "rbf" or storage == "dense" else pytest.mark.slow,
         )
-        for kernel in KERNELS
-        for storage in STORAGES
+        for kernel in KERNEL_CASES
+        for storage in POINT_STORAGES
     ]
 
 
@@ -85,8 +85,8 @@ def test_columns_are_within_their_bounds(kernel, storage, precise, rng, monkeypa
         base, "MIN_ENTRIES_FOR_COMPILED_PASS", 0
     )  # compiled code, however few the points are
     monkeypatch.setattr(base, "MIN_POINTS_FOR_TILES", 0)
-    X = STORAGES[storage](rng)
-    given = KERNELS[kernel](X)
+    X = POINT_STORAGES[storage](rng)
+    given = KERNEL_CASES[kernel](X)
     gram = given if precise else given.low_precision()
     columns = rng.permutation(M)[:11]
     exact = exact_values(given, X, columns)
@@ -109,8 +109,8 @@ def test_columns_are_within_their_bounds(kernel, storage, precise, rng, monkeypa
 @pytest.mark.parametrize(("kernel", "storage"), pairs())
 def test_sums_in_float64_are_those_of_the_kernel(kernel, storage, rng, monkeypatch):
     monkeypatch.setattr(base, "MIN_ENTRIES_FOR_COMPILED_PASS", 0)
-    X = STORAGES[storage](rng)
-    gram = KERNELS[kernel](X)
+    X = POINT_STORAGES[storage](rng)
+    gram = KERNEL_CASES[kernel](X)
     x = np.where(rng.random(M) < 0.4, rng.standard_normal(M), 0.0)
     some = np.flatnonzero(x)
     K = exact_values(gram, X, some).astype(float)
@@ -124,9 +124,9 @@ def test_sums_in_float64_are_those_of_the_kernel(kernel, storage, rng, monkeypat
 
 def test_low_precision_halves_the_memory_where_it_keeps_three_digits(make, rng):
     near, far = (
-        make(STORAGES["dense"](rng)).low_precision(),
+        make(POINT_STORAGES["dense"](rng)).low_precision(),
         Polynomial(
-            STORAGES["outlier"](rng) * np.exp(3.0 * rng.standard_normal((M, 1))), 3, 1.0, 0.0
+            POINT_STORAGES["outlier"](rng) * np.exp(3.0 * rng.standard_normal((M, 1))), 3, 1.0, 0.0
         ),
     )
     assert near.dtype == np.float32

@@ -13,7 +13,7 @@ from qpsvm.gram.engine.sweep import map_block
 from qpsvm.gram.storage.byte_grid import MIN_GRID_POINTS, ByteGrid
 
 M = 300
-KERNELS = {
+KERNEL_CASES = {
     "rbf": lambda X, g: RBF(X, g),
     "laplacian": lambda X, g: Laplacian(X, g),
     "polynomial": lambda X, g: Polynomial(X, 3, g, 1.0),
@@ -37,12 +37,12 @@ def points(kind, rng):
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32", "binary", "integers", "CSR"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", KERNEL_CASES)
 def test_matrices_are_those_of_the_grams(name, kind, rng):
     X = points(kind, rng)
     if kind == "CSR" and name == "custom":
         pytest.skip("a custom kernel takes dense points")
-    grams = [KERNELS[name](X, gamma) for gamma in (0.01, 0.3, 1e-9)]
+    grams = [KERNEL_CASES[name](X, gamma) for gamma in (0.01, 0.3, 1e-9)]
     for gram, K in zip(grams, kernel_matrices(grams), strict=True):
         alone = gram.block(np.arange(M), None, np.float64)
         assert K.values.dtype == np.float32

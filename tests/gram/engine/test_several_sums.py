@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from qpsvm import RBF, CustomKernel, Laplacian, Linear, LowRank, Polynomial, Sigmoid
 
-KERNELS = {
+KERNEL_CASES = {
     "rbf": lambda X: RBF(X, 0.2),
     "polynomial": lambda X: Polynomial(X, 2, 0.1, 1.0),
     "sigmoid": lambda X: Sigmoid(X, 0.05, 0.1),
@@ -20,7 +20,7 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("kind", ["dense", "float32", "whole", "sparse", "wide"])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", KERNEL_CASES)
 def test_sums_are_the_same(name, kind, rng):
     n_points = 700 if name in ("rbf", "polynomial") else 60
     X = rng.standard_normal((n_points, 6)) + 3.0
@@ -34,7 +34,7 @@ def test_sums_are_the_same(name, kind, rng):
         if name == "custom":
             pytest.skip("the function of this test takes few features")
         X = sp.csr_matrix(sp.hstack([sp.csr_matrix(X), sp.csr_matrix((n_points, 2100))]))
-    gram = KERNELS[name](X)
+    gram = KERNEL_CASES[name](X)
     columns = np.arange(0, gram.m, 2)
     coef = rng.standard_normal((len(columns), 3))
     together = gram.combine(X, columns, coef)

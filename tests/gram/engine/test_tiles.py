@@ -12,13 +12,13 @@ from qpsvm.gram.engine.formula import Evaluator, gaussian
 from qpsvm.gram.storage.integer import pack
 from tests.gram.storage.test_byte_grid import grid_of
 
-GAMMA = 0.3
+RBF_GAMMA = 0.3
 
 
 def values(X, columns):
     """Return kernel values by differences, in float64."""
     X = X.astype(np.float64)
-    return np.exp(-GAMMA * np.square(X[columns][:, None] - X[None]).sum(axis=2))
+    return np.exp(-RBF_GAMMA * np.square(X[columns][:, None] - X[None]).sum(axis=2))
 
 
 @pytest.fixture(params=["float32", "float64", "turned", "bits", "whole", "grid", "csr", "csr64"])
@@ -46,7 +46,7 @@ def sides(kind, m, d, rng):
     wide = (
         np.float64 if kind in ("float64", "whole", "csr64") else np.float32
     )  # multiples for both precisions
-    formula = gaussian(GAMMA)
+    formula = gaussian(RBF_GAMMA)
     terms = formula.terms(X, np.square(X).sum(axis=1)).astype(wide)
     return X, Evaluator(points, terms, formula.factor, formula.map)
 
@@ -60,7 +60,7 @@ def test_columns_and_sums_are_those_of_the_kernel(kind, m, d, rng):
     for n in (1, 8, 11):
         columns = rng.integers(m, size=n)
         exact = values(X, columns)
-        bound = (d + 40) * eps * (1.0 + GAMMA * np.square(X).sum(axis=1).max())
+        bound = (d + 40) * eps * (1.0 + RBF_GAMMA * np.square(X).sum(axis=1).max())
         rows = rng.integers(m, size=min(m, 70))
         store = np.full((n + 2, m + 3), -1.0, dtype)
         slots = rng.permutation(n + 2)[:n]
@@ -97,7 +97,7 @@ def test_sums_do_not_depend_on_threads_or_pieces(kind, rng, monkeypatch):
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (13, 150), (128, 64)])
 def test_a_block_is_summed_both_ways_in_float64(kind, n, m, rng):
     X, (points, _, factor, kernel_map) = sides(kind, n + m, 20, rng)
-    K, terms = values(X, np.arange(n))[:, n:], gaussian(GAMMA).terms(X)
+    K, terms = values(X, np.arange(n))[:, n:], gaussian(RBF_GAMMA).terms(X)
     x, z, out, back = rng.standard_normal(n), rng.standard_normal(m), np.ones(m), np.ones(n)
     some = points[:n], terms[:n], points[n:], terms[n:], factor, kernel_map
     tiles.add_both(*some, x, out, z, back)

@@ -15,7 +15,7 @@ from qpsvm.gram.engine.tiles import add_both, fill_between
 from qpsvm.gram.kernels import base
 from qpsvm.gram.storage.sparse_panels import numbered
 
-DIGITS = 40
+DECIMAL_DIGITS = 40
 """Decimal digits of the exponential of an exact argument."""
 
 
@@ -74,19 +74,19 @@ def exact(x):
 
 
 def decimal(t):
-    """Return a rational number to `DIGITS` digits, in a context of more."""
+    """Return a rational number to `DECIMAL_DIGITS` digits, in a context of more."""
     return Decimal(t.numerator) / Decimal(t.denominator)
 
 
 def exact_value(gram, x, z):
-    """Return k(x, z), a rational number or one to `DIGITS` digits, from the stored coordinates."""
+    """Return k(x, z), rational or to `DECIMAL_DIGITS` digits, from the stored coordinates."""
     x, z = exact(x), exact(z)
     gamma, coef0 = (Fraction(float(getattr(gram, name, 0.0))) for name in ("gamma", "coef0"))
     every = set(x) | set(z)
     differences = [x.get(k, Fraction(0)) - z.get(k, Fraction(0)) for k in every]
     product = sum((x[k] * z[k] for k in set(x) & set(z)), Fraction(0))
     with localcontext() as context:
-        context.prec = DIGITS
+        context.prec = DECIMAL_DIGITS
         if isinstance(gram, RBF):
             return Fraction(decimal(-gamma * sum(t * t for t in differences)).exp())
         if isinstance(gram, Laplacian):
@@ -99,7 +99,7 @@ def exact_value(gram, x, z):
     return product
 
 
-KERNELS = {
+KERNEL_CASES = {
     "rbf": lambda X: RBF(X, 1.0),
     "steep rbf": lambda X: RBF(X, 30.0),
     "laplacian": lambda X: Laplacian(X, 0.2),
@@ -110,7 +110,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", KERNEL_CASES)
 @pytest.mark.parametrize("kind", ["text", "signed", "uneven"])
 def test_entries_are_within_their_bounds_of_exact_rationals(name, kind, rng, monkeypatch):
     """Columns in float32 and in float64, stored and summed; many features, few terms."""
@@ -124,7 +124,7 @@ def test_entries_are_within_their_bounds_of_exact_rationals(name, kind, rng, mon
     ends = np.concatenate([[0], np.cumsum(lengths)])
     data = rng.standard_normal(ends[-1]) if kind == "signed" else rng.random(ends[-1])
     X = sp.csr_matrix((data / 4.0, np.concatenate(columns), ends), (m, d))
-    given = KERNELS[name](X)
+    given = KERNEL_CASES[name](X)
     low = given.low_precision()
     assert low.dtype == np.float32 and sp.issparse(low.X)
     few, weights = rng.permutation(m)[:5], rng.standard_normal(5)

@@ -14,14 +14,14 @@ from qpsvm.gram.storage.points import products
 from qpsvm.numerics.products import squared_norms
 
 M = 1100
-KERNELS = {
+KERNEL_CASES = {
     "linear": Linear,
     "rbf": lambda X: RBF(X, 0.07),
     "polynomial": lambda X: Polynomial(X, 3, 0.1, 1.0),
     "sigmoid": lambda X: Sigmoid(X, 0.01, -0.5),
     "laplacian": lambda X: Laplacian(X, 0.1),
 }
-STORAGES = {"dense": np.asarray, "CSR": sp.csr_matrix}
+POINT_STORAGES = {"dense": np.asarray, "CSR": sp.csr_matrix}
 
 
 def binary(rng, d, value=1.0, m=M, share=0.3):
@@ -32,7 +32,7 @@ def binary(rng, d, value=1.0, m=M, share=0.3):
 
 
 @pytest.mark.parametrize("d", [1, 2, 31, 32, 33, 63, 64, 65, 127, 128, 129, 300])
-@pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)
+@pytest.mark.parametrize("storage", POINT_STORAGES.values(), ids=POINT_STORAGES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_common_bits_are_inner_products(rng, d, storage, dtype):
     X = binary(rng, d).astype(dtype)
@@ -46,10 +46,10 @@ def test_common_bits_are_inner_products(rng, d, storage, dtype):
 
 
 @pytest.mark.parametrize("value", [1.0, 3.0, 0.1])
-@pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)
-@pytest.mark.parametrize("make", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("storage", POINT_STORAGES.values(), ids=POINT_STORAGES)
+@pytest.mark.parametrize("make", KERNEL_CASES.values(), ids=KERNEL_CASES)
 def test_kernels_of_binary_points(rng, make, storage, value):
-    """Columns, few and many, over all rows and some; the fresh product; restrictions."""
+    """Columns, few and many, over all rows and some; the recomputed product; restrictions."""
     X = binary(rng, 70, value)
     kernel = make(storage(X))
     new = binary(rng, 70, value, m=300)  # enough for compiled sums
@@ -78,7 +78,7 @@ def test_kernels_of_binary_points(rng, make, storage, value):
         np.testing.assert_allclose(values, expected, rtol=0, atol=size)
 
 
-@pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)
+@pytest.mark.parametrize("storage", POINT_STORAGES.values(), ids=POINT_STORAGES)
 def test_narrow_columns_of_binary_points(rng, storage):
     X = binary(rng, 65)
     narrow = RBF(storage(X), 0.05).low_precision()
@@ -117,7 +117,7 @@ def test_what_is_packed(rng):
     )
 
 
-@pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)
+@pytest.mark.parametrize("storage", POINT_STORAGES.values(), ids=POINT_STORAGES)
 @pytest.mark.parametrize(("divisor", "rounded"), [(1, False), (16, False), (255, True)])
 def test_levels_of_grey(rng, storage, divisor, rounded):
     """Multiples of 1/255 are exact in float32 where their quotients are not in float64."""

@@ -11,8 +11,8 @@ from qpsvm import RBF, L2SVMDual, Linear, solve
 rng = np.random.default_rng(7)
 X = rng.standard_normal((150, 4))
 Y = np.where(X[:, 0] + 0.5 * rng.standard_normal(150) > 0, 1.0, -1.0)
-PROBLEM = L2SVMDual(RBF(X, gamma=0.3), Y, C=1.0)
-FACE = L2SVMDual(RBF(X, gamma=0.3), Y, C=10.0)  # a third of the points carry no weight
+INTERIOR_PROBLEM = L2SVMDual(RBF(X, gamma=0.3), Y, C=1.0)
+FACE_PROBLEM = L2SVMDual(RBF(X, gamma=0.3), Y, C=10.0)  # a third of the points carry no weight
 
 
 @pytest.mark.parametrize("method", ["mfw", "pfw", "bpfw", "swap"])
@@ -20,7 +20,7 @@ def test_linear(method):
     """log(gap) falls along a line: each further digit costs about as many iterations."""
     seen = {}
     for stop in range(25, 5000, 25):  # checks lie at powers of two; limits add the ones between
-        c = solve(PROBLEM, method, tol=1e-10, max_iter=stop).certificate
+        c = solve(INTERIOR_PROBLEM, method, tol=1e-10, max_iter=stop).certificate
         seen[stop] = c.relative_gap
         if c.passed:
             break
@@ -34,9 +34,11 @@ def test_linear(method):
 
 def test_sublinear():
     """The error of fw falls like 1/k where the optimum lies on a proper face."""
-    best = solve(FACE, "mfw", tol=1e-10).value
+    best = solve(FACE_PROBLEM, "mfw", tol=1e-10).value
     counts = 500 * 2 ** np.arange(7)
-    errors = [solve(FACE, "fw", tol=1e-12, max_iter=int(k)).value / best - 1.0 for k in counts]
+    errors = [
+        solve(FACE_PROBLEM, "fw", tol=1e-12, max_iter=int(k)).value / best - 1.0 for k in counts
+    ]
     scaled = counts * np.array(errors)
     assert scaled.max() < 3 * scaled.min()
 

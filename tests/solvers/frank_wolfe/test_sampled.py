@@ -30,17 +30,21 @@ from qpsvm.solvers.shared.sampling import Draws
 
 X, Y = two_clouds(1500, 4, seed=61, distance=3.0)
 X32 = X.astype(np.float32)
-DECLARED = {
+DECLARED_PROBLEMS = {
     "ball": lambda: MEBDual(RBF(X, 0.1)),
     "linear ball": lambda: MEBDual(Linear(X)),
     "machine": lambda: L2SVMDual(RBF(X, 0.1), Y, C=10.0),
     "distance": lambda: PolytopeDistanceDual(RBF(X, 0.1), Y, chi=10.0),
     "matrix": lambda: MEBDual(Precomputed(RBF(X, 0.1).block(np.arange(len(X))))),
 }
-WITHOUT_TIES = {name: declare for name, declare in DECLARED.items() if name != "linear ball"}
+WITHOUT_TIES = {
+    name: declare for name, declare in DECLARED_PROBLEMS.items() if name != "linear ball"
+}
 """After a line search between two far points their gradients are equal: rounding would decide."""
 ON_SAMPLES = ("fw", "mfw", "cvm", "fcfw")
-every_problem = pytest.mark.parametrize("declare", DECLARED.values(), ids=DECLARED)
+every_problem = pytest.mark.parametrize(
+    "declare", DECLARED_PROBLEMS.values(), ids=DECLARED_PROBLEMS
+)
 every_method = pytest.mark.parametrize("method", ON_SAMPLES)
 
 
@@ -124,7 +128,7 @@ def test_a_core_vector_machine_on_samples_alone_claims_nothing(declare):
 
 @every_method
 def test_the_same_seed_gives_the_same_bits_for_any_chunks_of_steps(method):
-    problem = DECLARED["machine"]()
+    problem = DECLARED_PROBLEMS["machine"]()
 
     def found(*chunks, seed=0):
         state = advanced(problem, method, chunks, seed)

@@ -1,4 +1,4 @@
-"""The interior point method on the matrix of all points, and as a fallback where pair steps crawl."""
+"""The interior point method on the matrix of all points, and as a fallback of slow pair steps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def nearly_touching_hulls():
     return NuSVCDual(RBF(X, "scale"), np.where(labels == 1, 1, -1), 0.2)
 
 
-def test_auto_goes_on_with_it_where_pair_steps_crawl():
+def test_auto_goes_on_with_it_where_pair_steps_are_slow():
     problem = nearly_touching_hulls()
     slow = qpsvm.solve(problem, "smo", tol=1e-6, max_iter=20_000)
     assert not slow.converged

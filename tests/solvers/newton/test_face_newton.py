@@ -11,7 +11,7 @@ from qpsvm.solvers.newton.face_newton import FaceNewton
 from qpsvm.solvers.newton.low_rank_model import LowRankModel, share_of_support
 from qpsvm.solvers.newton.lower_triangle import PANEL_ROWS, LowerTriangle
 
-FACE = "face-newton"
+FACE_NEWTON = "face-newton"
 
 
 def noisy(m, d=4, seed=0):
@@ -59,7 +59,7 @@ def test_the_low_rank_model_solves_its_own_problem_and_its_preconditioner_invert
 def test_a_few_steps_reach_a_tiny_gap():
     X, y = noisy(4000)
     problem = L2SVMDual(RBF(X, 0.3), y)
-    ours = solve(problem, FACE, tol=1e-9)
+    ours = solve(problem, FACE_NEWTON, tol=1e-9)
     assert ours.converged and ours.n_iter <= 15
     other = solve(problem, "decomposition", tol=1e-6)
     assert ours.certificate.upper <= other.certificate.upper * (1 + 1e-9)
@@ -69,7 +69,7 @@ def test_a_few_steps_reach_a_tiny_gap():
 def test_points_that_the_model_missed_become_rows():
     X, y = noisy(3000)
     problem = L2SVMDual(RBF(X, 3.0), y, C=5.0)
-    poor = solve(problem, FACE, rank=2, margin=0.0, tol=1e-6)
+    poor = solve(problem, FACE_NEWTON, rank=2, margin=0.0, tol=1e-6)
     assert poor.converged
     few = FaceNewton(rank=2, margin=0.0)
     qp = problem.as_qp()
@@ -82,19 +82,19 @@ def test_memory_is_kept_and_the_answer_the_same():
     X, y = noisy(3000)
     problem = L2SVMDual(RBF(X, 0.3), y)
     limit = 8_000_000
-    tight = solve(problem, FACE, tol=1e-6, memory_limit=limit)
+    tight = solve(problem, FACE_NEWTON, tol=1e-6, memory_limit=limit)
     assert tight.converged and tight.counters["bytes"] <= limit
-    free = solve(problem, FACE, tol=1e-6)
+    free = solve(problem, FACE_NEWTON, tol=1e-6)
     assert tight.value == pytest.approx(free.value, rel=2e-6)
 
 
 def test_a_start_and_an_early_end():
     X, y = noisy(3000)
     problem = L2SVMDual(RBF(X, 0.3), y)
-    solved = solve(problem, FACE, tol=1e-6)
-    again = solve(problem, FACE, x0=solved, tol=1e-6)
+    solved = solve(problem, FACE_NEWTON, tol=1e-6)
+    again = solve(problem, FACE_NEWTON, x0=solved, tol=1e-6)
     assert again.converged and again.n_iter <= 1
-    early = solve(problem, FACE, tol=1e-9, max_iter=1)
+    early = solve(problem, FACE_NEWTON, tol=1e-9, max_iter=1)
     assert early.status is Status.MAX_ITER and early.certificate.gap < np.inf
     assert early.certificate.violation <= 1e-12
 
@@ -124,5 +124,5 @@ def test_decomposition_continues_where_it_does_not_end(monkeypatch):
 
 
 def test_points_at_zero_are_no_exception():
-    result = solve(L2SVMDual(Linear(np.zeros((5, 2))), [1, 1, -1, 1, -1]), FACE, tol=1e-6)
+    result = solve(L2SVMDual(Linear(np.zeros((5, 2))), [1, 1, -1, 1, -1]), FACE_NEWTON, tol=1e-6)
     assert result.converged

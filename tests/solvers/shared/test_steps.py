@@ -66,10 +66,10 @@ def test_the_gradient_that_steps_maintain_is_that_of_the_point(method, m):
     qp = declare(RBF(X, 0.5), y).as_qp()
     solver = METHODS[method].maker(qp)()
     with qp.gram.kernel.hold(1 << 28) as store:
-        lent = replace(qp, store=store)
-        state, n = solver.init(lent, None, np.random.default_rng(0)), 0
+        with_store = replace(qp, store=store)
+        state, n = solver.init(with_store, None, np.random.default_rng(0)), 0
         while n < 200:
-            reply = solver.advance(lent, state, 200 - n)
+            reply = solver.advance(with_store, state, 200 - n)
             n += reply.steps
             assert reply.stop.name == "BUDGET"
     assert qp.domain.violation(state.x) < 1e-12
@@ -84,11 +84,11 @@ def test_the_data_that_steps_maintain_equal_recomputed_data(declare, m):
     problem = declare(K) if declare is MEBDual else declare(K, 0.01 if declare is SVDDDual else y)
     qp, solver = problem.as_qp(), SMO()
     with qp.gram.kernel.hold(1 << 28) as store:
-        lent = replace(qp, store=store)
-        state, n = solver.init(lent, None, np.random.default_rng(0)), 0
+        with_store = replace(qp, store=store)
+        state, n = solver.init(with_store, None, np.random.default_rng(0)), 0
         while n < 150:
-            n += solver.advance(lent, state, 150 - n).steps
-            data, cols = state.pair_data, lent.columns()
+            n += solver.advance(with_store, state, 150 - n).steps
+            data, cols = state.pair_data, with_store.columns()
             recomputed = pair_data(cols, state.z, state.s, state.up_barrier, state.low_barrier)
             assert data.n_low == recomputed.n_low
             names = "side diagonal mark low high all_up max_diagonal all_positive"

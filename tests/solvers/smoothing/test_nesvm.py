@@ -31,13 +31,13 @@ from qpsvm.solvers.smoothing.nesvm_as_printed import lipschitz
 from qpsvm.solvers.smoothing.smoothed_loss import divergence, smoothed
 
 X, Y = two_clouds(150, 6, seed=701)
-HINGE = [
+HINGE_CASES = [
     instance
     for family in ("hinge_primal", "hinge")
     for instance in problems.select(family=family, exclude=("hard-margin",))
     if family == "hinge_primal" or instance.data()["kernel"][0] != "linear"
 ]
-each = pytest.mark.parametrize("instance", HINGE, ids=str)
+each = pytest.mark.parametrize("instance", HINGE_CASES, ids=str)
 
 
 def in_the_primal(instance):

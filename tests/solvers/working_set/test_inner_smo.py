@@ -10,10 +10,10 @@ from qpsvm.solvers.smo.pair_steps import pairs
 from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
 
 
-def kernel(rng, n, kind, copies=False):
-    """Return a positive definite K, or one in which half of the points are copies of the others."""
+def kernel(rng, n, kind, duplicates=False):
+    """Return a positive definite K, or one in which half of the points are duplicates of the others."""
     X = rng.standard_normal((n, 5))
-    if copies:
+    if duplicates:
         X[n // 2 :] = X[: n - n // 2]
     square = np.sum((X[:, None] - X) ** 2, axis=2)
     K = np.exp(-0.3 * square).astype(kind)
@@ -21,9 +21,9 @@ def kernel(rng, n, kind, copies=False):
     return K
 
 
-def declared(rng, domain, n, kind, copies):
+def declared(rng, domain, n, kind, duplicates):
     """Return the problem, signs, the group of each coordinate, c, and a feasible x."""
-    K, y = kernel(rng, n, kind, copies), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    K, y = kernel(rng, n, kind, duplicates), np.where(rng.random(n) < 0.5, 1.0, -1.0)
     one, group, upper = np.ones(n), np.zeros(n, np.int64), np.full(n, np.inf)
     z, sign, ridge, shift, scale, c = one, one, 0.0 * one, 0.0, 1.0, 0.0 * one
     x = np.zeros(n)
@@ -67,10 +67,10 @@ def violation(problem, s, group, x):
     "domain", ["box", "simplex", "capped simplex", "simplices", "soft simplices"]
 )
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("n, copies", [(2, False), (90, True), (17, False), (1094, False)])
-def test_a_working_set_is_solved_as_by_the_steps_of_smo(domain, kind, n, copies, rng):
-    problem, sign, group, c, start = declared(rng, domain, n, kind, copies)
-    if domain == "simplex" and copies:
+@pytest.mark.parametrize("n, duplicates", [(2, False), (90, True), (17, False), (1094, False)])
+def test_a_working_set_is_solved_as_by_the_steps_of_smo(domain, kind, n, duplicates, rng):
+    problem, sign, group, c, start = declared(rng, domain, n, kind, duplicates)
+    if domain == "simplex" and duplicates:
         problem = problem._replace(
             diagonal=problem.diagonal - problem.ridge, ridge=0.0 * problem.ridge
         )

@@ -15,8 +15,8 @@ from qpsvm.solvers.working_set.inner_smo_simd import (
     update_gradient_of_two,
 )
 
-LENGTHS = (VECTOR_LANES, VECTOR_LANES + 1, 3 * VECTOR_LANES - 1, 200)
-KINDS = ((np.uint16, np.float32), (np.float32, np.float32), (np.float64, np.float64))
+ROW_LENGTHS = (VECTOR_LANES, VECTOR_LANES + 1, 3 * VECTOR_LANES - 1, 200)
+DTYPE_PAIRS = ((np.uint16, np.float32), (np.float32, np.float32), (np.float64, np.float64))
 
 
 @vectorized
@@ -56,8 +56,8 @@ def drawn(rng, n, kind):
     return side, diagonal, up_blocked, low_blocked, rng.standard_normal(n).astype(np.float32)
 
 
-@pytest.mark.parametrize("row, kind", KINDS)
-@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("row, kind", DTYPE_PAIRS)
+@pytest.mark.parametrize("n", ROW_LENGTHS)
 def test_the_second_index_has_the_greatest_gain(row, kind, n, rng):
     for _ in range(20):
         K, unit = rows(rng, row, n)
@@ -75,7 +75,7 @@ def test_the_second_index_has_the_greatest_gain(row, kind, n, rng):
         assert gains[k] >= (1.0 - 1e-3) * gains[best]
 
 
-@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("n", ROW_LENGTHS)
 def test_argextremes_are_those_of_the_plain_loop(n, rng):
     for _ in range(20):
         _, _, up_blocked, low_blocked, e = drawn(rng, n, np.float32)
@@ -90,8 +90,8 @@ def test_argextremes_are_those_of_the_plain_loop(n, rng):
     assert find_argextremes(e, up_blocked, low_blocked) == (-1, -1)
 
 
-@pytest.mark.parametrize("row, kind", KINDS)
-@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("row, kind", DTYPE_PAIRS)
+@pytest.mark.parametrize("n", ROW_LENGTHS)
 def test_a_pair_step_is_added_once_everywhere(row, kind, n, rng):
     K, unit = rows(rng, row, n)
     side, _, up_blocked, low_blocked, e = drawn(rng, n, kind)
@@ -103,8 +103,8 @@ def test_a_pair_step_is_added_once_everywhere(row, kind, n, rng):
         assert found == inner_smo_simd._plain_argextremes(e, up_blocked, low_blocked)
 
 
-@pytest.mark.parametrize("row, kind", KINDS)
-@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("row, kind", DTYPE_PAIRS)
+@pytest.mark.parametrize("n", ROW_LENGTHS)
 def test_a_pair_step_finds_the_extremes_of_two_groups(row, kind, n, rng):
     K, unit = rows(rng, row, n)
     side, _, _, _, e = drawn(rng, n, kind)
@@ -122,7 +122,7 @@ def test_a_pair_step_finds_the_extremes_of_two_groups(row, kind, n, rng):
         up_blocked[1], low_blocked[0] = 1, 1  # then some sets are empty
 
 
-CHECKS = (
+CHECK_SCRIPT = (
     "import numpy as np; import tests.solvers.working_set.test_inner_smo_simd as t\n"
     "rng = np.random.default_rng(1)\n"
     "for row, kind in t.KINDS:\n"
@@ -139,10 +139,10 @@ CHECKS = (
 def test_on_processors_with_shorter_vectors(fresh_process, tmp_path):
     code = (
         "import qpsvm.numerics.vector_shape as shape; shape.VECTOR_LANES, shape.HAS_AVX512 = 8, False\n"
-        + CHECKS
+        + CHECK_SCRIPT
     )
     assert fresh_process(code, cache=tmp_path).strip() == "right"
 
 
 def test_without_the_compiler(fresh_process):
-    assert fresh_process(CHECKS, NUMBA_DISABLE_JIT="1").strip() == "right"
+    assert fresh_process(CHECK_SCRIPT, NUMBA_DISABLE_JIT="1").strip() == "right"

@@ -14,11 +14,11 @@ from qpsvm.solvers.working_set.lazy_rows import ComputedRows, StoredRows
 from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks, sum_rows
 from qpsvm.solvers.working_set.matrix_pairs import hinge_path
 
-PENALTIES = np.array([0.01, 1.0, 30.0, 1e3])
+PENALTY_VALUES = np.array([0.01, 1.0, 30.0, 1e3])
 
 
 def check(path, y, weight, gram, tol):
-    for c, C in enumerate(PENALTIES):
+    for c, C in enumerate(PENALTY_VALUES):
         x, upper = path.x[c], C * weight
         assert np.all(x >= 0.0) and np.all(x <= upper)
         assert abs(y @ x) <= 1e-12 * (1.0 + np.sum(x))
@@ -41,22 +41,22 @@ def blocks_of(gram, n):
     return GroupBlocks(*(np.ascontiguousarray(part) for part in (K[:n, :n], K[n:, n:], K[:n, n:])))
 
 
-SIZES = pytest.mark.parametrize("sizes", [(1, 1), (1, 40), (37, 20), (90, 110)])
+EACH_SIZE = pytest.mark.parametrize("sizes", [(1, 1), (1, 40), (37, 20), (90, 110)])
 
 
-@SIZES
+@EACH_SIZE
 def test_two_groups_by_their_blocks(sizes, rng):
     y, weight, gram = two_groups(sizes, rng)
     blocks = blocks_of(gram, sizes[0])
     path = hinge_path(
         blocks, lambda *memory: StoredRows(*memory, *blocks), gram.diag(),
-        y, weight, PENALTIES, 1e-6, 1e-15, BufferPool(),
+        y, weight, PENALTY_VALUES, 1e-6, 1e-15, BufferPool(),
     )  # fmt: skip
     check(path, y, weight, gram, 1e-6)
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32", "integers", "binary"])
-@SIZES
+@EACH_SIZE
 def test_two_groups_by_rows_that_are_computed(sizes, kind, rng):
     y, weight, gram = two_groups(sizes, rng, d=21)
     X = gram.X.astype(np.float32) if kind == "float32" else gram.X
@@ -67,7 +67,7 @@ def test_two_groups_by_rows_that_are_computed(sizes, kind, rng):
     rows = points.rows(0, 1)
     path = hinge_path(
         points.sums(0, 1), lambda *memory: ComputedRows(*memory, rows), gram.diag(),
-        y, weight, PENALTIES, 1e-4, 1e-13, BufferPool(),
+        y, weight, PENALTY_VALUES, 1e-4, 1e-13, BufferPool(),
     )  # fmt: skip
     check(path, y, weight, gram, 1e-4)
 
@@ -142,7 +142,7 @@ def test_the_last_round_of_steps_is_evaluated(rng):
     blocks, K = blocks_of(gram, 90), gram.block(np.arange(200), None, np.float64)
     path = hinge_path(
         blocks, lambda *memory: StoredRows(*memory, *blocks), gram.diag(),
-        y, weight, PENALTIES, 1e-18, 1e-15, BufferPool(),
+        y, weight, PENALTY_VALUES, 1e-18, 1e-15, BufferPool(),
     )  # fmt: skip
     for x, value, gap in zip(path.x, path.value, path.gap, strict=True):
         assert gap > 1e-18 * abs(value)

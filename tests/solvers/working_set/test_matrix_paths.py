@@ -17,7 +17,7 @@ from qpsvm.solvers.working_set.matrix_blocks import (
 )
 from qpsvm.solvers.working_set.matrix_paths import Subset, hinge_paths
 
-PENALTIES = np.array([0.01, 1.0, 30.0, 1e3])
+PENALTY_VALUES = np.array([0.01, 1.0, 30.0, 1e3])
 
 
 def subset_of(rows, y, weight=None):
@@ -30,7 +30,7 @@ def matrix_of(gram):
 
 
 def check(path, subset, rows, gram, tol):
-    for c, C in enumerate(PENALTIES):
+    for c, C in enumerate(PENALTY_VALUES):
         x, upper = path.x[c], C * subset.weight
         assert np.all(x >= 0.0) and np.all(x <= upper)
         assert abs(subset.y @ x) <= 1e-12 * (1.0 + np.sum(x))
@@ -47,7 +47,7 @@ def test_paths_are_feasible_and_their_bounds_hold(kernel, tol, rng):
     gram = kernel(X)
     chosen = [np.arange(150), np.flatnonzero(rng.random(150) < 0.6), np.arange(20, 50)]
     subsets = [subset_of(rows, y, rng.uniform(0.1, 3.0, len(rows))) for rows in chosen]
-    found = hinge_paths(matrix_of(gram), subsets, PENALTIES, tol, 1e-15)
+    found = hinge_paths(matrix_of(gram), subsets, PENALTY_VALUES, tol, 1e-15)
     for rows, subset, path in zip(chosen, subsets, found, strict=True):
         check(path, subset, rows, gram, tol)
 
@@ -58,7 +58,7 @@ def test_subsets_of_a_few_points(n):
     rows = np.sort(np.concatenate([np.flatnonzero(y > 0)[:1], np.flatnonzero(y < 0)[: n - 1]]))
     gram = RBF(X, 1.0)
     subset = subset_of(rows, y)
-    path = hinge_paths(matrix_of(gram), [subset], PENALTIES, 1e-6, 1e-15)[0]
+    path = hinge_paths(matrix_of(gram), [subset], PENALTY_VALUES, 1e-6, 1e-15)[0]
     check(path, subset, rows, gram, 1e-6)
 
 
@@ -72,7 +72,7 @@ def test_a_large_subset_is_read_in_place_on_a_working_set(size, monkeypatch, rng
     rows = np.concatenate([np.arange(10, 60), np.arange(70, 110)])
     weight[rows] = rng.uniform(0.1, 3.0, len(rows))
     subset = Subset(np.arange(120), y, weight)
-    path = hinge_paths(matrix_of(gram), [subset], PENALTIES, 1e-4, 1e-15)[0]
+    path = hinge_paths(matrix_of(gram), [subset], PENALTY_VALUES, 1e-4, 1e-15)[0]
     others = np.setdiff1d(np.arange(120), rows)
     assert not path.x[:, others].any()
     check(path._replace(x=path.x[:, rows]), subset_of(rows, y, weight[rows]), rows, gram, 1e-4)
@@ -143,7 +143,7 @@ def test_gaps_enclose_the_optimum_of_the_exact_kernel(n, kernel, parameters, off
 @pytest.mark.parametrize("label", [1.0, -1.0])
 def test_one_class_has_no_support(label):
     subset, gram = Subset(np.arange(5), np.full(5, label), np.ones(5)), Precomputed(np.eye(5))
-    path = hinge_paths(matrix_of(gram), [subset], PENALTIES, 1e-3, 1e-15)[0]
+    path = hinge_paths(matrix_of(gram), [subset], PENALTY_VALUES, 1e-3, 1e-15)[0]
     assert not path.x.any()
     assert np.all(path.gap <= 1e-13) and np.all(path.b == label)
 
@@ -155,9 +155,9 @@ def test_the_gap_contains_the_error_of_the_matrix(rng):
     exact = gram.block(np.arange(80), None, np.float64)
     noise = np.tril(rng.uniform(-error, error, exact.shape))
     matrix = matrix_of(Precomputed(exact + noise + noise.T))
-    found = hinge_paths(matrix, [subset_of(np.arange(80), y)], PENALTIES, 1e-4, 2 * error)
+    found = hinge_paths(matrix, [subset_of(np.arange(80), y)], PENALTY_VALUES, 1e-4, 2 * error)
     path = found[0]
-    for c, C in enumerate(PENALTIES):
+    for c, C in enumerate(PENALTY_VALUES):
         u = y * path.x[c]
         value = 0.5 * u @ exact @ u - np.sum(path.x[c])
         best = solve(HingeDual(gram, y, C), tol=1e-10).certificate

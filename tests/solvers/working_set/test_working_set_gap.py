@@ -26,7 +26,7 @@ from qpsvm.solvers.working_set.working_set import (
     solve_working_set,
 )
 
-KINDS = {
+PROBLEM_KINDS = {
     "hinge": lambda K, y: HingeDual(K, y, 10.0),
     "weighted": lambda K, y: HingeDual(K, y, np.where(y > 0, 1.0, 5.0)),
     "hard": lambda K, y: HingeDual(K, y, np.inf),
@@ -55,11 +55,11 @@ def value(problem, x):
     return 0.5 * x @ (product + problem.gram.ridge * x) + problem.linear @ x + problem.constant
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PROBLEM_KINDS)
 @pytest.mark.parametrize("goal", [1e-1, 1e-3, 1e-5])
 def test_a_working_set_is_solved_until_the_gain_left_is_below_the_goal(points, kind, goal):
     X, y = points
-    form = KINDS[kind](RBF(X, 0.5), y).as_qp()
+    form = PROBLEM_KINDS[kind](RBF(X, 0.5), y).as_qp()
     with form.with_store(1 << 24) as problem:
         support = np.flatnonzero(pair_start(problem, None))
         state = started(problem, np.union1d(support, np.arange(0, problem.m, 2)))
@@ -101,11 +101,11 @@ def test_the_last_working_sets_are_solved_for_the_target_gap(points):
     assert sharp.counters["pair"] > same.counters["pair"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PROBLEM_KINDS)
 @pytest.mark.parametrize("size", [2, 9, 400])
 def test_maximum_violators_are_added_about_half_of_them_for_each_direction(points, kind, size):
     X, y = points
-    form = KINDS[kind](RBF(X, 0.5), y).as_qp()
+    form = PROBLEM_KINDS[kind](RBF(X, 0.5), y).as_qp()
     with form.with_store(1 << 24) as problem:
         state = started(problem, np.union1d(np.flatnonzero(pair_start(problem, None)), [0, 1, 2]))
         solve_working_set(problem, state, 0.1)
