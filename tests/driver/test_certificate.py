@@ -31,7 +31,7 @@ from qpsvm.gram import SignedGram
 from qpsvm.gram.kernels import base
 from qpsvm.gram.storage.points import mean_point
 from qpsvm.solvers.working_set.gram_block import accumulate
-from tests.cases import QUICK
+from tests.cases import QUICK_INSTANCES
 
 M, N_COLUMNS = 1100, 130  # enough for compiled sweeps
 
@@ -174,7 +174,10 @@ TESTED_INSTANCES = [name for name, instance in INSTANCES.items() if instance.fam
 
 
 @pytest.fixture(
-    params=[pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in TESTED_INSTANCES]
+    params=[
+        pytest.param(n, marks=() if n in QUICK_INSTANCES else pytest.mark.slow)
+        for n in TESTED_INSTANCES
+    ]
 )
 def stopped(request):
     """The QP of an instance, a point after a few steps, and one near the optimum."""

@@ -12,7 +12,7 @@ import qpsvm
 from problems import INSTANCES, PRIMAL_FAMILIES
 from qpsvm import Cached, Precomputed, Status
 from qpsvm.gram import Gram
-from tests.cases import QUICK
+from tests.cases import QUICK_INSTANCES
 from tests.independent import EPS
 
 
@@ -82,7 +82,7 @@ def changes(instance):
             instance,
             change,
             id=f"{instance}-{change.__name__}",
-            marks=() if instance.name in QUICK else pytest.mark.slow,
+            marks=() if instance.name in QUICK_INSTANCES else pytest.mark.slow,
         )
         for instance in INSTANCES.values()
         for change in changes(instance)

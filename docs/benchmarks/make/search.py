@@ -86,11 +86,10 @@ for each pair by itself: its seconds are what its programs say of training and o
 apart. Seconds are the median of three calls, or one call of 10 s and more, after an untimed search of
 few points and, of `SVCCV`, an untimed fit to all of them. Each row is a process of its own.
 
-The processor is an AMD EPYC (Zen 4, AVX-512), whose two cores other processes share. The rows without a
-commit were measured on the same day; `GridSearchCV` on digits and liquidSVM's large grid hours before.
-On a5a the goals are not met: of the time of its problems, steps and the gathering of their working sets
-take one half to two thirds, entries of Ku that are summed again in float64 a fifth to a third, and the
-sums that are carried along C the rest."""
+The processor is an AMD EPYC (Zen 4, AVX-512) with two cores. A row of `SVCCV` and that of liquidSVM
+beside it were measured one after the other, other processes waiting; `GridSearchCV` on digits hours
+before. The load average is that at which the page was made. The speed of the processor varied by a
+factor of two: letter, 5 x 5, took 3.5 s in another hour."""
 
 
 def load(name: str, n_points: int | None) -> tuple[Any, Any]:

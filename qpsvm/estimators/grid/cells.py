@@ -17,17 +17,32 @@ from numpy.typing import NDArray
 from qpsvm.estimators.samples import Vector
 from qpsvm.estimators.votes import pairs_of
 from qpsvm.gram import Gram
-from qpsvm.gram.engine.matrices import entry_error, kernel_matrices
+from qpsvm.gram.engine.matrices import (
+    KernelMatrix,
+    entry_error,
+    have_same_products,
+    kernel_matrices,
+)
 from qpsvm.gram.psd import psd_defect
 from qpsvm.numerics.parallel import BufferPool, parallel_for
+from qpsvm.resources import processors
 from qpsvm.solvers.working_set.matrix_bounds import SubsetPath
-from qpsvm.solvers.working_set.matrix_paths import Subset, hinge_paths, is_read_in_place
+from qpsvm.solvers.working_set.matrix_paths import (
+    Subset,
+    chunks_of,
+    hinge_paths,
+    is_read_in_place,
+)
 
 Indices = NDArray[np.int64]
 
 MATRICES_AT_ONCE = 3
-"""Matrices of all points in float64 that are held at a time: products, kernel values, parts of them."""
+"""Matrices of all points in float64 that are held at a time: products, kernel values of two kernels in
+float32, parts of them."""
 
+MIN_CHUNKS_PER_THREAD = 16
+"""Number of chunks of a kernel's problems for each thread, below which two kernels are solved at a time:
+threads that find no chunk left then wait half as often."""
 
 FLOAT32_RANGE = (1e-30, 1e30)
 """Range of the largest diagonal entry of a matrix that float32 stores."""
@@ -120,15 +135,30 @@ def search(
     ]
     subsets: list[Any] = [by_split[number][pair] for number, pair in problems]
     buffers = BufferPool()
-    for number, (gram, matrix) in enumerate(zip(grams, kernel_matrices(grams), strict=True)):
-        if psd_defect(gram) > 0.0 or not _fits_float32(matrix.values):
-            done(number, None)
-            continue
-        paths = hinge_paths(matrix, subsets, penalties, tol, entry_error(gram), buffers)
-        machines = [_Machines(split, {}) for split in splits]
-        for (at, pair), subset, path in zip(problems, subsets, paths, strict=True):
-            machines[at].of_pair[pair] = subset, path
-        done(number, _cells(matrix.values, machines, starts, penalties))
+    n_chunks = len(chunks_of([len(subset.y) for subset in subsets], neighbors=True))
+    are_few = n_chunks < MIN_CHUNKS_PER_THREAD * processors()
+    n_held = 2 if are_few and have_same_products(grams) else 1
+    matrices = kernel_matrices(grams, n_held)
+    for group in _groups(len(grams), n_held):
+        solved: dict[int, KernelMatrix] = {}
+        for number in group:
+            matrix = next(matrices)
+            if psd_defect(grams[number]) == 0.0 and _fits_float32(matrix.values):
+                solved[number] = matrix
+            else:
+                done(number, None)
+        errors = [entry_error(grams[number]) for number in solved]
+        paths = hinge_paths(list(solved.values()), subsets, penalties, tol, errors, buffers)
+        for (number, matrix), of_matrix in zip(solved.items(), paths, strict=True):
+            machines = [_Machines(split, {}) for split in splits]
+            for (at, pair), subset, path in zip(problems, subsets, of_matrix, strict=True):
+                machines[at].of_pair[pair] = subset, path
+            done(number, _cells(matrix.values, machines, starts, penalties))
+
+
+def _groups(n: int, size: int) -> list[range]:
+    """Return groups of n numbers; the first may be smaller: narrow kernels, the last, take longest."""
+    return [range(max(0, stop - size), stop) for stop in range(n % size or size, n + 1, size)]
 
 
 def _fits_float32(K: NDArray[np.float32]) -> bool:

@@ -29,14 +29,16 @@ class KernelMatrix(NamedTuple):
     map: Any
 
 
-def kernel_matrices(grams: Sequence[Gram]) -> Iterator[KernelMatrix]:
-    """Yield the matrix of each Gram; its values are overwritten by the next one.
+def kernel_matrices(grams: Sequence[Gram], n_held: int = 1) -> Iterator[KernelMatrix]:
+    """Yield the matrix of each Gram; its values are overwritten by the `n_held`-th next one.
+
+    More than one is held only where `have_same_products`.
 
     The inner products of the points are computed once where the Grams are one kernel on the same points.
     """
     shared: tuple[Any, Any, NDArray[np.float64]] | None = None
-    values: NDArray[np.float32] | None = None
-    for gram in grams:
+    held: list[NDArray[np.float32]] = []
+    for number, gram in enumerate(grams):
         key = _shared_key(gram)
         if key is None:
             inner = np.asarray(gram.block(np.arange(gram.m), None, np.float64), np.float64)
@@ -50,10 +52,18 @@ def kernel_matrices(grams: Sequence[Gram]) -> Iterator[KernelMatrix]:
         _, points, inner = shared
         formula = gram._formula  # type: ignore[attr-defined]
         terms = formula.terms(points, norms_of(points))
-        values = np.empty(inner.shape, np.float32) if values is None else values
+        if number < n_held:
+            held.append(np.empty(inner.shape, np.float32))
+        values = held[number % n_held]
         matrix = KernelMatrix(values, inner, terms, float(formula.factor), formula.map)
         _write_values(matrix)
         yield matrix
+
+
+def have_same_products(grams: Sequence[Gram]) -> bool:
+    """Return whether the Grams are one kernel on the same points, up to its parameters."""
+    keys = [_shared_key(gram) for gram in grams]
+    return keys[0] is not None and all(key == keys[0] for key in keys)
 
 
 def _write_values(matrix: KernelMatrix) -> None:

@@ -3,7 +3,8 @@
 Steps on a pair of classes read few of the rows: those of support vectors, and about as many others. The
 rows come from stored blocks (`StoredRows`), or are computed in groups (`ComputedRows`): that of the
 coordinate that is needed, and those of the coordinates that violate most, which are likely to follow.
-A plain array has all of its rows.
+Rows of a working set are gathered from those of all points (`GatheredRows`). A plain array has all of its
+rows.
 """
 
 from __future__ import annotations
@@ -39,6 +40,16 @@ class ComputedRows(NamedTuple):
     slot: NDArray[np.int64]  # as above
     counts: NDArray[np.int64]
     sweep: Sweep
+
+
+class GatheredRows(NamedTuple):
+    """Rows of a part of a stored matrix."""
+
+    rows: NDArray[np.float32]  # (n_slots, n), two slots at least
+    slot: NDArray[np.int64]  # as above
+    counts: NDArray[np.int64]
+    matrix: NDArray[np.float32]  # (m, at least m), C-ordered
+    chosen: NDArray[np.int64]  # (n,), ascending, rows and columns of the part
 
 
 def row_of(source: Any, k: int) -> Any:
@@ -88,6 +99,21 @@ def _write_stored(first: Any, second: Any, between: Any, k: int, row: Any) -> No
             row[j] = between[j, k - n]
         for j in range(n_second):
             row[n + j] = second[k - n, j]
+
+
+def _gather_row(source: Any, k: int, e: Any, blocked: Any, sign: float) -> None:
+    if source.slot[k] < 0:
+        _free_slots(source.slot, source.counts, len(source.rows))
+        at = source.counts[0]
+        _gather(source.matrix, source.chosen, k, source.rows[at])
+        source.slot[k], source.counts[0] = at, at + 1
+
+
+@vectorized
+def _gather(matrix: Any, chosen: Any, k: int, to: Any) -> None:
+    row = matrix[chosen[k]]
+    for j in range(len(chosen)):
+        to[j] = row[chosen[j]]
 
 
 def _compute_row(source: Any, k: int, e: Any, blocked: Any, sign: float) -> None:
@@ -144,6 +170,7 @@ _WRITER_BY_SOURCE: dict[type, Any] = {
     np.ndarray: _nothing,
     StoredRows: _copy_row,
     ComputedRows: _compute_row,
+    GatheredRows: _gather_row,
 }
 
 

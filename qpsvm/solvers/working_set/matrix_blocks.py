@@ -92,31 +92,48 @@ def add_rows(block: Any, weight: Any, s: Any) -> None:
 
 @vectorized
 def exact_entries(source: Any, u: Any, marked: Any, out: Any) -> None:
-    """Write the entries of Ku that are marked to `out`: kernel values and sums in float64."""
+    """Write the entries of Ku that are marked to `out`: kernel values and sums in float64.
+
+    Where both points of a value are marked and have a weight, it is computed once for both.
+    """
     matrix, rows = source
     inner, terms, factor = matrix.inner, matrix.terms, matrix.factor
-    support, n_support = np.empty(len(u), np.int64), 0
-    for k in range(len(u)):
-        if u[k] != 0.0:
-            support[n_support] = k
-            n_support += 1
+    n, n_once, n_support = len(u), 0, 0
+    support = np.empty(n, np.int64)
+    for is_twice in (False, True):
+        n_once = n_support
+        for k in range(n):
+            if u[k] != 0.0 and marked[k] == is_twice:
+                support[n_support] = k
+                n_support += 1
     columns, weights = np.empty(n_support, np.int64), np.empty(n_support)
-    column_terms = np.empty(n_support)
+    column_terms, sums, place = np.empty(n_support), np.zeros(n_support), np.full(n, -1)
     for k in range(n_support):
         columns[k], weights[k] = rows[support[k]], u[support[k]]
-        column_terms[k] = terms[columns[k]]
+        column_terms[k], place[support[k]] = terms[columns[k]], k
     buffer = np.empty(MAPPED_ENTRIES)
-    for i in range(len(rows)):
+    for i in range(n):
         if not marked[i]:
             continue
-        row, row_term, total = inner[rows[i]], terms[rows[i]], 0.0
-        for start in range(0, n_support, MAPPED_ENTRIES):
-            t = buffer[: min(MAPPED_ENTRIES, n_support - start)]
+        row, row_term, at = inner[rows[i]], terms[rows[i]], place[i]
+        total = sums[at] if at >= 0 else 0.0
+        start = 0
+        while start < n_support:
+            if at >= 0 and n_once <= start < at:  # these values are in its sum
+                start = at
+            stop = n_once if at >= 0 and start < n_once else n_support
+            t = buffer[: min(MAPPED_ENTRIES, stop - start)]
             for k in range(len(t)):
                 t[k] = (row_term + column_terms[start + k]) + factor * row[columns[start + k]]
             apply_map(matrix.map, t)
+            own_weights = weights[start : start + len(t)]
             for k in range(len(t)):
-                total += weights[start + k] * t[k]
+                total += own_weights[k] * t[k]
+            if at >= 0 and start >= n_once:
+                weight, own_sums = weights[at], sums[start : start + len(t)]
+                for k in range(len(t)):
+                    own_sums[k] += weight * t[k]
+            start += len(t)
         out[i] = total
 
 

@@ -51,7 +51,10 @@ MIN_POINTS_FOR_WORKING_SET = 2048
 """Number of points from which steps are made on a working set."""
 
 MAX_WORKING_SET = 2048
-"""Largest working set; where more points violate the conditions, steps are made on all points."""
+"""Largest working set; where more points violate the conditions, steps are made on part of them."""
+
+WORKING_SET_ENTRIES = 1 << 22
+"""Entries of the rows of a working set in memory at a time."""
 
 FLOAT32_ROUNDING = 1.01 * 2.0**-24
 """Bound on the rounding error of a kernel value in float32, relative to the largest rounded one."""
@@ -59,7 +62,7 @@ FLOAT32_ROUNDING = 1.01 * 2.0**-24
 VALUE_ERROR_FRACTION = 0.05
 """Fraction of the gap asked for that an error of the value may add to it."""
 
-REFINED_GAP_FACTOR = 2.0
+REFINED_GAP_FACTOR = 1.0
 """Factor of the gap asked for: a gap within it, rounding apart, is evaluated in float64."""
 
 FIRST_TOLERANCE = 0.1
@@ -98,18 +101,18 @@ def is_read_in_place(n: int, m: int) -> bool:
 
 
 def hinge_paths(
-    matrix: KernelMatrix,
+    matrices: Sequence[KernelMatrix],
     subsets: Sequence[Subset],
     penalties: Vector,
     tol: float,
-    entry_error: float,
+    entry_errors: Sequence[float],
     buffers: BufferPool | None = None,
-) -> list[SubsetPath]:
-    """Solve the hinge dual of each subset for each penalty, in parallel.
+) -> list[list[SubsetPath]]:
+    """Solve the hinge dual of each subset for each penalty under each matrix, in parallel.
 
     Parameters
     ----------
-    matrix : KernelMatrix
+    matrices : sequence of KernelMatrix
         Of m points, positive semidefinite.
     subsets : sequence of Subset
         Neighbors are solved by one thread, as far as they are small: it is faster if they share points.
@@ -117,34 +120,39 @@ def hinge_paths(
         C, ascending and finite.
     tol : float
         Relative gap to be reached.
-    entry_error : float
-        Bound on the error of an entry of the matrix, its rounding to float32 apart.
+    entry_errors : sequence of float
+        Bound on the error of an entry of each matrix, its rounding to float32 apart.
     buffers : BufferPool, optional
         Shared by several calls.
 
     Returns
     -------
-    list of SubsetPath
-        One for each subset. A gap is above `tol` where the rounds of steps did not reach it.
+    list of list of SubsetPath
+        For each matrix one for each subset. A gap is above `tol` where the rounds of steps did not reach
+        it.
 
     Raises
     ------
     Expired
         If a limit is met between two chunks of subsets: see `qpsvm.clock`.
     """
-    paths = [empty_path(len(penalties), len(subset.y)) for subset in subsets]
+    paths = [[empty_path(len(penalties), len(subset.y)) for subset in subsets] for _ in matrices]
     buffers = BufferPool() if buffers is None else buffers
 
     def solve_chunk(chunk: list[int]) -> None:
-        for k in chunk:
-            rows, y, weight = subsets[k]
-            own = MatrixRows(matrix, rows), y, weight, penalties, tol, entry_error, paths[k]
+        for number in chunk:
+            at, k = divmod(number, len(subsets))
+            matrix, (rows, y, weight) = matrices[at], subsets[k]
+            own = (
+                MatrixRows(matrix, rows), y, weight, penalties, tol, entry_errors[at], paths[at][k]
+            )  # fmt: skip
             if len(rows) == len(matrix.values) > MAX_COPIED_POINTS:
                 _path_on_block(matrix.values, *own, buffers)
             else:
                 _path_on_copy(*own, buffers)
 
-    parallel_for(solve_chunk, chunks_of([len(subset.y) for subset in subsets], neighbors=True))
+    sizes = [len(subset.y) for subset in subsets] * len(matrices)
+    parallel_for(solve_chunk, chunks_of(sizes, neighbors=True))
     return paths
 
 
@@ -185,10 +193,8 @@ def _path_on_block(
     block = block.view()
     block.flags.writeable = False
     n_working = MAX_WORKING_SET if len(y) >= MIN_POINTS_FOR_WORKING_SET else 0
-    with buffers.array(n_working * n_working, np.float32) as memory:
-        to_read = memory.view()
-        to_read.flags.writeable = False
-        _path(block, source, y, weight, penalties, tol, entry_error, memory, to_read, *path)
+    with buffers.array(WORKING_SET_ENTRIES if n_working else 0, np.float32) as memory:
+        _path(block, source, y, weight, penalties, tol, entry_error, memory, n_working, *path)
 
 
 def chunks_of(sizes: list[int], neighbors: bool = False) -> list[list[int]]:
@@ -218,7 +224,7 @@ def _path(
     tol: float,
     entry_error: float,
     memory: Any,
-    memory_to_read: Any,
+    n_working: int,
     weights: Any,
     biases: Any,
     values: Any,
@@ -276,7 +282,7 @@ def _path(
             goal = -fraction * tol * found.value
             least = tolerance if goal == 0.0 else min(tolerance, 1e-3 * FIRST_TOLERANCE)
             steps, is_met = make_steps(
-                block, diagonal, y, upper, x, t, found, tolerance, least, goal, memory, memory_to_read
+                block, diagonal, y, upper, x, t, found, tolerance, least, goal, memory, n_working
             )  # fmt: skip
             total_steps += steps
             attempt += 1

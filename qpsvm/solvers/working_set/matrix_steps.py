@@ -1,7 +1,8 @@
 """Steps of `matrix_paths`: those of `inner_smo`, on a stored matrix or on a working set of it.
 
-The gradient is not recomputed here: where it is no longer accurate the steps end, and `matrix_paths` adds
-the rows that moved to its sums.
+Many working sets are left after few steps, so that a row of their matrix is gathered when steps first
+read it. The gradient is not recomputed here: where it is no longer accurate the steps end, and
+`matrix_paths` adds the rows that moved to its sums.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from qpsvm.solvers.working_set.inner_smo import (
     _steps,
     _violation_and_centers,
 )
+from qpsvm.solvers.working_set.lazy_rows import GatheredRows
 
 WORKING_SET_MARGIN = 0.1
 """Distance from the bias, in units of the margin, within which points at a bound join the working set."""
@@ -48,10 +50,12 @@ def make_steps(
     least: float,
     goal: float,
     memory: Any,
-    memory_to_read: Any,
+    most: int,
 ) -> tuple[int, bool]:
-    """Make steps on a working set, or on all points; return their number and whether the goal was met."""
-    most = int(np.sqrt(len(memory)))
+    """Make steps on a working set, or on all points; return their number and whether the goal was met.
+
+    A working set has at most `most` points; `memory` is for its rows.
+    """
     if most == 0:
         return _steps_on(block, diagonal, y, upper, x, s, tolerance, least, goal)
     chosen, is_part = _choose(y, upper, x, s, -found.bias, most)
@@ -60,16 +64,16 @@ def make_steps(
         tolerance = least = WORKING_SET_REDUCTION * found.violation
     if n_chosen < VECTOR_LANES:
         return _steps_on(block, diagonal, y, upper, x, s, tolerance, least, goal)
-    part = memory[: n_chosen * n_chosen].reshape(n_chosen, n_chosen)
+    n_rows = min(n_chosen, len(memory) // n_chosen)
+    part = memory[: n_rows * n_chosen].reshape(n_rows, n_chosen)
+    slot, counts = np.full(n_chosen, -1), np.zeros(2, np.int64)
     own_diagonal, own_y, own_upper = np.empty(n_chosen), np.empty(n_chosen), np.empty(n_chosen)
     own_x, own_s = np.empty(n_chosen), np.empty(n_chosen)
     for a in range(n_chosen):
-        k, row, to = chosen[a], block[chosen[a]], part[a]
+        k = chosen[a]
         own_diagonal[a], own_y[a], own_upper[a] = diagonal[k], y[k], upper[k]
         own_x[a], own_s[a] = x[k], s[k]
-        for b in range(n_chosen):
-            to[b] = row[chosen[b]]
-    own = memory_to_read[: n_chosen * n_chosen].reshape(n_chosen, n_chosen)
+    own = GatheredRows(part, slot, counts, block, chosen)
     n_steps, is_met = _steps_on(
         own, own_diagonal, own_y, own_upper, own_x, own_s, tolerance, least, goal
     )
@@ -125,7 +129,7 @@ def _steps_on(
 
     They end without where the gradient in single precision is no longer accurate: see `inner_smo`.
     """
-    n, width = len(y), block.shape[1]
+    n, width = len(y), max(len(y), VECTOR_LANES)
     flags, extremes = np.ones((2, 1, width), np.int8), np.full((2, 1), -1, np.intp)
     e, side, scaled = (
         np.zeros(width, np.float32),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn import svm
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit
@@ -13,6 +14,7 @@ from sklearn.preprocessing import scale
 
 from qpsvm.errors import InputError
 from qpsvm.estimators import SVC, SVCCV
+from qpsvm.estimators.grid import cells
 
 PARAMETER_GRID = {"Cs": [0.1, 1.0, 10.0], "gammas": [0.01, 0.1, 1.0]}
 GRID_CELLS = {"C": PARAMETER_GRID["Cs"], "gamma": PARAMETER_GRID["gammas"]}
@@ -47,6 +49,21 @@ def test_cells_are_those_of_a_grid_search(name, class_weight):
     assert search.cv_results_["rank_test_score"][search.best_index_] == 1
     assert search.best_params_ == {"C": search.C_, "gamma": search.gamma_}
     assert search.score(X, y) >= search.best_score_ - 0.05
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+@pytest.mark.parametrize("n_gammas", [1, 2, 3])
+def test_kernels_that_are_solved_together_have_the_cells_of_each_alone(
+    kernel, n_gammas, monkeypatch
+):
+    X, y = data("wine")
+    search = SVCCV(Cs=GRID["Cs"], gammas=GRID["gammas"][:n_gammas], kernel=kernel)
+    monkeypatch.setattr(cells, "MIN_CHUNKS_PER_THREAD", 1 << 40)
+    together = clone(search).fit(X, y).cv_results_
+    monkeypatch.setattr(cells, "MIN_CHUNKS_PER_THREAD", 0)
+    alone = clone(search).fit(X, y).cv_results_
+    for name in ("mean_test_score", "max_dual_gap"):
+        np.testing.assert_array_equal(together[name], alone[name])
 
 
 @pytest.mark.parametrize(

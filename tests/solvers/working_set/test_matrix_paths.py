@@ -47,7 +47,7 @@ def test_paths_are_feasible_and_their_bounds_hold(kernel, tol, rng):
     gram = kernel(X)
     chosen = [np.arange(150), np.flatnonzero(rng.random(150) < 0.6), np.arange(20, 50)]
     subsets = [subset_of(rows, y, rng.uniform(0.1, 3.0, len(rows))) for rows in chosen]
-    found = hinge_paths(matrix_of(gram), subsets, PENALTY_VALUES, tol, 1e-15)
+    found = hinge_paths([matrix_of(gram)], subsets, PENALTY_VALUES, tol, [1e-15])[0]
     for rows, subset, path in zip(chosen, subsets, found, strict=True):
         check(path, subset, rows, gram, tol)
 
@@ -58,7 +58,7 @@ def test_subsets_of_a_few_points(n):
     rows = np.sort(np.concatenate([np.flatnonzero(y > 0)[:1], np.flatnonzero(y < 0)[: n - 1]]))
     gram = RBF(X, 1.0)
     subset = subset_of(rows, y)
-    path = hinge_paths(matrix_of(gram), [subset], PENALTY_VALUES, 1e-6, 1e-15)[0]
+    path = hinge_paths([matrix_of(gram)], [subset], PENALTY_VALUES, 1e-6, [1e-15])[0][0]
     check(path, subset, rows, gram, 1e-6)
 
 
@@ -72,10 +72,32 @@ def test_a_large_subset_is_read_in_place_on_a_working_set(size, monkeypatch, rng
     rows = np.concatenate([np.arange(10, 60), np.arange(70, 110)])
     weight[rows] = rng.uniform(0.1, 3.0, len(rows))
     subset = Subset(np.arange(120), y, weight)
-    path = hinge_paths(matrix_of(gram), [subset], PENALTY_VALUES, 1e-4, 1e-15)[0]
+    path = hinge_paths([matrix_of(gram)], [subset], PENALTY_VALUES, 1e-4, [1e-15])[0][0]
     others = np.setdiff1d(np.arange(120), rows)
     assert not path.x[:, others].any()
     check(path._replace(x=path.x[:, rows]), subset_of(rows, y, weight[rows]), rows, gram, 1e-4)
+
+
+def test_a_working_set_may_have_more_rows_than_memory(monkeypatch):
+    monkeypatch.setattr(matrix_paths, "MAX_COPIED_POINTS", 10)
+    monkeypatch.setattr(matrix_paths, "MIN_POINTS_FOR_WORKING_SET", 10)
+    monkeypatch.setattr(matrix_paths, "WORKING_SET_ENTRIES", 24 * 120)
+    X, y = two_clouds(120, 3, seed=1)
+    gram, rows = RBF(X, 0.7), np.arange(120)
+    subset = subset_of(rows, y)
+    path = hinge_paths([matrix_of(gram)], [subset], PENALTY_VALUES, 1e-4, [1e-15])[0][0]
+    assert np.max(np.count_nonzero(path.x, axis=1)) > 24
+    check(path, subset, rows, gram, 1e-4)
+
+
+def test_several_matrices_are_solved_together():
+    X, y = two_clouds(120, 3, seed=1)
+    chosen, grams = [np.arange(120), np.arange(15, 90)], [RBF(X, 0.7), RBF(X, 0.1)]
+    subsets, matrices = [subset_of(rows, y) for rows in chosen], list(kernel_matrices(grams, 2))
+    found = hinge_paths(matrices, subsets, PENALTY_VALUES, 1e-4, [1e-15, 1e-15])
+    for gram, paths in zip(grams, found, strict=True):
+        for rows, subset, path in zip(chosen, subsets, paths, strict=True):
+            check(path, subset, rows, gram, 1e-4)
 
 
 def test_copies_and_sums_are_those_of_the_matrix(rng):
@@ -126,7 +148,7 @@ def test_gaps_enclose_the_optimum_of_the_exact_kernel(n, kernel, parameters, off
     gram, penalties = kernel(X, *parameters), np.array([0.01, 0.3, 1.0, 64.0, 1e6])
     K, weight = exact_kernel(kernel, X, *parameters), rng.uniform(0.1, 3.0, n)
     subset, given = Subset(np.arange(n), y, weight), entry_error(gram)
-    path = hinge_paths(matrix_of(gram), [subset], penalties, tol, given)[0]
+    path = hinge_paths([matrix_of(gram)], [subset], penalties, tol, [given])[0][0]
     for x, b, value, gap, roundoff, C in zip(
         path.x, path.b, path.value, path.gap, path.roundoff, penalties, strict=True
     ):
@@ -143,7 +165,7 @@ def test_gaps_enclose_the_optimum_of_the_exact_kernel(n, kernel, parameters, off
 @pytest.mark.parametrize("label", [1.0, -1.0])
 def test_one_class_has_no_support(label):
     subset, gram = Subset(np.arange(5), np.full(5, label), np.ones(5)), Precomputed(np.eye(5))
-    path = hinge_paths(matrix_of(gram), [subset], PENALTY_VALUES, 1e-3, 1e-15)[0]
+    path = hinge_paths([matrix_of(gram)], [subset], PENALTY_VALUES, 1e-3, [1e-15])[0][0]
     assert not path.x.any()
     assert np.all(path.gap <= 1e-13) and np.all(path.b == label)
 
@@ -155,8 +177,8 @@ def test_the_gap_contains_the_error_of_the_matrix(rng):
     exact = gram.block(np.arange(80), None, np.float64)
     noise = np.tril(rng.uniform(-error, error, exact.shape))
     matrix = matrix_of(Precomputed(exact + noise + noise.T))
-    found = hinge_paths(matrix, [subset_of(np.arange(80), y)], PENALTY_VALUES, 1e-4, 2 * error)
-    path = found[0]
+    subset = subset_of(np.arange(80), y)
+    path = hinge_paths([matrix], [subset], PENALTY_VALUES, 1e-4, [2 * error])[0][0]
     for c, C in enumerate(PENALTY_VALUES):
         u = y * path.x[c]
         value = 0.5 * u @ exact @ u - np.sum(path.x[c])
