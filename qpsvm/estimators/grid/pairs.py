@@ -1,7 +1,7 @@
 """The machines of pairs of classes, each on the kernel matrix of its points.
 
-What pairs share is computed once: the points of each class as they are multiplied and, where rows are
-not computed one by one, the kernel values of a class with itself, as far as they fit in memory.
+What pairs share is computed once: the points of each class as they are multiplied, and the kernel values
+of a class with itself, as far as they fit in memory.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,7 @@ from qpsvm.gram.engine.matrices import entry_error, write_block
 from qpsvm.gram.psd import psd_defect
 from qpsvm.numerics.parallel import BufferPool, parallel_for
 from qpsvm.result import Certificate, History, Result, Status, passed_test
-from qpsvm.solvers.working_set.lazy_rows import ComputedRows, StoredRows
-from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks
+from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks, sum_rows
 from qpsvm.solvers.working_set.matrix_bounds import SubsetPath
 from qpsvm.solvers.working_set.matrix_pairs import hinge_path
 from qpsvm.solvers.working_set.matrix_paths import chunks_of
@@ -33,9 +33,6 @@ from qpsvm.solvers.working_set.matrix_paths import chunks_of
 MAX_PAIR_POINTS = 3000
 """Maximum number of points of a pair whose matrix is computed; `solve` computes some columns of a
 larger one."""
-
-MAX_SWEPT_POINTS = 10_000
-"""The same where rows are computed as they are needed; `solve` takes over where they are too many."""
 
 LOCAL_BACKENDS = ("ThreadingBackend", "LokyBackend", "MultiprocessingBackend", "SequentialBackend")
 """Backends of joblib that use this machine alone; its threads then solve the pairs."""
@@ -58,8 +55,7 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
     """
     gram, tol = plan.points, plan.options["tol"]
     sizes = [len(task.C) for task in tasks]
-    most = MAX_SWEPT_POINTS if _PairMatrices.are_swept(gram) else MAX_PAIR_POINTS
-    small = [k for k, n in enumerate(sizes) if n <= most]
+    small = [k for k, n in enumerate(sizes) if n <= MAX_PAIR_POINTS]
     is_suited = len(tasks) > 1 and small and _is_plain(plan, tasks)
     if not is_suited or psd_defect(gram) > 0.0:
         return None
@@ -91,9 +87,9 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
 class _PairMatrices:
     """The kernel matrices of pairs of classes, as `hinge_path` reads them.
 
-    Where the kernel has a formula, rows are in low precision, from points that are prepared once for each
-    class, and sums are exact. Rows of few features are computed when they are needed. Otherwise the
-    blocks of classes with themselves are stored, and those between two classes computed for each pair.
+    The blocks of classes with themselves are stored, those between two classes computed for each pair.
+    Where the kernel has a formula they are in low precision, and sums are computed in float64 from
+    points that are prepared once for each class.
 
     Parameters
     ----------
@@ -113,24 +109,15 @@ class _PairMatrices:
         self._points = None
         if PointGroups.are_available(gram):
             self._points = PointGroups(gram, self._rows)
-        self._by_sweep = self._points is not None and self._points.is_swept
         self._dtype = np.dtype(np.float64 if self._points is None else np.float32)
         self._stored: dict[int, NDArray[Any]] = {}
         self._error, self._diagonal = entry_error(gram), gram.diag()
         self._buffers = BufferPool()
 
-    @staticmethod
-    def are_swept(gram: Any) -> bool:
-        """Return whether rows are computed as they are needed."""
-        return PointGroups.are_available(gram) and PointGroups(gram, []).is_swept
-
     def prepare(self) -> None:
         """Compute what several pairs read, in parallel."""
-        numbers = list(range(len(self._rows)))
         if self._points is not None:
-            parallel_for(self._points.prepare, numbers)
-        if self._by_sweep:
-            return
+            parallel_for(self._points.prepare, list(range(len(self._rows))))
         n_bytes, chosen = 0, []
         for number, rows in enumerate(self._rows):
             n_bytes += self._dtype.itemsize * len(rows) ** 2
@@ -143,23 +130,14 @@ class _PairMatrices:
         """Return the answer of a pair."""
         i, j = (self._number[int(rows[0])] for rows in _groups(task))
         own = self._diagonal[task.rows], task.y, task.C, ONE_PENALTY, tol, self._error
-        if self._points is not None and self._by_sweep:
-            source, sweep = self._points.sums(i, j), self._points.rows(i, j)
-            return hinge_path(
-                source,
-                lambda rows, slot, counts: ComputedRows(rows, slot, counts, sweep),
-                *own,
-                self._buffers,
-            )
         with self._within(i) as first, self._within(j) as second, self._block(i, j) as between:
             self._write(i, j, between)
             blocks = GroupBlocks(first, second, between)
-            return hinge_path(
-                blocks if self._points is None else self._points.sums(i, j),
-                lambda rows, slot, counts: StoredRows(rows, slot, counts, *blocks),
-                *own,
-                self._buffers,
-            )
+            if self._points is None:
+                sums = partial(sum_rows, blocks)
+            else:
+                sums = partial(self._points.sums, i, j)
+            return hinge_path(blocks, sums, *own, self._buffers)
 
     def _write(self, i: int, j: int, out: NDArray[Any]) -> None:
         if self._points is None:

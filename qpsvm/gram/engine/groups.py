@@ -1,8 +1,8 @@
 """Groups of the points of a Gram as the sweep over tiles reads them, for many small matrices.
 
-The problems of pairs of classes need kernel values of the points of two groups: some rows in low
-precision for steps, and sums in float64 for bounds. Both are computed from points that are gathered and
-prepared once for each group.
+The problems of pairs of classes need kernel values of the points of two groups: a block in low precision
+for steps, and sums in float64 for bounds. Both are computed from points that are gathered and prepared
+once for each group.
 """
 
 from __future__ import annotations
@@ -17,16 +17,23 @@ from numpy.typing import NDArray
 from qpsvm.gram.base import Gram
 from qpsvm.gram.engine.formula import L1Exponential
 from qpsvm.gram.engine.sweep import map_block
-from qpsvm.gram.engine.tiles import MAX_FEATURES_TO_SWEEP, sides_of_sweep
+from qpsvm.gram.engine.tiles import (
+    MAX_FEATURES_TO_SWEEP,
+    add_sides,
+    fill_sides,
+    grouped,
+    sides_of_sweep,
+)
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.integer import norms_of
 from qpsvm.gram.storage.points import products
-from qpsvm.numerics.jit import vectorized
+from qpsvm.numerics.row_products import all_read_only
 
 EXACT_DTYPE = np.dtype(np.float64)
 """The precision of sums."""
 
 Indices = NDArray[np.int64]
+Vector = NDArray[np.float64]
 
 
 class Side(NamedTuple):
@@ -36,33 +43,6 @@ class Side(NamedTuple):
     a: NDArray[Any]  # their terms
     points: NDArray[Any]  # (n, n_words), C-ordered
     b: NDArray[Any]  # (n,)
-
-
-class Sweep(NamedTuple):
-    """The kernel values between two groups, as compiled code evaluates them."""
-
-    first: Side
-    second: Side
-    factor: Any
-    kernel_map: Any
-    like: NDArray[np.floating]  # (2, 0), in the precision of the values
-
-
-@vectorized
-def gather_points(sweep: Sweep, chosen: Any, few: Any, a: Any) -> None:
-    """Write points of both groups to `few`, and their terms to `a`; the last point fills the rest."""
-    first, second = sweep.first, sweep.second
-    n = len(first.b)
-    for u in range(len(few)):
-        k = chosen[min(u, len(chosen) - 1)]
-        if k < n:
-            a[u] = first.a[k]
-            for j in range(few.shape[1]):
-                few[u, j] = first.few[k, j]
-        else:
-            a[u] = second.a[k - n]
-            for j in range(few.shape[1]):
-                few[u, j] = second.few[k - n, j]
 
 
 class PointGroups:
@@ -83,7 +63,7 @@ class PointGroups:
 
     @staticmethod
     def are_available(gram: Gram) -> bool:
-        """Return whether the values of a Gram are swept by tiles."""
+        """Return whether a Gram has a formula, and points that a sweep reads by groups."""
         return (
             isinstance(gram, PointGram)
             and gram._formula is not None
@@ -96,44 +76,52 @@ class PointGroups:
         is_enough = self._gram.dtype == np.float32 or self._gram.low_precision() is not self._gram
         return np.dtype(np.float32 if is_enough else np.float64)
 
-    @property
-    def is_swept(self) -> bool:
-        """Whether rows are computed as they are needed, not by products of whole groups."""
+    @cached_property
+    def _is_swept(self) -> bool:
+        """Whether blocks are swept by tiles, not computed by BLAS."""
         points, formula = self._gram._points, self._gram._formula
         is_product = not isinstance(formula.map, L1Exponential)
         is_dense = isinstance(points, np.ndarray)
         return not (is_product and is_dense and points.shape[1] > MAX_FEATURES_TO_SWEEP)
 
     def prepare(self, number: int) -> None:
-        """Prepare the points of a group, which `rows` and `sums` read."""
+        """Prepare the points of a group, which `write` and `sums` read."""
         for dtype in (self._low, EXACT_DTYPE):
             self._side(number, dtype)
 
-    def rows(self, i: int, j: int) -> Sweep:
-        """Return what evaluates rows of two groups, in low precision."""
-        return self._sweep(i, j, self._low)
-
-    def sums(self, i: int, j: int) -> Sweep:
-        """Return what evaluates sums of kernel values of two groups, in float64."""
-        return self._sweep(i, j, EXACT_DTYPE)
-
-    def _sweep(self, i: int, j: int, dtype: np.dtype[Any]) -> Sweep:
-        first, second = self._side(i, dtype), self._side(j, dtype)
-        kernel_map = self._gram._formula.map
-        return Sweep(first, second, self._factors[dtype], kernel_map, np.empty((2, 0), dtype))
-
     def write(self, i: int, j: int, out: NDArray[np.float32]) -> None:
         """Write k(group i, group j), shape (n_i, n_j), in low precision, in this thread."""
-        points, others = self._side(i, self._low), self._side(j, self._low)
+        some, others = self._side(i, self._low), self._side(j, self._low)
+        factor, kernel_map = self._factors[self._low], self._gram._formula.map
         K = out if self._low == out.dtype else np.empty(out.shape, self._low)
-        pair = points.points, points.points if i == j else others.points
-        if points.points.dtype == K.dtype:
-            products(*pair, K)
-        else:  # integers
-            K[:] = products(*pair)
-        map_block(K, self._factors[self._low], self._gram._formula.map, points.b, others.b)
+        if self._is_swept:
+            sides = some.few, some.a, others.points, False, others.b
+            fill_sides(sides, factor, kernel_map, None, K, np.arange(len(K)), alone=True)
+        else:
+            products(some.points, some.points if i == j else others.points, K)
+            map_block(K, factor, kernel_map, some.b, others.b)
         if K is not out:
             out[:] = K
+
+    def sums(self, i: int, j: int, u: Vector, s: Vector) -> None:
+        """Write Ku to s, K the matrix of both groups in float64, in this thread."""
+        first, second = self._side(i, EXACT_DTYPE), self._side(j, EXACT_DTYPE)
+        n = len(first.b)
+        rows, others = np.flatnonzero(u[:n]), np.flatnonzero(u[n:])
+        s[:] = 0.0
+        if len(rows) + len(others) == 0:
+            return
+        few = grouped(np.concatenate([first.few[rows], second.few[others]]))
+        a = grouped(np.concatenate([first.a[rows], second.a[others]]))
+        some = *all_read_only(few, a), u[u != 0.0]
+        self._add(some, first, s[:n])
+        self._add(some, second, s[n:])
+
+    def _add(self, some: Any, side: Side, out: Vector) -> None:
+        """Add sums of kernel values of some points, their terms and weights given, at those of a side."""
+        few, a, x = some
+        sides, factor = (few, a, side.points, False, side.b), self._factors[EXACT_DTYPE]
+        add_sides(sides, factor, self._gram._formula.map, x, out)
 
     def _side(self, number: int, dtype: np.dtype[Any]) -> Side:
         if (number, dtype) not in self._sides:

@@ -72,7 +72,7 @@ def fill(
     """
     points, b, factor, kernel_map = evaluator
     sides, factor = sides_of_sweep(points[columns], b[columns], points, b, factor, rows)
-    _fill(sides, factor, kernel_map, rows, out, slots)
+    fill_sides(sides, factor, kernel_map, rows, out, slots)
 
 
 def fill_between(
@@ -90,10 +90,10 @@ def fill_between(
     """
     a, b = a.astype(out.dtype, copy=False), b.astype(out.dtype, copy=False)
     sides, factor = sides_of_sweep(few, a, some, b, formula.factor)
-    _fill(sides, factor, formula.map, None, out, np.arange(len(out)), alone)
+    fill_sides(sides, factor, formula.map, None, out, np.arange(len(out)), alone)
 
 
-def _fill(
+def fill_sides(
     sides: Any,
     factor: Any,
     kernel_map: Any,
@@ -102,6 +102,7 @@ def _fill(
     slots: NDArray[np.int64],
     alone: bool = False,
 ) -> None:
+    """Do the same with both sides as `sides_of_sweep` returns them."""
     m, dtype = len(sides[-1]) if rows is None else len(rows), factor.dtype
     chosen, into = all_read_only(ALL_ROWS if rows is None else rows, slots)
     width, x = m if alone else _width(len(slots), m), np.empty((2, 0), dtype)
@@ -163,23 +164,27 @@ def add_both(
     a and b are the terms of the points; CSR points `few` may be `NumberedRows`.
     """
     sides, factor = sides_of_sweep(few, a, some, b, factor, rows)
+    add_sides(sides, factor, kernel_map, x, out, z, back, rows)
+
+
+def add_sides(
+    sides: Any,
+    factor: Any,
+    kernel_map: Any,
+    x: Vector,
+    out: Vector,
+    z: Vector = NO_NUMBERS,
+    back: Vector = NO_NUMBERS,
+    rows: NDArray[np.int64] | None = None,
+) -> None:
+    """Do the same with both sides as `sides_of_sweep` returns them."""
     n, to = len(sides[1]), (np.empty((0, 0)), NO_PACKED_BLOCK)
     weights, behind = np.zeros((2, n)), np.zeros(n)
     weights[0, : len(x)] = x
     (chosen,) = all_read_only(ALL_ROWS if rows is None else rows)
-    at = chosen, 0, len(b) if rows is None else len(rows), factor, kernel_map
-    sweep_tiles(
-        *sides,
-        *at,
-        *to,
-        ALL_ROWS,
-        weights,
-        np.ones(2),
-        out,
-        NO_NUMBERS,
-        z,
-        behind if len(z) else NO_NUMBERS,
-    )
+    at = chosen, 0, len(sides[-1]) if rows is None else len(rows), factor, kernel_map
+    sums = out, NO_NUMBERS, z, behind if len(z) else NO_NUMBERS
+    sweep_tiles(*sides, *at, *to, ALL_ROWS, weights, np.ones(2), *sums)
     if len(z):
         back += behind[: len(back)]
 
@@ -195,17 +200,17 @@ def sides_of_sweep(
     if sp.issparse(some):
         few = few if isinstance(few, NumberedRows) else numbered(few)
         few, panels = sparse_sides(few, some, rows)
-        return (few, *all_read_only(_grouped(a)), panels, False, read_only(b)), kind(factor)
+        return (few, *all_read_only(grouped(a)), panels, False, read_only(b)), kind(factor)
     if isinstance(some, StoredPoints):
         few, a, some, b, factor = some.sides(few, a, b, factor)
     turned = some.flags.f_contiguous and not some.flags.c_contiguous
     stored = np.ascontiguousarray(some.T if turned else some)
-    few, a = _grouped(few), _grouped(a)
+    few, a = grouped(few), grouped(a)
     few, a, stored, b = all_read_only(few, a, stored, b)
     return (few, a, stored, turned, b), kind(factor)
 
 
-def _grouped(rows: NDArray[Any]) -> NDArray[Any]:
+def grouped(rows: NDArray[Any]) -> NDArray[Any]:
     """Return the rows in full groups; copies of the last row complete the last group."""
     missing = -len(rows) % GROUP_ROWS
     if missing:

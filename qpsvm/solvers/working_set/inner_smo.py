@@ -146,7 +146,7 @@ def _solve(
             change = problem.z[i] * (x[i] - x_before[i])
             if change != 0.0:
                 weight = problem.scale * problem.side[i] * change
-                write_row(problem.block, i, state.e, state.up_blocked[0], 1.0)
+                write_row(problem.block, i)
                 row = row_of(problem.block, i)
                 x_before[i] = x[i]
                 for k in range(n):
@@ -298,7 +298,7 @@ def _steps(
         if i < 0:
             return step
         # 2. Second coordinate: the greatest decrease of the value.
-        write_row(block, i, e, state.up_blocked[g], 1.0)
+        write_row(block, i)
         row_i, scalars[0], scalars[2] = row_of(block, i), diagonal[i] / size, shift
         scalars[1] = 2.0 * problem.scale * unit / size * side[i]
         terms = (scalars[0], scalars[1], scalars[2], scalars[3])
@@ -306,8 +306,8 @@ def _steps(
         if j < 0 or j == i:
             return step
         # 3. Step length in double precision, clipped to the box.
-        write_row(block, j, e, state.low_blocked[g], -1.0)
-        write_row(block, i, e, state.up_blocked[g], 1.0)  # where it was forgotten
+        write_row(block, j)
+        write_row(block, i)  # where it was forgotten
         row_i, row_j, side_product = row_of(block, i), row_of(block, j), side[i] * side[j]
         curvature = (
             diagonal[i]

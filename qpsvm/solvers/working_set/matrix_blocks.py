@@ -2,8 +2,8 @@
 
 A subset of the points of one matrix is given by its rows (`MatrixRows`): its steps and most of its bounds
 read a copy in float32, and single entries of Ku are summed in float64 (`exact_entries`). Two groups of
-points are given by three blocks (`GroupBlocks`), which serve all pairs of groups, or by the points
-themselves (`Sweep`): all of Ku is summed in float64 (`sum_rows`).
+points are given by three blocks (`GroupBlocks`), which serve all pairs of groups; from those in float64
+all of Ku is summed (`sum_rows`).
 """
 
 from __future__ import annotations
@@ -11,23 +11,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import overload
 from numpy.typing import NDArray
 
-from qpsvm.gram.engine.groups import Sweep, gather_points
 from qpsvm.gram.engine.maps import apply_map
 from qpsvm.gram.engine.matrices import KernelMatrix
-from qpsvm.gram.engine.tiles import sweep_tiles
-from qpsvm.numerics.jit import VECTORIZED_FLAGS, vectorized
-from qpsvm.numerics.vector_shape import GROUP_ROWS
+from qpsvm.numerics.jit import vectorized
 
 MAPPED_ENTRIES = 1024
 """Number of kernel values that are computed at a time, in the first-level cache."""
 
 ROWS_AT_ONCE = 4
 """Number of rows that are added to a sum at a time: the sum is read and written once for all of them."""
-
-Matrix = NDArray[np.float64]
 
 
 class MatrixRows(NamedTuple):
@@ -40,9 +34,9 @@ class MatrixRows(NamedTuple):
 class GroupBlocks(NamedTuple):
     """The matrix [[first, between], [between', second]]."""
 
-    first: Matrix  # (n1, n1), C-ordered
-    second: Matrix  # (n2, n2), C-ordered
-    between: Matrix  # (n1, n2), C-ordered
+    first: NDArray[np.floating]  # (n1, n1), C-ordered
+    second: NDArray[np.floating]  # (n2, n2), C-ordered
+    between: NDArray[np.floating]  # (n1, n2), C-ordered
 
 
 def copy_matrix(source: MatrixRows, block: NDArray[np.float32]) -> None:
@@ -137,19 +131,16 @@ def exact_entries(source: Any, u: Any, marked: Any, out: Any) -> None:
         out[i] = total
 
 
-def sum_rows(source: Any, u: Any, s: Any) -> None:
-    """Write Ku to s; rows of zero weight are not read."""
-    _SUM_BY_SOURCE[type(source)](source, u, s)
-
-
 @vectorized
 def _add(weight: float, row: Any, to: Any) -> None:
     for k in range(len(row)):
         to[k] += weight * row[k]
 
 
-def _sum_groups(source: Any, u: Any, s: Any) -> None:
-    first, second, between = source
+@vectorized
+def sum_rows(blocks: Any, u: Any, s: Any) -> None:
+    """Write Ku to s; rows of zero weight are not read."""
+    first, second, between = blocks
     n, n_second = between.shape
     s[:] = 0.0
     for i in range(n):
@@ -168,34 +159,3 @@ def _sum_groups(source: Any, u: Any, s: Any) -> None:
         for k in range(n_support):
             total += u[n + support[k]] * row[support[k]]
         s[i] += total
-
-
-def _sum_sweep(source: Any, u: Any, s: Any) -> None:
-    support = np.flatnonzero(u)
-    s[:] = 0.0
-    if len(support) == 0:
-        return
-    first = source.first
-    size = -(-len(support) // GROUP_ROWS) * GROUP_ROWS
-    few = np.empty((size, first.few.shape[1]), first.few.dtype)
-    a, weights = np.empty(size, first.a.dtype), np.zeros((2, size))
-    gather_points(source, support, few, a)
-    for k in range(len(support)):  # what completes the last group weighs nothing
-        weights[0, k] = u[support[k]]
-    every, store, packed = np.empty(0, np.int64), np.empty((0, 0)), np.empty((0, 0), np.uint16)
-    none, top, start = np.empty(0), np.ones(2), 0
-    for side in (first, source.second):
-        n = len(side.b)
-        sweep_tiles(
-            few, a, side.points, False, side.b, every, 0, n, source.factor, source.kernel_map,
-            store, packed, every, weights, top, s[start : start + n], none, none, none,
-        )  # fmt: skip
-        start += n
-
-
-_SUM_BY_SOURCE: dict[type, Any] = {GroupBlocks: _sum_groups, Sweep: _sum_sweep}
-
-
-@overload(sum_rows, jit_options=VECTORIZED_FLAGS, strict=False)
-def _sum_rows_of_type(source, u, s):  # type: ignore[no-untyped-def]
-    return _SUM_BY_SOURCE[source.instance_class]

@@ -57,7 +57,9 @@ def test_kernels_that_are_solved_together_have_the_cells_of_each_alone(
     kernel, n_gammas, monkeypatch
 ):
     X, y = data("wine")
-    search = SVCCV(Cs=GRID["Cs"], gammas=GRID["gammas"][:n_gammas], kernel=kernel)
+    search = SVCCV(
+        Cs=PARAMETER_GRID["Cs"], gammas=PARAMETER_GRID["gammas"][:n_gammas], kernel=kernel
+    )
     monkeypatch.setattr(cells, "MIN_CHUNKS_PER_THREAD", 1 << 40)
     together = clone(search).fit(X, y).cv_results_
     monkeypatch.setattr(cells, "MIN_CHUNKS_PER_THREAD", 0)

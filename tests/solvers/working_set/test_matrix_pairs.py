@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from qpsvm import RBF, HingeDual, solve
+from qpsvm import RBF, HingeDual, Laplacian, solve
 from qpsvm.gram.engine.groups import PointGroups
-from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.parallel import BufferPool
 from qpsvm.solvers.working_set import matrix_pairs
-from qpsvm.solvers.working_set.lazy_rows import ComputedRows, StoredRows
 from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks, sum_rows
 from qpsvm.solvers.working_set.matrix_pairs import hinge_path
 
@@ -49,49 +49,49 @@ def test_two_groups_by_their_blocks(sizes, rng):
     y, weight, gram = two_groups(sizes, rng)
     blocks = blocks_of(gram, sizes[0])
     path = hinge_path(
-        blocks, lambda *memory: StoredRows(*memory, *blocks), gram.diag(),
+        blocks, partial(sum_rows, blocks), gram.diag(),
         y, weight, PENALTY_VALUES, 1e-6, 1e-15, BufferPool(),
     )  # fmt: skip
     check(path, y, weight, gram, 1e-6)
 
 
-@pytest.mark.parametrize("kind", ["float64", "float32", "integers", "binary"])
+@pytest.mark.parametrize("kernel", [RBF, Laplacian], ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize("kind", ["float64", "float32", "integers", "binary", "wide"])
 @EACH_SIZE
-def test_two_groups_by_rows_that_are_computed(sizes, kind, rng):
-    y, weight, gram = two_groups(sizes, rng, d=21)
+def test_two_groups_by_their_points(sizes, kind, kernel, rng):
+    y, weight, gram = two_groups(sizes, rng, d=80 if kind == "wide" else 21)
     X = gram.X.astype(np.float32) if kind == "float32" else gram.X
     X = {"integers": np.rint(2.0 * X), "binary": (X > 0.7) * 1.0}.get(kind, X)
-    gram, n = RBF(X, 0.1), sizes[0]
+    gram, n = kernel(X, 0.1 if kernel is RBF else 0.05), sizes[0]
     points = PointGroups(gram, [np.arange(n), np.arange(n, len(y))])
-    assert points.is_swept
-    rows = points.rows(0, 1)
+    blocks = GroupBlocks(*(points_block(points, i, j, sizes) for i, j in ((0, 0), (1, 1), (0, 1))))
     path = hinge_path(
-        points.sums(0, 1), lambda *memory: ComputedRows(*memory, rows), gram.diag(),
+        blocks, partial(points.sums, 0, 1), gram.diag(),
         y, weight, PENALTY_VALUES, 1e-4, 1e-13, BufferPool(),
     )  # fmt: skip
     check(path, y, weight, gram, 1e-4)
 
 
-@pytest.mark.parametrize("computes", [False, True])
+def points_block(points, i, j, sizes):
+    out = np.empty((sizes[i], sizes[j]), np.float32)
+    points.write(i, j, out)
+    return out
+
+
 @pytest.mark.parametrize(("n_rows", "is_solved"), [(200, True), (150, None), (16, False)])
-def test_memory_for_few_rows_ends_the_steps_with_valid_bounds(
-    n_rows, is_solved, computes, rng, monkeypatch
-):
+def test_memory_for_few_rows_ends_the_steps_with_valid_bounds(n_rows, is_solved, rng, monkeypatch):
     y, weight, gram = two_groups((90, 110), rng)
-    blocks = blocks_of(gram, 90)
-    points = PointGroups(gram, [np.arange(90), np.arange(90, 200)])
-    rows, source, shapes = points.rows(0, 1), points.sums(0, 1) if computes else blocks, []
+    blocks, shapes, stored = blocks_of(gram, 90), [], matrix_pairs.StoredRows
 
-    def reader(memory, slot, counts):
+    def reader(memory, *others):
         shapes.append(memory.shape)
-        if computes:
-            return ComputedRows(memory, slot, counts, rows)
-        return StoredRows(memory, slot, counts, *blocks)
+        return stored(memory, *others)
 
+    monkeypatch.setattr(matrix_pairs, "StoredRows", reader)
     monkeypatch.setattr(matrix_pairs, "MIN_ROWS", n_rows)
     monkeypatch.setattr(matrix_pairs, "MAX_ROW_ENTRIES", 0)
-    one, upper = np.array([30.0]), 30.0 * weight
-    path = hinge_path(source, reader, gram.diag(), y, weight, one, 1e-4, 1e-13, BufferPool())
+    one, upper, sums = np.array([30.0]), 30.0 * weight, partial(sum_rows, blocks)
+    path = hinge_path(blocks, sums, gram.diag(), y, weight, one, 1e-4, 1e-13, BufferPool())
     assert shapes == [(n_rows, 200)]
     x, value, gap = path.x[0], path.value[0], path.gap[0]
     assert np.all(x >= 0.0) and np.all(x <= upper) and abs(y @ x) <= 1e-9 * np.sum(x)
@@ -109,31 +109,25 @@ def test_sums_of_points_are_those_of_the_matrix(rng):
     K, s = gram.block(np.arange(57), None, np.float64), np.empty(57)
     for share in (0.0, 0.1, 1.0):
         u = np.where(rng.random(57) < share, rng.standard_normal(57), 0.0)
-        sum_of(points.sums(0, 1), u, s)
+        points.sums(0, 1, u, s)
         np.testing.assert_allclose(s, K @ u, atol=1e-13)
 
 
-def test_blocks_in_float32_are_those_of_the_matrix(rng):
-    _, _, gram = two_groups((37, 20), rng, d=80)
+@pytest.mark.parametrize("d", [3, 80])
+def test_blocks_in_float32_are_those_of_the_matrix(rng, d):
+    _, _, gram = two_groups((37, 20), rng, d)
     points = PointGroups(gram, [np.arange(37), np.arange(37, 57)])
-    assert not points.is_swept
     K = gram.block(np.arange(57), None, np.float64)
     parts = np.split(np.arange(57), [37])
     for i, j in ((0, 0), (0, 1), (1, 1)):
-        out = np.empty((len(parts[i]), len(parts[j])), np.float32)
-        points.write(i, j, out)
+        out = points_block(points, i, j, (37, 20))
         np.testing.assert_allclose(out, K[np.ix_(parts[i], parts[j])], atol=1e-5)
-
-
-@vectorized
-def sum_of(source, u, s):
-    sum_rows(source, u, s)
 
 
 def test_sums_of_blocks_are_those_of_the_matrix(rng):
     _, _, gram = two_groups((17, 33), rng)
     u, s = np.where(rng.random(50) < 0.4, rng.standard_normal(50), 0.0), np.empty(50)
-    sum_of(blocks_of(gram, 17), u, s)
+    sum_rows(blocks_of(gram, 17), u, s)
     np.testing.assert_allclose(s, gram.block(np.arange(50), None, np.float64) @ u, atol=1e-13)
 
 
@@ -141,7 +135,7 @@ def test_the_last_round_of_steps_is_evaluated(rng):
     y, weight, gram = two_groups((90, 110), rng)
     blocks, K = blocks_of(gram, 90), gram.block(np.arange(200), None, np.float64)
     path = hinge_path(
-        blocks, lambda *memory: StoredRows(*memory, *blocks), gram.diag(),
+        blocks, partial(sum_rows, blocks), gram.diag(),
         y, weight, PENALTY_VALUES, 1e-18, 1e-15, BufferPool(),
     )  # fmt: skip
     for x, value, gap in zip(path.x, path.value, path.gap, strict=True):
