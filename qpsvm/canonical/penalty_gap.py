@@ -61,10 +61,11 @@ def penalty_gap(
         b = best_bias(qp, slack)
         if isinstance(domain, BoxHyperplane):
             slack += b * domain.y
-        gap = slack_gap(x, domain.upper, slack, some) + error.quadratic + error.vertex
         multipliers = np.array([b, 1.0])
+        of_sum = domain.error_of_sums(x, multipliers)
+        gap = slack_gap(x, domain.upper, slack, some) + error.quadratic + error.vertex + of_sum
         if qp.defect:  # w has a norm only where G is positive semidefinite
-            return domain.convex_gap(x, slack, qp.defect), multipliers
+            return domain.convex_gap(x, slack, qp.defect) + of_sum, multipliers
         if not qp.is_hinge:  # its roundoff has all terms: see `linear_roundoff`
             return gap, multipliers
         gap += slack_roundoff(qp, x, slack)

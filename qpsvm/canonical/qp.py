@@ -280,6 +280,7 @@ class QP(Form):
             value, slope = self.gram.value(product), self.gram.slope(product)
             gap, multipliers = self.domain.separable_gap(x, slope, np.zeros(self.m))
             roundoff = self.gram.roundoff(x, product)
+            roundoff += self.domain.error_of_sums(x, multipliers)
             floor = self.floor(roundoff)
             return enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         ridge = self.gram.ridge
@@ -299,6 +300,7 @@ class QP(Form):
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
             gap += error.quadratic + error.vertex
             multipliers = multipliers if self.level is None else multipliers + self.level
+            roundoff += self.domain.error_of_sums(x, multipliers)
         if isinstance(self.gram, QuadraticGram):
             roundoff += self._slope_roundoff(x)
         elif isinstance(self.domain, CappedSimplex) and self.linear.any():

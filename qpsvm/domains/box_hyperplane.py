@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains.base import BoxWithSums, Domain
+from qpsvm.domains.base import BoxWithSums, Domain, deviation
 
 MAX_SORTED_POINTS = 5000
 """Number of breakpoints up to which all are sorted."""
@@ -148,6 +148,11 @@ class BoxHyperplane(Domain):
     ) -> NDArray[np.float64]:
         """Return b alone."""
         return np.array([self.best_multiplier(g)])
+
+    def error_of_sums(self, x: NDArray[np.float64], multipliers: NDArray[np.float64]) -> float:
+        """Return |b| |y'x|."""
+        some = np.flatnonzero(x != 0)
+        return abs(float(multipliers[0])) * deviation(self.y[some] * x[some])
 
     def entries_that_matter(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains.base import BoxWithSums, Domain
+from qpsvm.domains.base import BoxWithSums, Domain, deviation
 from qpsvm.errors import InputError, as_array, check_vector
 
 Vector = NDArray[np.float64]
@@ -139,6 +139,11 @@ class CappedSimplex(Domain):
         slack = g - self.at_each(rho)
         gap = x @ np.maximum(slack, 0.0) + (self.upper - x) @ np.maximum(-slack, 0.0)
         return float(gap), rho
+
+    def error_of_sums(self, x: Vector, multipliers: Vector) -> float:
+        """Return the sum of |rho| |sum of x - total| over the groups: `repair` leaves 1e-12 at bounds."""
+        parts = zip(self.members, self.total, multipliers, strict=True)
+        return sum(abs(float(rho)) * deviation(x[of], float(total)) for of, total, rho in parts)
 
     def at_each(self, of_group: Vector) -> Any:
         """Return the number of the group of each coordinate, shape (m,), or the only one."""

@@ -107,6 +107,10 @@ class SimplexProduct(Domain):
             levels[k] = rho
         return gap, levels
 
+    def error_of_sums(self, x: NDArray[np.float64], multipliers: NDArray[np.float64]) -> float:
+        """Return the sum of eps |rho|: after `repair` a sum is 1 up to the rounding of its terms."""
+        return FLOAT64_EPS * float(np.sum(np.abs(multipliers)))
+
     def _least(
         self, g: NDArray[np.float64], d: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +16,13 @@ from qpsvm.errors import InputError, check_number
 from qpsvm.gram.base import Gram
 from qpsvm.gram.column_store import ColumnStore
 from qpsvm.gram.engine.error_bounds import RelativeError
+from qpsvm.numerics.forks import after_fork_in_child
 
 UNPICKLED_ATTRIBUTES = ("_stores", "_reduced", "_lock", "_holders")
 """Attributes that a pickle leaves out: the columns, their lock, and the thread that holds it."""
+
+
+_grams_of_process: weakref.WeakSet[Cached] = weakref.WeakSet()
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +65,7 @@ class Cached(Gram):
         object.__setattr__(self, "_reduced", [])
         object.__setattr__(self, "_lock", threading.Lock())
         object.__setattr__(self, "_holders", set())
+        _grams_of_process.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the description, not the columns."""
@@ -169,3 +175,15 @@ class Cached(Gram):
     def _is_held_here(self) -> bool:
         """Return whether a solve around this call, in the same thread, uses the store."""
         return threading.get_ident() in self._holders  # type: ignore[attr-defined]
+
+
+def _drop_stores_of_other_threads() -> None:
+    """Drop, in a forked process, the columns that another thread of its parent was computing."""
+    for gram in list(_grams_of_process):
+        if gram._holders - {threading.get_ident()}:  # type: ignore[attr-defined]
+            gram._reset()
+        elif not gram._holders and gram._lock.locked():  # type: ignore[attr-defined]
+            gram._reset()  # the lock was taken at this moment
+
+
+after_fork_in_child(_drop_stores_of_other_threads)

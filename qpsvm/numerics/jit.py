@@ -63,6 +63,12 @@ except (ImportError, AttributeError):  # private names
 
 from qpsvm.clock import poll_compilation  # noqa: E402
 from qpsvm.numerics.code_cache import CodeCache  # noqa: E402
+from qpsvm.numerics.forks import hold_during_forks  # noqa: E402
+
+with suppress(ImportError, AttributeError):  # a private name
+    from numba.core.compiler_lock import global_compiler_lock
+
+    hold_during_forks(global_compiler_lock)
 
 
 def njit(*, cache: bool = False, **flags: Any) -> Callable[[Any], Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.clock import poll
+from qpsvm.numerics.forks import after_fork_in_child
 from qpsvm.resources import processors
 
 
@@ -104,8 +104,7 @@ class _Helper(threading.Thread):
             finished.release()
 
 
-if hasattr(os, "register_at_fork"):  # a child process has none of the threads
-    os.register_at_fork(after_in_child=_Helper.idle.clear)
+after_fork_in_child(_Helper.idle.clear)
 
 
 def alternating_starts(length: int, size: int) -> list[int]:
@@ -179,27 +178,47 @@ def single_threaded_blas(lapack: bool = True, products: bool = True) -> Iterator
 
 
 _callers_by_pool: dict[
-    str, tuple[int, int]
-] = {}  # callers that restrict a pool; its threads before
+    str, tuple[list[int], int]
+] = {}  # threads that restrict a pool, once for each call; the pool's threads before
 _pool_lock = threading.Lock()
 
 
 def _restrict(pool: Any) -> int:
     with _pool_lock:
-        n, before = _callers_by_pool.get(pool.filepath) or (0, pool.num_threads)
-        _callers_by_pool[pool.filepath] = n + 1, before
-        if n == 0 and before > 1:
+        callers, before = _callers_by_pool.setdefault(pool.filepath, ([], pool.num_threads))
+        callers.append(threading.get_ident())
+        if len(callers) == 1 and before > 1:
             pool.set_num_threads(1)
     return int(before)
 
 
 def _restore(pool: Any) -> None:
     with _pool_lock:
-        n, before = _callers_by_pool.pop(pool.filepath)
-        if n > 1:
-            _callers_by_pool[pool.filepath] = n - 1, before
-        elif before > 1:
+        callers, before = _callers_by_pool[pool.filepath]
+        callers.remove(threading.get_ident())
+        _end_restriction(pool, callers, before)
+
+
+def _end_restriction(pool: Any, callers: list[int], before: int) -> None:
+    """Give a pool its threads back where no caller restricts it."""
+    if not callers:
+        del _callers_by_pool[pool.filepath]
+        if before > 1:
             pool.set_num_threads(before)
+
+
+def _forget_other_threads() -> None:
+    """End, in a forked process, the restrictions of the threads that it does not have."""
+    global _pool_lock
+    _pool_lock = threading.Lock()
+    for pool in _pools() if _callers_by_pool else ():
+        callers, before = _callers_by_pool.get(pool.filepath, ([], 0))
+        callers[:] = [thread for thread in callers if thread == threading.get_ident()]
+        if before:
+            _end_restriction(pool, callers, before)
+
+
+after_fork_in_child(_forget_other_threads)
 
 
 @cache

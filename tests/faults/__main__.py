@@ -14,13 +14,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--interrupts", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--methods", nargs="*", default=(), help="by default all")
     options = parser.parse_args()
-    ends, failures = campaign(options.interrupts, options.seed)
-    for method, counts in ends.items():
+    found = campaign(options.interrupts, options.seed, options.methods)
+    for method, counts in found.ends.items():
         print(f"{method}: {dict(counts)}")
-    print(f"all: {dict(sum(ends.values(), Counter()))}, {len(failures)} failures")
-    print("\n".join(failures))
-    return 1 if failures else 0
+    print(f"all: {dict(sum(found.ends.values(), Counter()))}, {len(found.failures)} failures")
+    print(f"interrupted in: {dict(found.phases)}")
+    print("\n".join(found.failures))
+    return 1 if found.failures else 0
 
 
 if __name__ == "__main__":

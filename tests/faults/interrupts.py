@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,6 +69,7 @@ class Trial:
     seconds: float = 0.0
     bits: bytes = b""
     failures: list[str] = field(default_factory=list)
+    phases: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.problem = PROBLEMS_OF_METHODS[self.method]()
@@ -90,7 +92,7 @@ class Trial:
         begun = time.perf_counter()
         result = None
         try:
-            with pressing_after(seconds):
+            with pressing_after(seconds, self.phases):
                 result = qpsvm.solve(self.problem, self.method, **options)
         except KeyboardInterrupt:  # before the solve listened, or after its end
             signal.signal(signal.SIGINT, before)
@@ -122,11 +124,41 @@ class Trial:
         ]
 
 
+PHASES_OF_SOLVE = {
+    "compilation": lambda file, name: "/numba/" in file or "/llvmlite/" in file,
+    "certificate": lambda file, name: file.endswith("driver/certificate.py"),
+    "iteration": lambda file, name: "/qpsvm/solvers/" in file and name == "advance",
+    "set-up or recovery": lambda file, name: "/qpsvm/" in file,
+}
+"""Where a process is, by file and name of a function that runs or waits; the first that holds."""
+
+
+def phase_of_main_thread() -> str:
+    """Return in which phase of a solve the main thread is."""
+    frame, frames = sys._current_frames().get(threading.main_thread().ident or 0), []
+    while frame is not None:
+        frames.append((frame.f_code.co_filename, frame.f_code.co_name))
+        frame = frame.f_back
+    found = (
+        phase for phase, holds in PHASES_OF_SOLVE.items() if any(holds(*one) for one in frames)
+    )
+    return next(found, "outside")
+
+
 @contextmanager
-def pressing_after(seconds: float) -> Iterator[None]:
-    """Send SIGINT to this process after some seconds, unless the block has ended before."""
+def pressing_after(seconds: float, phases: Counter[str] | None = None) -> Iterator[None]:
+    """Send SIGINT to this process after some seconds, unless the block has ended before.
+
+    In `phases` the phase that is interrupted is counted.
+    """
+
+    def press() -> None:
+        if phases is not None:
+            phases[phase_of_main_thread()] += 1
+        os.kill(os.getpid(), signal.SIGINT)
+
     outside = signal.signal(signal.SIGINT, signal.default_int_handler)
-    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(seconds, press)
     timer.start()
     try:
         yield
@@ -137,15 +169,24 @@ def pressing_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGINT, outside)
 
 
-def campaign(n: int, seed: int) -> tuple[dict[str, Counter[str]], list[str]]:
-    """Interrupt the methods in turn, `n` times in all; return how solves ended, and what did not hold."""
-    rng, ends, failures = np.random.default_rng(seed), {}, []
-    methods = list(PROBLEMS_OF_METHODS)
-    for k, method in enumerate(methods):
-        trial, ends[method] = Trial(method), Counter()
-        for _ in range(k, n, len(methods)):
-            ends[method][trial.interrupted(trial.seconds * rng.random())] += 1
+class Interrupts(NamedTuple):
+    """How interrupted solves ended, by method, in which phases they were, and what did not hold."""
+
+    ends: dict[str, Counter[str]]
+    phases: Counter[str]
+    failures: list[str]
+
+
+def campaign(n: int, seed: int, methods: Sequence[str] = ()) -> Interrupts:
+    """Interrupt methods in turn, `n` times in all; by default all that have a problem."""
+    rng, found = np.random.default_rng(seed), Interrupts({}, Counter(), [])
+    names = list(methods or PROBLEMS_OF_METHODS)
+    for k, method in enumerate(names):
+        trial, ends = Trial(method), found.ends.setdefault(method, Counter())
+        for _ in range(k, n, len(names)):
+            ends[trial.interrupted(trial.seconds * rng.random())] += 1
         if trial.short() != trial.bits:
-            failures.append(f"{method}: other bits after interrupts")
-        failures += trial.failures
-    return ends, failures
+            found.failures.append(f"{method}: other bits after interrupts")
+        found.failures.extend(trial.failures)
+        found.phases.update(trial.phases)
+    return found

@@ -32,8 +32,9 @@ def test_an_interrupt_of_a_solve_that_has_ended_is_the_users():
 @needs_signals
 @pytest.mark.slow
 def test_a_hundred_interrupts_of_all_methods():
-    ends, failures = campaign(100, seed=1)
-    assert not failures and set(ends) == set(PROBLEMS_OF_METHODS)
+    found = campaign(100, seed=1)
+    assert not found.failures and set(found.ends) == set(PROBLEMS_OF_METHODS)
+    assert "iteration" in found.phases
 
 
 def test_the_table_names_methods_that_fit():
