@@ -17,7 +17,7 @@ import qpsvm
 from asv_benchmarks import exact_kernel, grid
 from asv_benchmarks.grid_cells import Cell
 
-PENALTIES = (1.0, 10.0, 100.0)
+PENALTY_VALUES = (1.0, 10.0, 100.0)
 """Values of C of both losses."""
 
 WARM_POINTS = 2500
@@ -26,15 +26,15 @@ WARM_POINTS = 2500
 MANY_POINTS = Cell("rbf", "float64", 100_000, 10, 1, None, "one-class")
 """The one-class machine; the soft ball has the same points."""
 
-OVERLAP = 0.08
+CLASS_OVERLAP = 0.08
 """Overlap of the classes of the set of 20,000 points."""
 
 
 def sets() -> Iterator[tuple[str, Any, Any, float]]:
     """Yield name, points, labels and gamma."""
     X, y = exact_kernel.load("a9a")
-    yield "a9a", X, y, exact_kernel.SETS["a9a"][1]
-    data = grid.make(Cell("rbf", "float64", 20_000, 50, 20, 1.0, "hinge"), OVERLAP)
+    yield "a9a", X, y, exact_kernel.DATA_SETS["a9a"][1]
+    data = grid.make(Cell("rbf", "float64", 20_000, 50, 20, 1.0, "hinge"), CLASS_OVERLAP)
     yield "20,000 x 50", data.X, data.y, data.gamma
 
 
@@ -52,7 +52,7 @@ def measure() -> Iterator[dict[str, Any]]:
     for _, X, y, gamma in given:
         for loss in losses:
             qpsvm.solve(loss(qpsvm.RBF(X[:WARM_POINTS], gamma), y[:WARM_POINTS], 1.0))
-    for C in PENALTIES:
+    for C in PENALTY_VALUES:
         for name, X, y, gamma in given:
             for loss in losses:
                 took, result = seconds(loss(qpsvm.RBF(X, gamma), y, C))

@@ -16,10 +16,10 @@ from docs.make.grid import LIMIT_SECONDS, MAX_RUNS, NOTES_FILE
 LOSSES_FILE = Path(__file__).with_name("grid_losses.jsonl")
 """What `docs.make.grid_losses` measured."""
 
-PICTURE = Path(__file__).parents[1] / "benchmarks" / "grid.png"
+PICTURE_FILE = Path(__file__).parents[1] / "benchmarks" / "grid.png"
 """The picture at the head of the page."""
 
-TOLERANCES = (1e-3, 1e-6)
+GAP_TOLERANCES = (1e-3, 1e-6)
 """Certified relative gaps."""
 
 TARGET_RATIO = 3.0
@@ -31,7 +31,7 @@ KERNEL_COLORS = {
 }  # fmt: skip
 """Colors of the marks."""
 
-TEXT = f"""\
+PAGE_TEXT = f"""\
 Sixty problems, drawn from a seeded design before anything was measured; none was left out afterwards.
 `asv_benchmarks/grid_cells.py` has the levels of seven factors (kernel, storage, points, features, share
 of support vectors, C, formulation), a quota for each level, and the conditions of a possible cell: dense
@@ -220,12 +220,12 @@ def agrees(r: dict[str, Any]) -> bool:
 
 def page(rows: dict[Any, Any]) -> Iterator[str]:
     """Yield the page, and draw its picture."""
-    found = ratios(rows, TOLERANCES[0])
-    draw({tol: ratios(rows, tol) for tol in TOLERANCES})
+    found = ratios(rows, GAP_TOLERANCES[0])
+    draw({tol: ratios(rows, tol) for tol in GAP_TOLERANCES})
     first = next(iter(rows.values()))
     said = sentence(found)
-    text = f"**{said}**\n\n![{said}]({PICTURE.name})\n\n{TEXT}"
-    for line in "\n".join(head("grid", "The grid", text, runs=1, room="docs.make")).splitlines():
+    text = f"**{said}**\n\n![{said}]({PICTURE_FILE.name})\n\n{PAGE_TEXT}"
+    for line in "\n".join(head("grid", "The grid", text, runs=1, folder="docs.make")).splitlines():
         if line.startswith("- load average"):
             yield "- each program alone on the machine, one after the other"
         elif line.startswith("Made by"):
@@ -240,8 +240,8 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
     named = [f"{name} {at}" for name, at in sorted(versions.items()) if name != "qpsvm"]
     yield f"\nPeers: {', '.join(named)}."
     yield f"\n{agreement(rows)}\n\n{memory(found)}"
-    missing = [f"a gap of {tol:g}" for tol in TOLERANCES if not ratios(rows, tol)]
-    missing += ["the processor as `x86-64-v3`"] * (not ratios(rows, TOLERANCES[0], "x86-64-v3"))
+    missing = [f"a gap of {tol:g}" for tol in GAP_TOLERANCES if not ratios(rows, tol)]
+    missing += ["the processor as `x86-64-v3`"] * (not ratios(rows, GAP_TOLERANCES[0], "x86-64-v3"))
     if missing:
         yield f"\nNot measured yet: {', '.join(missing)}."
     yield f"\n## Cells below {TARGET_RATIO:g} at 1e-3\n"
@@ -253,7 +253,7 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
         yield "\n## L2-SVM beside the hinge machine, and one class of 100,000 points, at 1e-3\n"
         yield 'RBF kernels, `method="auto"`; `docs/make/grid_losses.py`, one run each.\n'
         yield from losses()
-    for tol in TOLERANCES:
+    for tol in GAP_TOLERANCES:
         found = ratios(rows, tol)
         if not found:
             continue
@@ -262,11 +262,11 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
         for title, of in factors().items():
             yield ""
             yield from summary(found, title, of)
-    for tol in TOLERANCES:
+    for tol in GAP_TOLERANCES:
         if ratios(rows, tol):
             yield f"\n## A gap of {tol:g}: all cells\n"
             yield from table(rows, tol)
-    lesser = ratios(rows, TOLERANCES[0], "x86-64-v3")
+    lesser = ratios(rows, GAP_TOLERANCES[0], "x86-64-v3")
     if lesser:
         yield "\n## Without AVX-512\n"
         yield (
@@ -274,7 +274,7 @@ def page(rows: dict[Any, Any]) -> Iterator[str]:
             "OpenBLAS and numpy. oneDAL, which scikit-learn-intelex brings, chooses its own instructions "
             "and keeps AVX-512.\n"
         )
-        native = {r.cell.name: r for r in ratios(rows, TOLERANCES[0])}
+        native = {r.cell.name: r for r in ratios(rows, GAP_TOLERANCES[0])}
         yield row(
             "cell", "seconds", "native", "fastest peer", "its seconds", "native", "ratio", "native"
         )
@@ -295,7 +295,7 @@ def draw(found: dict[float, list[Ratio]]) -> None:
     import matplotlib.pyplot as plt
 
     found = {tol: some for tol, some in found.items() if some}
-    order = [r.cell.name for r in sorted(found[TOLERANCES[0]], key=lambda r: r.ratio)]
+    order = [r.cell.name for r in sorted(found[GAP_TOLERANCES[0]], key=lambda r: r.ratio)]
     n = len(found)
     size = 6.0 + 3.0 * n, 11.5
     fig, grid_of_panels = plt.subplots(1, n, figsize=size, sharey=True, squeeze=False)
@@ -324,5 +324,5 @@ def draw(found: dict[float, list[Ratio]]) -> None:
     ]
     marks = [plt.Line2D([], [], label=k, **{"ls": "", "marker": "o"} | v) for k, v in given]
     fig.legend(handles=marks, loc="outside lower center", ncols=5, fontsize=9, frameon=False)
-    fig.savefig(PICTURE, dpi=90)
+    fig.savefig(PICTURE_FILE, dpi=90)
     plt.close(fig)

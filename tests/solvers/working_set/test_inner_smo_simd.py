@@ -125,8 +125,8 @@ def test_a_pair_step_finds_the_extremes_of_two_groups(row, kind, n, rng):
 CHECK_SCRIPT = (
     "import numpy as np; import tests.solvers.working_set.test_inner_smo_simd as t\n"
     "rng = np.random.default_rng(1)\n"
-    "for row, kind in t.KINDS:\n"
-    "    for n in t.LENGTHS:\n"
+    "for row, kind in t.DTYPE_PAIRS:\n"
+    "    for n in t.ROW_LENGTHS:\n"
     "        t.test_the_second_index_has_the_greatest_gain(row, kind, n, rng)\n"
     "        t.test_a_pair_step_is_added_once_everywhere(row, kind, n, rng)\n"
     "        t.test_a_pair_step_finds_the_extremes_of_two_groups(row, kind, n, rng)\n"
