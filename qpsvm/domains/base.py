@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
@@ -219,7 +220,7 @@ def deviation(terms: NDArray[np.float64], total: float = 0.0) -> float:
     0.25
     """
     extended = terms.astype(np.longdouble)
-    unit = float(np.finfo(np.longdouble).eps) * (32.0 + np.log2(1.0 + len(terms)))
+    unit = float(np.finfo(np.longdouble).eps) * (32.0 + math.log2(1.0 + len(terms)))
     rounding = unit * (float(np.sum(np.abs(extended))) + abs(total))
     return (abs(float(np.sum(extended) - total)) + rounding) * (1.0 + 4.0 * FLOAT64_EPS)
 
