@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -51,7 +52,10 @@ def pytest_configure(config):
     """Let the processes of pytest-xdist ask the reference once for each instance.
 
     Where a long double is a double (Windows, ARM of Apple), what the reference cannot verify is skipped.
+    A shell that starts the tests in the background lets them ignore SIGINT, which some of them send.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         reference.answer = shared(reference.answer, Path(config.workerinput["answers"]))
     if np.finfo(np.longdouble).eps == np.finfo(float).eps:
