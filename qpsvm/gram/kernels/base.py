@@ -277,8 +277,7 @@ class PointGram(Gram):
     def _swept(self, few: Any, some: Any, formula: Formula, *terms: Any) -> NDArray[np.floating]:
         """Return the values of a formula at CSR points, whose terms may be known."""
         a, b = terms or (formula.terms(few), formula.terms(some))
-        n_entries = few.shape[0] * some.shape[0]
-        if n_entries >= MIN_ENTRIES_FOR_COMPILED_PASS or isinstance(formula.map, L1Exponential):
+        if few.shape[0] * some.shape[0] >= MIN_ENTRIES_FOR_COMPILED_PASS:
             from qpsvm.gram.engine.tiles import fill_between
 
             out = np.empty((few.shape[0], some.shape[0]), few.dtype)
