@@ -150,6 +150,10 @@ def test_layouts_and_precisions_of_points(kind, laid_out, points):
     if kind in REGRESSOR_CLASSES:
         np.testing.assert_allclose(fitted.predict(given), plain.predict(X), atol=1e-2)
     else:
-        assert np.mean(fitted.predict(given) == plain.predict(X)) > 0.95
+        # Two answers within `tol` may put a point near the boundary on different sides.
+        values = np.abs(plain.decision_function(X).reshape(len(X), -1)).min(axis=1)
+        is_clear = values > 0.05 * values.max()
+        assert np.mean(is_clear) > 0.5
+        np.testing.assert_array_equal(fitted.predict(given)[is_clear], plain.predict(X)[is_clear])
     if isinstance(given, np.ndarray) and hasattr(fitted, "support_vectors_"):
         assert fitted.support_vectors_.dtype == given.dtype

@@ -151,8 +151,13 @@ def test_a_file_that_is_read_and_written_is_the_same(svm_type, kernel, n_classes
     )
     qpsvm.save_libsvm_model(tmp_path / "model", estimator)
     again = qpsvm.load_libsvm_model(tmp_path / "model", n_features=X.shape[1])
-    np.testing.assert_allclose(values_of(again, X), values_of(estimator, X), atol=1e-9)
-    np.testing.assert_allclose(again.predict(X), estimator.predict(X), atol=1e-9)
+    values = values_of(estimator, X)
+    np.testing.assert_allclose(values_of(again, X), values, atol=1e-9)
+    # A support vector on the boundary has a value of zero up to rounding, and either sign.
+    is_clear = (np.abs(values.reshape(len(X), -1)) > 1e-9).all(axis=1)
+    np.testing.assert_allclose(
+        again.predict(X[is_clear]), estimator.predict(X[is_clear]), atol=1e-9
+    )
     qpsvm.save_libsvm_model(tmp_path / "again", again)
     assert (tmp_path / "again").read_text() == (tmp_path / "model").read_text()
     if hasattr(again, "to_sklearn") and kernel != "precomputed" and svm_type != "nu_svr":
