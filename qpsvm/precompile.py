@@ -35,6 +35,9 @@ Task = Callable[[], Any]
 N_POINTS = 60
 """Number of points of a problem whose size does not matter."""
 
+N_POINTS_FOR_MATRIX = 300
+"""Number of points whose kernel values are held as one matrix of a working set."""
+
 N_POINTS_FOR_BLOCKS = 3000
 """Number of points from which columns are computed in blocks and many weights move at once."""
 
@@ -155,19 +158,39 @@ def every_kind_of_points() -> Iterator[Task]:
                 yield solving(qpsvm.L2SVMDual(kernel(X), y, 1.0), "mfw", max_iter=200)
 
 
+def kernels_and_points() -> Iterator[Task]:
+    """Yield fits of `SVC` by each kernel to dense points, and by the default kernel to each kind of points."""
+    X, y = points(N_POINTS_FOR_BLOCKS)
+    for kernel in ("poly", "sigmoid", "laplacian"):
+        yield partial(_fit, qpsvm.SVC(kernel=kernel), X, y)
+    for kind in ("binary", "integers", "sparse"):
+        X, y = points(N_POINTS_FOR_BLOCKS, kind)
+        yield partial(_fit, qpsvm.SVC(), X, y)
+
+
+def regressions() -> Iterator[Task]:
+    """Yield fits of the regressions to few and to many points."""
+    for m in (N_POINTS_FOR_MATRIX, N_POINTS_FOR_BLOCKS):
+        X, _ = points(m)
+        for estimator in (qpsvm.SVR(), qpsvm.NuSVR(), qpsvm.LinearSVR()):
+            yield partial(_fit, estimator, X, X[:, 0])
+
+
 def several_classes() -> Iterator[Task]:
     """Yield fits of `SVC` to more than two classes, and their predictions."""
-    for m, kind in ((N_POINTS, "integers"), (N_POINTS_FOR_BLOCKS // 2, "dense")):
+    for m, kind in (
+        (N_POINTS, "integers"),
+        (N_POINTS_FOR_BLOCKS // 2, "dense"),
+        (N_POINTS_FOR_BLOCKS // 2, "sparse"),
+    ):
         X, _ = points(m, kind)
         yield partial(_fit, qpsvm.SVC(), X, np.arange(m) % 3)
 
 
 def searches() -> Iterator[Task]:
-    """Yield searches, and the other kernels on several classes."""
-    X, y = points()
-    yield partial(_fit, qpsvm.SVCCV(Cs=[1.0, 10.0], gammas=[0.1]), X, np.arange(len(y)) % 3)
-    for kernel in ("linear", "poly", "sigmoid"):
-        yield partial(_fit, qpsvm.SVC(kernel=kernel), X, np.arange(len(y)) % 3)
+    """Yield a search, whose functions serve classes and regressions."""
+    X, _ = points()
+    yield partial(_fit, qpsvm.SVCCV(Cs=[1.0, 10.0], gammas=[0.1]), X, np.arange(len(X)) % 3)
 
 
 def _fit(estimator: Any, X: Any, y: Any) -> None:
@@ -184,9 +207,11 @@ AUTOMATIC_GROUPS: dict[str, Callable[[], Iterator[Task]]] = {
     ),
     "balls": lambda: automatic(lambda gram, y: qpsvm.MEBDual(gram), method="mfw"),
     "several classes": several_classes,
+    "kernels and points": kernels_and_points,
+    "regressions": regressions,
+    "searches": searches,
 }
-"""Tasks for the functions of the automatic choice, and of the examples of the README: an installation
-compiles them."""
+"""Tasks for the functions of the automatic choice and of the estimators: an installation compiles them."""
 
 ALL_GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC_GROUPS | {
     "Frank-Wolfe": lambda: every_method(
@@ -199,7 +224,6 @@ ALL_GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC_GROUPS | {
     "smoothing": lambda: every_method("nesvm", "homotopy-nesvm", "apg", "nep-fw", "dicg"),
     "factors": large_factors,
     "kinds of points": every_kind_of_points,
-    "searches": searches,
 }
 """Tasks of each process, done one after the other."""
 
