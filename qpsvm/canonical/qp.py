@@ -239,7 +239,7 @@ class QP(Form):
     def _zero(self, roundoff: float, total: float = 1.0) -> float:
         given = 0.0
         if self.gram.kernel.psd == "check":
-            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale * total**2
+            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale * total * total
         return max(ROUNDOFFS_OF_ZERO * max(roundoff, given), self.noise)
 
     def _total(self, x: NDArray[np.float64]) -> float:
@@ -289,7 +289,7 @@ class QP(Form):
         some = np.flatnonzero(x != 0)  # reads the support alone
         xs = x[some]
         quadratic = float(xs @ product[some])
-        value = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
+        value = 0.5 * quadratic + 0.5 * float((ridge[some] * xs) @ xs)
         value = value + float(self.linear[some] @ xs) + self.constant
         roundoff = self.roundoff(xs, product[some], value)
         value += 0.5 * error.quadratic

@@ -53,7 +53,8 @@ class Orthant(Domain):
         a = self.minimizer(g, d)
         if np.isinf(a).any():
             return np.inf, np.empty(0)
-        return 0.5 * float(d @ (x - a) ** 2) + float(x @ np.maximum(g, 0.0)), np.empty(0)
+        off = x - a
+        return 0.5 * float((d * off) @ off) + float(x @ np.maximum(g, 0.0)), np.empty(0)
 
     def entries_that_matter(
         self, g: Vector, multipliers: Vector, known: NDArray[np.bool_]

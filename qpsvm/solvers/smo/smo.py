@@ -43,6 +43,9 @@ from qpsvm.solvers.smo.pair_steps import assist_pairs, pair_steps
 UNCOUPLED_DOMAINS = (PenaltyBox, Orthant)
 """Domains without an equality constraint, on which steps move one coordinate."""
 
+MAX_SINGLE_STEP = 1e150
+"""Step of one coordinate above which the value is unbounded below: its square still is a number."""
+
 MAX_POINTS_FILLED_AT_ONCE = 2000
 """Maximum number of points at which the first missing column fills all columns, in milliseconds."""
 
@@ -264,7 +267,7 @@ def single_steps(
         # 3. Step length, clipped to the box.
         slack = upper[i] - x[i] if s[i] < 0.0 else x[i]
         t = min(abs(s[i]) / max(diagonal[i], tiny), slack)
-        if t > 1e300:  # the value is unbounded below along this coordinate
+        if t > MAX_SINGLE_STEP:  # the value is unbounded below
             return step, STALLED_CODE
         grows = s[i] < 0.0
         before = x[i]
