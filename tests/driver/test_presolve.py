@@ -14,6 +14,7 @@ from qpsvm import (
     HingePrimal,
     InputError,
     L2SVMDual,
+    L2SVRDual,
     Laplacian,
     Linear,
     LSSVMPrimal,
@@ -77,6 +78,9 @@ PROBLEM_CASES = {
     "svr-weighted": SVRDual(K, REAL_Y, C, 0.3),
     "svr-no-bias": SVRDual(K, REAL_Y, C, bias=False),
     "svr-linear": SVRDual(Linear(DATA_X + 50.0), REAL_Y, C),
+    "l2-svr": L2SVRDual(K, REAL_Y, 3.0),
+    "l2-svr-weighted": L2SVRDual(K, REAL_Y, C, 0.3),
+    "l2-svr-linear": L2SVRDual(Linear(DATA_X), REAL_Y, C, bias=False),
     "nu-svr": NuSVRDual(K, REAL_Y, 3.0, 0.3),
     "nu-svr-weighted": NuSVRDual(K, REAL_Y, C, 0.5),
     "nu-svr-linear": NuSVRDual(Linear(DATA_X + 50.0), REAL_Y, C, 0.3),
@@ -92,7 +96,8 @@ def weights(problem, result):
 def kept(problem):
     """Return the points in the solve."""
     rows = getattr(problem, "kept", np.arange(M))
-    return np.append(rows, M + rows) if isinstance(problem, SVRDual | NuSVRDual) else rows
+    both = isinstance(problem, SVRDual | L2SVRDual | NuSVRDual)
+    return np.append(rows, M + rows) if both else rows
 
 
 @every_problem
