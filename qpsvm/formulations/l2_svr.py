@@ -45,7 +45,7 @@ class L2SVRDual(TubeDual):
 
     References
     ----------
-    Ho and Lin, "Large-scale linear support vector regression" (2012), problem (4).
+    Ho and Lin, "Large-scale linear support vector regression" (2012): there K is linear.
 
     Examples
     --------
