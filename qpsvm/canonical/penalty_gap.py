@@ -145,19 +145,25 @@ def ridge_roundoff(
     """Return a bound on the effect on the gap over the orthant of the rounding of Gx + c.
 
     At an entry s of the slope a term of the gap has the derivative x_i - a_i, a_i = max(0, -s) / d_i. An
-    error of at most e changes it by at most max(x_i, a_i) e, with a_i at s - e. The ridge is D less the
-    part that was moved to G: see `QP.bounds`.
+    error of at most e changes it by at most max(x_i, a_i) e, with a_i at s - e: only where x_i > 0 or
+    s < e. The ridge is D less the part that was moved to G: see `QP.bounds`.
     """
     some = np.flatnonzero(x != 0)
     quadratic = float(x[some] @ (slope[some] - qp.linear[some]))
     total = float(np.sum(x[some]))
     square = qp.gram.roundoff(qp.scale, total, total, quadratic)
     slope = slope + moved * x if moved else slope
-    e = _factor_roundoff(qp, x[some], max(quadratic, 0.0) + square)
-    e = e + FLOAT64_EPS * (np.abs(qp.linear) + np.abs(slope))
-    weight = np.maximum(x, qp.domain.minimizer(slope - e, qp.gram.ridge - moved))
-    some = np.flatnonzero(weight)
-    return float(weight[some] @ e[some])
+    entry, c = _factor_roundoff(qp, x[some], max(quadratic, 0.0) + square), qp.linear
+    largest = max(float(np.max(c)), -float(np.min(c))) + max(
+        float(np.max(slope)), -float(np.min(slope))
+    )
+    some = np.flatnonzero((x != 0.0) | ~(slope >= entry + FLOAT64_EPS * largest))
+    x, slope = x[some], slope[some]
+    e = entry + FLOAT64_EPS * (np.abs(c[some]) + np.abs(slope))
+    least, ridge = np.minimum(slope - e, 0.0), qp.gram.ridge[some] - moved
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        a = np.where(least < 0.0, -least / ridge, 0.0)
+    return float(np.maximum(x, a) @ e)
 
 
 def _factor_roundoff(qp: Any, x: NDArray[np.float64], quadratic: float) -> float:

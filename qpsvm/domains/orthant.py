@@ -39,22 +39,18 @@ class Orthant(Domain):
         """Return infinity: the set is not bounded."""
         return np.inf
 
-    @np.errstate(divide="ignore", over="ignore")
-    def minimizer(self, g: Vector, d: Vector) -> Vector:
-        """Return the a >= 0 that minimizes g'a + 1/2 a'Da: max(0, -g_i) / d_i."""
-        a, falls = np.zeros(self.m), np.flatnonzero(g < 0.0)
-        a[falls] = -g[falls] / d[falls]
-        return a
-
+    @np.errstate(divide="ignore", over="ignore", invalid="ignore")
     def separable_gap(
         self, x: Vector, g: Vector, d: Vector, support: NDArray[np.int64] | None = None
     ) -> tuple[float, Vector]:
-        """Return sum d_i / 2 (x_i - a_i)^2 + x_i max(0, g_i), with a the minimizer."""
-        a = self.minimizer(g, d)
-        if np.isinf(a).any():
+        """Return sum d_i / 2 (x_i - a_i)^2 + x_i max(0, g_i), a_i = max(0, -g_i) / d_i the minimizer."""
+        falls = ~(g >= 0.0)  # NaN included
+        at, dry = np.flatnonzero(falls), np.flatnonzero((x != 0.0) & ~falls)
+        off = x[at] + g[at] / d[at]
+        if np.isinf(off).any():
             return np.inf, np.empty(0)
-        off = x - a
-        return 0.5 * float((d * off) @ off) + float(x @ np.maximum(g, 0.0)), np.empty(0)
+        gap = 0.5 * float((d[at] * off) @ off)
+        return gap + float(x[dry] @ (g[dry] + 0.5 * d[dry] * x[dry])), np.empty(0)
 
     def entries_that_matter(
         self, g: Vector, multipliers: Vector, known: NDArray[np.bool_]

@@ -216,9 +216,12 @@ def _with_copies(points: Duplicates, n_copies: int) -> Duplicates:
 def _is_quick(qp: QP) -> bool:
     """Return whether a few passes over the points solve a problem: finding duplicates takes as many.
 
-    That holds for a factor, except for the ridge of the polytope distance.
+    That holds for a factor, except for the ridge of the polytope distance, and for repeated points of the
+    orthant alone.
     """
     domain, ridge = qp.domain, qp.gram.ridge
+    if isinstance(domain, Orthant) and isinstance(qp.gram.kernel, RepeatedGram):
+        return qp.gram.kernel.gram.factor() is not None
     one = isinstance(domain, SimplexProduct) and (domain.n_groups == 1 or not ridge.any())
     return qp.gram.kernel.factor() is not None and (one or isinstance(domain, HINGE_DOMAINS))
 

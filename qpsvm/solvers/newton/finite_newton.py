@@ -102,10 +102,10 @@ class FiniteNewton(Solver):
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
         """Return the state at v = Z'S x for x0, on the simplex at its best scale, or at v = 0."""
         gram, kernel = problem.gram, points_of(problem.gram.kernel)
-        index = gram.kernel.index if isinstance(gram.kernel, RepeatedGram) else None
+        repeated = gram.kernel if isinstance(gram.kernel, RepeatedGram) else None
         points = Augmented.of(kernel.factor(), kernel.diag(), bias=gram.shift > 0.0)
         target = -problem.linear if isinstance(problem.domain, Orthant) else None
-        state = State(points, gram.sign, gram.ridge, target, index)
+        state = State(points, gram.sign, gram.ridge, target, repeated)
         state.compute_margins()
         if x0 is not None:
             state.start_at(problem.domain.repair(x0))
@@ -195,7 +195,7 @@ class State:
     sign: Vector
     D: Vector
     given: Vector | None = None  # t; 1 on the simplex, where the weights are scaled
-    index: NDArray[np.int64] | None = None  # the point of each coordinate; None: its own
+    repeated: RepeatedGram | None = None  # where several coordinates share a point
     v: Vector = field(init=False)  # w, then b
     margins: Vector = field(init=False)  # g
     x: Vector = field(init=False)  # a / total
@@ -218,14 +218,11 @@ class State:
     def times(self, v: Vector) -> Vector:
         """Return S Z v, by coordinate."""
         values = self.points.times(v)
-        return self.sign * (values if self.index is None else values[self.index])
+        return self.sign * (values if self.repeated is None else values[self.repeated.index])
 
     def merged(self, some: NDArray[np.int64], weights: Vector) -> tuple[NDArray[np.int64], Vector]:
         """Return the points of some coordinates and the sums of their weights."""
-        if self.index is None:
-            return some, weights
-        points, at = np.unique(self.index[some], return_inverse=True)
-        return points, np.bincount(at, weights=weights, minlength=len(points)).astype(np.float64)
+        return (some, weights) if self.repeated is None else self.repeated.merged(some, weights)
 
     def combination(self, some: NDArray[np.int64], a: Vector) -> Vector:
         """Return Z'S a of the weights of some coordinates, the others 0."""
