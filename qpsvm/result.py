@@ -106,7 +106,7 @@ def passed_test(gap: float, upper: float, lower: float, tol: float, floor: float
     """Return which test the bounds pass: ``"relative"``, ``"absolute"`` or ``"none"``."""
     if gap <= tol * max(abs(upper), abs(lower)) < np.inf:
         return "relative"
-    if gap <= floor and min(abs(upper), abs(lower)) <= floor and lower <= 0.0:
+    if gap <= floor < np.inf and min(abs(upper), abs(lower)) <= floor and lower <= 0.0:
         return "absolute"
     return "none"
 

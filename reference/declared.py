@@ -27,6 +27,7 @@ FAMILY_OF_CLASS = {
     "NuSVCDual": "reduced_hulls",
     "SVDDDual": "svdd",
     "SVRDual": "svr",
+    "L2SVRDual": "l2_svr",
     "NuSVRDual": "nu_svr",
     "LeastSquares": "least_squares",
     "QuadraticProgram": "quadratic_program",

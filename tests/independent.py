@@ -202,6 +202,27 @@ def svr(data: dict[str, Any], result: Any) -> Bounds:
     return Bounds(half + epsilon * size - y @ (a - b), -primal, error, scale, violation)
 
 
+def l2_svr(data: dict[str, Any], result: Any) -> Bounds:
+    """Return the dual's value, and minus the primal's at w and b of the answer."""
+    y, epsilon = data["y"], data["epsilon"]
+    C, K = np.broadcast_to(data["C"], y.shape), gram(data, translate=False) + data["bias"]
+    here = C > 0
+    a, b = np.split(result.x, 2)
+    f, size = K @ (a - b), result.x.sum()
+    half = 0.5 * (a - b) @ f
+    squares = 0.5 * np.sum((a**2 + b**2)[here] / C[here])
+    missed = np.maximum(np.abs(y - f) - epsilon, 0.0)
+    primal = half + 0.5 * C @ missed**2
+    scale = float(np.diag(K).max() + 1.0 / C[here].min())
+    error = 32 * EPS * (scale * size**2 + (np.abs(y).max() + epsilon) * size)
+    entry = EPS * (np.diag(K).max() * size + np.abs(y) + epsilon)  # of f and of what is missed
+    error += 32 * float(C @ (missed * entry + entry**2))
+    assert not result.x[~np.tile(here, 2)].any()
+    violation = max(-result.x.min(), 0.0) / max(size, 1e-300)
+    upper = half + squares + epsilon * size - y @ (a - b)
+    return Bounds(upper, -primal, error, scale, violation)
+
+
 def nu_svr(data: dict[str, Any], result: Any) -> Bounds:
     """Return the dual's value, and minus the primal's at w of the answer with its best tube.
 
@@ -292,5 +313,6 @@ FAMILY_CHECKS = {
     "svdd": svdd,
     "reduced_hulls": reduced_hulls,
     "svr": svr,
+    "l2_svr": l2_svr,
     "nu_svr": nu_svr,
 }

@@ -24,16 +24,11 @@ PRIVATE_REASON = "changes or reads a private attribute of scikit-learn's class"
 TWO_POINTS = "calibration needs two points of each class, and there is one: `fit` says so"
 """Reason of tests of probabilities on very few points."""
 
-SQUARED_TUBE = '`loss="squared_epsilon_insensitive"` is not offered'
-"""Reason of tests of that loss."""
-
 FAILURE_REASONS: dict[str, str] = {
     "test_svm.py::test_svr_errors": "a kernel of a wrong shape is an error of `fit`",
     "test_svm.py::test_negative_weights_svc_leave_just_one_label[*-NuSVC]": (
         "one class that is left is the error that it is for `SVC`"
     ),
-    "test_svm.py::test_linearsvm_liblinear_sample_weight[LinearSVR-params5]": SQUARED_TUBE,
-    "test_svm.py::test_linearsvm_liblinear_sample_weight[LinearSVR-params6]": SQUARED_TUBE,
     "test_svm.py::test_n_iter_libsvm[4-NuSVC-ndarray]": (
         "the reduced hulls of two classes intersect, so that there is no function: `fit` says so"
     ),

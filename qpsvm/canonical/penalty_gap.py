@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, ROUNDED_PRODUCT, ProductError
-from qpsvm.domains import BoxHyperplane, CappedSimplex, PenaltyBox
+from qpsvm.domains import BoxHyperplane, CappedSimplex, Orthant, PenaltyBox
 from qpsvm.domains.box_hyperplane import slack_gap
 
 HINGE_DOMAINS = (BoxHyperplane, PenaltyBox)
 """Domains of a dual with bounds from penalties, with a free bias and without."""
+
+PENALTY_DOMAINS = (*HINGE_DOMAINS, Orthant)
+"""Domains of a dual of penalized errors, whose weights are bounded or, of squared ones, have a ridge."""
 
 MIN_POINTS_FOR_MARGIN_SAMPLE = 5000
 """Points from which a sample of the support is first tested for a positive least margin."""
@@ -136,13 +139,51 @@ def slack_roundoff(qp: Any, x: NDArray[np.float64], slack: NDArray[np.float64]) 
     return entry * float(np.sum(qp.domain.upper[below] - x[below]))
 
 
+def ridge_roundoff(
+    qp: Any, x: NDArray[np.float64], slope: NDArray[np.float64], moved: float
+) -> float:
+    """Return a bound on the effect on the gap over the orthant of the rounding of Gx + c.
+
+    At an entry s of the slope a term of the gap has the derivative x_i - a_i, a_i = max(0, -s) / d_i. An
+    error of at most e changes it by at most max(x_i, a_i) e, with a_i at s - e: only where x_i > 0 or
+    s < e. The ridge is D less the part that was moved to G: see `QP.bounds`.
+    """
+    some = np.flatnonzero(x != 0)
+    quadratic = float(x[some] @ (slope[some] - qp.linear[some]))
+    total = float(np.sum(x[some]))
+    square = qp.gram.roundoff(qp.scale, total, total, quadratic)
+    slope = slope + moved * x if moved else slope
+    entry, c = _factor_roundoff(qp, x[some], max(quadratic, 0.0) + square), qp.linear
+    largest = max(float(np.max(c)), -float(np.min(c))) + max(
+        float(np.max(slope)), -float(np.min(slope))
+    )
+    some = np.flatnonzero((x != 0.0) | ~(slope >= entry + FLOAT64_EPS * largest))
+    x, slope = x[some], slope[some]
+    e = entry + FLOAT64_EPS * (np.abs(c[some]) + np.abs(slope))
+    least, ridge = np.minimum(slope - e, 0.0), qp.gram.ridge[some] - moved
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        a = np.where(least < 0.0, -least / ridge, 0.0)
+    return float(np.maximum(x, a) @ e)
+
+
+def _factor_roundoff(qp: Any, x: NDArray[np.float64], quadratic: float) -> float:
+    """Return a bound on the rounding error of an entry of G x; with a factor, at w as computed.
+
+    `quadratic` is a bound on x'Gx.
+    """
+    entry = float(qp.entry_roundoff(x))
+    if not qp.gram.kernel.by_factor:
+        return entry
+    return min(4.0 * FLOAT64_EPS * float(np.sqrt(qp.scale * max(quadratic, 0.0))), entry)
+
+
 def _margin_roundoff(
     qp: Any, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float
 ) -> tuple[float, float]:
     """Return bounds on the rounding errors of an entry of G x and of x'Gx."""
     total, length = float(np.linalg.norm(x, 1)), float(np.linalg.norm(x))
     square = qp.gram.roundoff(qp.scale, total, total, quadratic)
-    if qp.gram.kernel.by_factor:  # the margins are those of w as computed
-        entry = 4.0 * FLOAT64_EPS * np.sqrt(qp.scale * (max(quadratic, 0.0) + square))
-        return min(float(entry), qp.entry_roundoff(x)), square
-    return qp.entry_roundoff(x) + qp.defect * length, square + qp.defect * length**2
+    entry = _factor_roundoff(qp, x, max(quadratic, 0.0) + square)
+    if qp.gram.kernel.by_factor:
+        return entry, square
+    return entry + qp.defect * length, square + qp.defect * length**2

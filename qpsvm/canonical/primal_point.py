@@ -89,33 +89,39 @@ class TubePoint:
         Number that was subtracted from y in the QP.
     origin : ndarray, shape (d,), or None
         Translation that was subtracted from the points of the QP.
+    squared : bool
+        Whether the loss is 1/2 C max(0, |y - f| - epsilon)^2 and b is penalized, where there is one.
     """
 
     values: Vector
     epsilon: float | None
     level: float = 0.0
     origin: Vector | None = None
+    squared: bool = False
 
     def take(self, rows: NDArray[np.int64]) -> TubePoint:
         """Return the same over the points `rows`."""
         return replace(self, values=self.values[rows])
 
-    def tube(self, multipliers: Vector) -> tuple[float, float]:
+    def tube(self, qp: Any, x: Vector, multipliers: Vector) -> tuple[float, float]:
         """Return the bias, before the level is added, and epsilon.
 
-        Where epsilon is free the multipliers are the levels of the two signs: -(b + epsilon) of the
-        values above the tube and b - epsilon of those below.
+        A penalized bias is the weight of a constant feature. Where epsilon is free the multipliers are
+        the levels of the two signs: -(b + epsilon) of the values above the tube and b - epsilon of
+        those below.
         """
+        if self.squared and self.epsilon is not None:
+            return qp.gram.shift * float(np.sum(qp.gram.sign * x)), self.epsilon
         if self.epsilon is not None:
             return float(multipliers[0]), self.epsilon
         above, below = (float(value) for value in multipliers)
         return 0.5 * (below - above), max(0.0, -0.5 * (below + above))
 
     def at(self, qp: Any, x: Vector, multipliers: Vector) -> PrimalPoint | None:
-        """Return (w, b) with 1/2 |w|^2 + sum C_i max(0, |y_i - f(x_i)| - epsilon).
+        """Return (w, b) with 1/2 |w|^2 and the loss: sum C_i max(0, |y_i - f(x_i)| - epsilon).
 
-        Where epsilon is free, it costs the sum of all weights. The QP has the weights of both signs, one
-        half after the other, of repeated points.
+        Where epsilon is free, it costs the sum of all weights. A squared loss has a penalty 1/2 b^2
+        besides. The QP has the weights of both signs, one half after the other, of repeated points.
         """
         kernel = qp.gram.kernel.gram
         X = kernel.factor()
@@ -123,7 +129,7 @@ class TubePoint:
             return None
         m = len(self.values)
         w = np.asarray(transposed_times(X, x[:m] - x[m:]))
-        bias, epsilon = self.tube(multipliers)
+        bias, epsilon = self.tube(qp, x, multipliers)
         b = bias_of(w, bias + self.level, self.origin)
         stored = level_at(w, b, self.origin)
         residual = np.abs((self.values - stored) - times(X, w))
@@ -133,12 +139,18 @@ class TubePoint:
             float(np.linalg.norm(w)) * lengths + residual + rounding
         ) + FLOAT64_EPS * np.abs(self.values - stored)
         outside = np.flatnonzero(~(residual + errors <= epsilon))
-        C = qp.domain.upper[outside]
-        loss = float(C @ np.maximum(residual[outside] - epsilon, 0.0))
+        beyond, errors = np.maximum(residual[outside] - epsilon, 0.0), errors[outside]
+        if self.squared:
+            C = 1.0 / qp.gram.ridge[outside]
+            loss = 0.5 * float(C @ (beyond * beyond)) + 0.5 * b * b
+            errors = errors * (beyond + errors)
+        else:
+            C = qp.domain.upper[outside]
+            loss = float(C @ beyond)
         if self.epsilon is None:
             loss += float(np.sum(qp.domain.total)) * epsilon
         value = 0.5 * float(w @ w) + loss
-        return PrimalPoint(value, float(C @ errors[outside]) + 8.0 * FLOAT64_EPS * value, w, b)
+        return PrimalPoint(value, float(C @ errors) + 8.0 * FLOAT64_EPS * value, w, b)
 
 
 @dataclass(frozen=True, eq=False)

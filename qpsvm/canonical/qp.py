@@ -22,9 +22,11 @@ from qpsvm.canonical.base import (
 )
 from qpsvm.canonical.penalty_gap import (
     HINGE_DOMAINS,
+    PENALTY_DOMAINS,
     best_bias,
     linear_roundoff,
     penalty_gap,
+    ridge_roundoff,
 )
 from qpsvm.canonical.primal_point import BallPoint, HingePoint, TubePoint
 from qpsvm.clock import completing
@@ -237,12 +239,12 @@ class QP(Form):
     def _zero(self, roundoff: float, total: float = 1.0) -> float:
         given = 0.0
         if self.gram.kernel.psd == "check":
-            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale * total**2
+            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale * total * total
         return max(ROUNDOFFS_OF_ZERO * max(roundoff, given), self.noise)
 
     def _total(self, x: NDArray[np.float64]) -> float:
         """Return the sum of the weights that a declared value is relative to: of a simplex its total."""
-        if isinstance(self.domain, HINGE_DOMAINS):
+        if isinstance(self.domain, PENALTY_DOMAINS):
             return float(np.sum(x))
         return float(np.max(self.domain.total)) if isinstance(self.domain, CappedSimplex) else 1.0
 
@@ -258,7 +260,7 @@ class QP(Form):
         hinge = isinstance(self.domain, HINGE_DOMAINS) and self.domain.bounded
         if hinge:  # its gap weighs the error of a margin by x_i or by upper_i - x_i
             weight = self.domain.total  # type: ignore[attr-defined]
-        sharp = isinstance(self.domain, (*HINGE_DOMAINS, SimplexProduct, CappedSimplex))
+        sharp = isinstance(self.domain, (*PENALTY_DOMAINS, SimplexProduct, CappedSimplex))
         quadratic = float(x @ product) if sharp else np.inf
         return self.gram.roundoff(self.scale, total, weight, quadratic)
 
@@ -287,7 +289,7 @@ class QP(Form):
         some = np.flatnonzero(x != 0)  # reads the support alone
         xs = x[some]
         quadratic = float(xs @ product[some])
-        value = 0.5 * quadratic + 0.5 * float(ridge[some] @ (xs * xs))
+        value = 0.5 * quadratic + 0.5 * float((ridge[some] * xs) @ xs)
         value = value + float(self.linear[some] @ xs) + self.constant
         roundoff = self.roundoff(xs, product[some], value)
         value += 0.5 * error.quadratic
@@ -301,6 +303,8 @@ class QP(Form):
             gap += error.quadratic + error.vertex
             multipliers = multipliers if self.level is None else multipliers + self.level
             roundoff += self.domain.error_of_sums(x, multipliers)
+            if isinstance(self.domain, PENALTY_DOMAINS):
+                roundoff += ridge_roundoff(self, x, slope, self._moved_defect)
         if isinstance(self.gram, QuadraticGram):
             roundoff += self._slope_roundoff(x)
         elif isinstance(self.domain, CappedSimplex) and self.linear.any():

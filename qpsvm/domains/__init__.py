@@ -11,6 +11,7 @@ from qpsvm.domains.combinatorial import KSubset, SpanningTrees
 from qpsvm.domains.flow import FlowPolytope
 from qpsvm.domains.hull import Hull
 from qpsvm.domains.matrix import Birkhoff, NuclearBall, Spectrahedron, SpectralBall
+from qpsvm.domains.orthant import Orthant
 from qpsvm.domains.simplex import SimplexProduct, simplex
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "L2Ball",
     "NuclearBall",
     "OracleDomain",
+    "Orthant",
     "PenaltyBox",
     "ScaledSimplex",
     "SimplexProduct",

@@ -26,7 +26,14 @@ from qpsvm.canonical.base import FLOAT64_EPS, Certified, Form
 from qpsvm.canonical.penalty_gap import HINGE_DOMAINS
 from qpsvm.canonical.primal_point import TubePoint
 from qpsvm.canonical.qp import QP
-from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
+from qpsvm.domains import (
+    BoxHyperplane,
+    CappedSimplex,
+    Domain,
+    Orthant,
+    PenaltyBox,
+    SimplexProduct,
+)
 from qpsvm.expansion import Expansion
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import slices
@@ -48,6 +55,9 @@ CHUNK_ENTRIES = 1 << 17
 
 HASH_BINS_PER_POINT = 16
 """Number of hash bins per point: three in a hundred distinct points collide."""
+
+RIDGE_DOMAINS = (SimplexProduct, Orthant)
+"""Domains without upper bounds, on which a point's share of a weight is that of 1 / d."""
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -189,7 +199,7 @@ def presolve(form: Form | None, memory_limit: int, *, asked: bool) -> Presolve |
     if n_copies > 1:
         distinct = RepeatedGram(distinct, np.tile(np.arange(distinct.m), n_copies))
     first, (part, total, domain, ridge) = duplicates.first, shares
-    rank = None if isinstance(domain, SimplexProduct) else _rank(duplicates, part)
+    rank = None if isinstance(domain, RIDGE_DOMAINS) else _rank(duplicates, part)
     gram = replace(form.gram, kernel=distinct, sign=form.gram.sign[first], ridge=ridge)
     primal = form.primal.take(found.first) if isinstance(form.primal, TubePoint) else form.primal
     reduced = replace(form, gram=gram, linear=form.linear[first], domain=domain, primal=primal)
@@ -206,9 +216,12 @@ def _with_copies(points: Duplicates, n_copies: int) -> Duplicates:
 def _is_quick(qp: QP) -> bool:
     """Return whether a few passes over the points solve a problem: finding duplicates takes as many.
 
-    That holds for a factor, except for the ridge of the polytope distance.
+    That holds for a factor, except for the ridge of the polytope distance, and for repeated points of the
+    orthant alone.
     """
     domain, ridge = qp.domain, qp.gram.ridge
+    if isinstance(domain, Orthant) and isinstance(qp.gram.kernel, RepeatedGram):
+        return qp.gram.kernel.gram.factor() is not None
     one = isinstance(domain, SimplexProduct) and (domain.n_groups == 1 or not ridge.any())
     return qp.gram.kernel.factor() is not None and (one or isinstance(domain, HINGE_DOMAINS))
 
@@ -314,7 +327,7 @@ def _shares(qp: QP, duplicates: Duplicates) -> tuple[Vector, Vector, Domain, Vec
     None where both bounds and ridge are present: these cannot be combined.
     """
     (first, label), domain = duplicates, qp.domain
-    if isinstance(domain, SimplexProduct):
+    if isinstance(domain, RIDGE_DOMAINS):
         with np.errstate(divide="ignore"):
             size = 1.0 / qp.gram.ridge
     elif isinstance(domain, BoxHyperplane | PenaltyBox | CappedSimplex) and not qp.gram.ridge.any():
@@ -328,7 +341,7 @@ def _shares(qp: QP, duplicates: Duplicates) -> tuple[Vector, Vector, Domain, Vec
         heads = free[np.unique(label[free], return_index=True)[1]]
         part, total = np.where(endless[label], 0.0, size), np.where(endless, 1.0, sums)
         part[heads] = 1.0
-    if isinstance(domain, SimplexProduct):
+    if isinstance(domain, RIDGE_DOMAINS):
         return part, total, domain.take(first), 1.0 / sums
     boxed: Domain
     if isinstance(domain, BoxHyperplane):

@@ -207,11 +207,7 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         (free, "dcd", "the Gram has a factor and no bias couples the coordinates"),
         (sweeps, "dcd", "the Gram has a factor whose matrices cost more than passes over it"),
         (factor, "crsvm", short_factor),
-        (
-            X is not None,
-            "mfn",
-            "the Gram has a factor, and a few Newton steps in its columns suffice",
-        ),
+        (True, "mfn", "the Gram has a factor, and a few Newton steps in its columns suffice"),
         (factor, "mnp", short_factor),
         (newton, "face-newton", "a sample predicts that most points are support vectors"),
         (
@@ -219,7 +215,8 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
             "decomposition",
             f"columns in blocks, from {fewest:,} points on",
         ),
-        (True, "smo", f"pairs of columns, below {fewest:,} points"),
+        (m < fewest, "smo", f"pairs of columns, below {fewest:,} points"),
+        (True, "smo", "columns one or two at a time"),
         (True, "apg", "the domain has a projection"),
         (True, "bpfw", "the domain has a linear minimizer and no projection"),
     )

@@ -14,15 +14,16 @@ from sklearn.metrics.pairwise import laplacian_kernel
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from qpsvm.api import solve
-from qpsvm.errors import InputError, check_choice
+from qpsvm.errors import InputError, check_choice, check_vector
 from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.samples import checked_weight
+from qpsvm.estimators.samples import checked_weight, with_constant
 from qpsvm.estimators.training import light
 from qpsvm.estimators.votes import pairs_of
 from qpsvm.formulations import (
     Formulation,
     HingeDual,
     L2SVMDual,
+    L2SVRDual,
     NuSVCDual,
     OneClassDual,
     SVRDual,
@@ -188,13 +189,13 @@ def from_sklearn(
 
     Parameters
     ----------
-    estimator : sklearn.svm.SVC, NuSVC, SVR, OneClassSVM, or LinearSVC
-        Fitted; a LinearSVC with the squared hinge and an intercept. It stores no dual point: the one that
-        belongs to its (w, b) is taken.
+    estimator : sklearn.svm.SVC, NuSVC, SVR, OneClassSVM, LinearSVC or LinearSVR
+        Fitted; a LinearSVC with the squared hinge and an intercept, a LinearSVR with the squared loss.
+        These store no dual point: the one that belongs to their (w, b) is taken.
     X : array_like or sparse matrix, shape (m, n_features)
         The points that it was fitted to, or their kernel matrix.
     y : array_like, shape (m,)
-        Their classes, or the values of an SVR; None of a OneClassSVM.
+        Their classes, or the values of a regression; None of a OneClassSVM.
     sample_weight : array_like, shape (m,), optional
         The weights that it was fitted with.
     tol : float
@@ -214,7 +215,7 @@ def from_sklearn(
     >>> report = from_sklearn(sklearn_svc, X, y)  # doctest: +SKIP
     >>> report.dual_gap  # doctest: +SKIP
     """
-    kinds = (svm.SVC, svm.NuSVC, svm.SVR, svm.OneClassSVM, svm.LinearSVC)
+    kinds = (svm.SVC, svm.NuSVC, svm.SVR, svm.OneClassSVM, svm.LinearSVC, svm.LinearSVR)
     if not isinstance(estimator, kinds):
         names = ", ".join(kind.__name__ for kind in kinds)
         raise InputError(
@@ -226,11 +227,12 @@ def from_sklearn(
     if X.shape != tuple(expected):
         raise InputError(f"X must be the points of the fit, shape {expected}; got {X.shape}")
     weight = checked_weight(sample_weight, X.shape[0])
-    problems = (
-        _linear_problems(estimator, X, y, weight)
-        if isinstance(estimator, svm.LinearSVC)
-        else _kernel_problems(estimator, X, y, weight)
-    )
+    if isinstance(estimator, svm.LinearSVC):
+        problems = _linear_problems(estimator, X, y, weight)
+    elif isinstance(estimator, svm.LinearSVR):
+        problems = [_linear_regression(estimator, X, y, weight)]
+    else:
+        problems = _kernel_problems(estimator, X, y, weight)
     results = [light(solve(problem, "smo", x0=x0, max_iter=0, tol=tol)) for problem, x0 in problems]
     return Report(results, max(result.certificate.relative_gap for result in results))
 
@@ -298,6 +300,19 @@ def _linear_problems(theirs: Any, X: Any, y: Any, weight: Any) -> Problems:
         a = penalty * slack / total if total > 0 else np.full(len(C), 1.0 / len(C))
         problems.append((L2SVMDual(Linear(X / scaling), labels, penalty), a))
     return problems
+
+
+def _linear_regression(
+    theirs: Any, X: Any, y: Any, weight: Any
+) -> tuple[Formulation, NDArray[np.float64]]:
+    """Return the problem of a LinearSVR with the squared loss, and the dual point of its (w, b)."""
+    check_choice("loss (of a LinearSVR)", theirs.loss, ("squared_epsilon_insensitive",))
+    y = check_vector("y", y, X.shape[0])
+    C, epsilon = 2.0 * theirs.C * weight, float(theirs.epsilon)
+    rest = y - theirs.predict(X)
+    beyond = np.maximum(np.concatenate([rest, -rest]) - epsilon, 0.0)
+    points = with_constant(X, float(theirs.intercept_scaling)) if theirs.fit_intercept else X
+    return L2SVRDual(Linear(points), y, C, epsilon, bias=False), np.tile(C, 2) * beyond
 
 
 def _codes(theirs: Any, y: Any, m: int) -> NDArray[np.int64]:

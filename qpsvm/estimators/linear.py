@@ -23,7 +23,7 @@ from qpsvm.estimators.parameters import (
     instance,
     number,
 )
-from qpsvm.estimators.samples import arranged, checked_weight
+from qpsvm.estimators.samples import arranged, checked_weight, with_constant
 from qpsvm.estimators.training import Machine, Task, solve_tasks
 from qpsvm.formulations import Formulation, HingeDual, L2SVMDual, LPSVMPrimal
 from qpsvm.gram import Linear
@@ -284,9 +284,3 @@ class LinearSVC(LinearClassifier):
         from qpsvm.estimators.conversion import linear_to_sklearn
 
         return linear_to_sklearn(self)
-
-
-def with_constant(X: Any, value: float) -> Any:
-    """Return the points with one more feature, the same for all."""
-    column = np.full((X.shape[0], 1), value, dtype=X.dtype)
-    return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])

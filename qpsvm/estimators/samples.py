@@ -105,3 +105,9 @@ def _differ(X: Any) -> NDArray[np.bool_]:
         changed.eliminate_zeros()
         return np.asarray(np.diff(changed.indptr) > 0)
     return np.asarray((X[1:] != X[:-1]).any(axis=1))
+
+
+def with_constant(X: Any, value: float) -> Any:
+    """Return the points with one more feature, the same for all."""
+    column = np.full((X.shape[0], 1), value, dtype=X.dtype)
+    return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])

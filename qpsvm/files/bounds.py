@@ -155,6 +155,7 @@ EVALUATION_OF: dict[str, Callable[[KernelMatrix, Vector, dict[str, Any]], Evalua
     "NuSVCDual": duals.nu_svc_dual,
     "PolytopeDistanceDual": duals.polytope_distance_dual,
     "SVRDual": duals.svr_dual,
+    "L2SVRDual": duals.l2_svr_dual,
     "NuSVRDual": duals.nu_svr_dual,
     "HingePrimal": margin_primal,
     "LSSVMPrimal": margin_primal,

@@ -71,7 +71,7 @@ def check_convexity(
 
 def _least_ridge(formulation: str, data: dict[str, Any]) -> float:
     """Return what the slacks add to the diagonal of the quadratic term at least."""
-    if formulation == "L2SVMDual":
+    if formulation in ("L2SVMDual", "L2SVRDual"):
         return float(np.min(1.0 / data["C"][data["C"] > 0]))
     chi = data.get("chi")
     return 0.0 if chi is None else 1.0 / float(chi)

@@ -188,6 +188,31 @@ def svr_dual(K: KernelMatrix, x: Vector, data: dict[str, Any]) -> Evaluated:
     return Evaluated(upper, lower, top, error, max(0.0, broken), max(1.0, float(np.sum(np.abs(x)))))
 
 
+def l2_svr_dual(K: KernelMatrix, x: Vector, data: dict[str, Any]) -> Evaluated:
+    """Evaluate the dual of the regression with a tube and squared errors: see `L2SVRDual`."""
+    y, C, epsilon = data["y"], data["C"], data["epsilon"]
+    both = x.reshape(2, -1)
+    rows = np.flatnonzero(C > 0)
+    coef = both[0] - both[1]
+    q, size = quadratic(K, coef), float(np.sum(np.abs(x)))
+    b = exact_sum(coef) if data["bias"] else 0.0
+    own, squares = q.value + b * b, np.sum(both[:, rows] ** 2 / C[rows], axis=0)
+    upper = 0.5 * own + 0.5 * exact_sum(squares) + epsilon * exact_sum(x) - exact_sum(y * coef)
+    f, C = (q.g + b)[rows], C[rows]
+    e = q.e[rows] + 4.0 * FLOAT64_EPS * (np.abs(q.g[rows]) + np.abs(y[rows]) + size + epsilon)
+    excess = np.maximum(0.0, np.abs(y[rows] - f) - epsilon)
+    loss = C * excess**2
+    near = np.where(np.abs(y[rows] - f) - epsilon > -e, excess + e, 0.0)
+    lower = -0.5 * (own + exact_sum(loss))
+    own_error = q.error + rounding(own, b * size)
+    error = 0.5 * own_error + float((C * e) @ near) + rounding(loss, lower)
+    top = 0.5 * own_error + rounding(squares, epsilon * x, y * coef, own)
+    broken = max(0.0, float(np.max(-x)))
+    left_out = np.delete(both, rows, axis=1)
+    broken = max(broken, float(np.max(np.abs(left_out), initial=0.0)))
+    return Evaluated(upper, lower, top, error, broken, max(1.0, size))
+
+
 def nu_svr_dual(K: KernelMatrix, x: Vector, data: dict[str, Any]) -> Evaluated:
     """Evaluate the dual of the regression with nu: see `NuSVRDual`."""
     y, C = data["y"], data["C"]

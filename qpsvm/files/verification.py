@@ -257,7 +257,7 @@ def _check_shapes(formulation: str, x: Any, matrix: KernelMatrix, data: dict[str
         length = (matrix.m if data["by_coefficients"] else matrix.X.shape[1]) + bool(data["bias"])
         if data["dual"] is None or not np.isfinite(data["dual"]).all():
             raise InputError("path must name a file with finite dual weights")
-    elif formulation in ("SVRDual", "NuSVRDual"):
+    elif formulation in ("SVRDual", "L2SVRDual", "NuSVRDual"):
         length = 2 * matrix.m
     elif formulation == "LeastSquares":
         length = matrix.X.shape[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qpsvm.formulations.base import Formulation
 from qpsvm.formulations.hinge import HingeDual, HingePrimal
 from qpsvm.formulations.l2_svm import L2SVMDual
+from qpsvm.formulations.l2_svr import L2SVRDual
 from qpsvm.formulations.lp_svm import LPSVMPrimal
 from qpsvm.formulations.ls_svm import LSSVMPrimal
 from qpsvm.formulations.meb import MEBDual
@@ -21,6 +22,7 @@ __all__ = [
     "HingeDual",
     "HingePrimal",
     "L2SVMDual",
+    "L2SVRDual",
     "LPSVMPrimal",
     "LSSVMPrimal",
     "LeastSquares",

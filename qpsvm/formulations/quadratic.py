@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Certified
 from qpsvm.canonical.qp import QP
-from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
+from qpsvm.domains import BoxHyperplane, Domain, Orthant, PenaltyBox
 from qpsvm.errors import InputError, check_number, check_points, check_vector
 from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import SignedGram, as_gram
@@ -176,6 +176,8 @@ def _check_domain(domain: Any, m: int) -> None:
     if isinstance(domain, BoxHyperplane | PenaltyBox) and not domain.bounded:
         kind = type(domain).__name__
         raise InputError(f"domain must be bounded; got a {kind} with infinite upper bounds")
+    if isinstance(domain, Orthant):
+        raise InputError("domain must be bounded; got an Orthant")
 
 
 def _check_smoothness(value: Any) -> None:

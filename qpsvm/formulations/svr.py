@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class TubeDual(WeightedFormulation[Regressor]):
     K: Any
     y: Any
     bias: bool
+    squared: ClassVar[bool] = False  # whether the loss is a square and the bias has a penalty
 
     def check(self) -> None:
         """Validate K, y and C and store them as arrays."""
@@ -49,25 +50,32 @@ class TubeDual(WeightedFormulation[Regressor]):
 
     @property
     def level(self) -> float:
-        """Middle of the range of y, which a bias absorbs; 0 without a bias."""
+        """Middle of the range of y, which a free bias absorbs; otherwise 0."""
         y = self.y[self.kept]
-        return 0.5 * float(np.min(y)) + 0.5 * float(np.max(y)) if self.bias else 0.0
+        return 0.5 * float(np.min(y)) + 0.5 * float(np.max(y)) if self.free_bias else 0.0
+
+    @property
+    def free_bias(self) -> bool:
+        """Whether there is a bias that no penalty counts."""
+        return self.bias and not self.squared
 
     def both_signs(self, domain: Domain, epsilon: float | None) -> QP:
         """Return the QP in both signs of every point with a penalty, over repeated points.
 
-        With a bias linear points and y are moved first: it absorbs both. Where epsilon is None it is
-        a variable of the problem, and no term of the QP.
+        With a free bias linear points and y are moved first: it absorbs both. Where epsilon is None it
+        is a variable of the problem, and no term of the QP. The ridge and a penalized bias are those of
+        a squared loss.
         """
-        rows, level = self.kept, self.level
-        gram: Gram = self.K.centered() if self.bias else self.K
+        rows, level, free = self.kept, self.level, self.free_bias
+        gram: Gram = self.K.centered() if free else self.K
         y = self.y[rows]
         if len(rows) < gram.m:
             gram = gram.take(rows)
         sign = signs(len(rows))
         repeated = RepeatedGram(gram, np.tile(np.arange(len(rows)), 2))
-        signed = SignedGram(repeated, sign, np.zeros(len(sign)))
-        primal = TubePoint(y, epsilon, level, self.K.origin if self.bias else None)
+        ridge = np.tile(1.0 / self.C[rows], 2) if self.squared else np.zeros(len(sign))
+        signed = SignedGram(repeated, sign, ridge, shift=float(self.bias and not free))
+        primal = TubePoint(y, epsilon, level, self.K.origin if free else None, self.squared)
         linear = (epsilon or 0.0) - sign * np.tile(y - level, 2)
         return QP(signed, linear, domain, vanishing=True, primal=primal)
 
@@ -87,7 +95,7 @@ class TubeDual(WeightedFormulation[Regressor]):
         both[:, self.kept] = certified.x.reshape(2, -1)
         coef = both[0] - both[1]
         assert isinstance(qp.primal, TubePoint)
-        bias, epsilon = qp.primal.tube(certified.multipliers)
+        bias, epsilon = qp.primal.tube(qp, certified.x, certified.multipliers)
         point = certified.primal
         if point is None:
             expansion, b = Expansion.of(self.K, coef), bias + self.level

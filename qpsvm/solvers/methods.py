@@ -131,7 +131,7 @@ METHODS: dict[str, Method] = {
     ),
     "mfn": Method(
         solver_of("newton.finite_newton", "FiniteNewton"),
-        "modified finite Newton: the linear L2-SVM by Newton steps in w",
+        "modified finite Newton: linear machines with squared slacks by Newton steps in w",
         "Keerthi and DeCoste (2005); Mangasarian (2002)",
         gap=1e-8,
         budget=100,

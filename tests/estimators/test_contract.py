@@ -50,6 +50,7 @@ ESTIMATOR_VARIANTS = [
     SVR(kernel="linear"),
     SVR(kernel="precomputed"),
     LinearSVR(intercept_scaling=np.inf),
+    LinearSVR(loss="squared_epsilon_insensitive"),
     SVRCV(Cs=[0.1, 10.0], gammas=["scale"], epsilons=[0.1]),
     SVCCV(Cs=[0.1, 10.0], gammas=["scale"]),
 ]

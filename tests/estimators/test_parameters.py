@@ -33,6 +33,9 @@ def points():
     return X, np.repeat([3, 7, 9], 40)
 
 
+SQUARED_AND_FREE = {"loss": "squared_epsilon_insensitive", "intercept_scaling": np.inf}
+"""Parameters of a squared loss with a bias that no penalty counts."""
+
 BAD_PARAMETERS = [
     (SVC, {"C": -1.0}, r"'C' parameter of SVC must be a float in the range \(0.0, inf\]. Got -1"),
     (SVC, {"C": 0}, "'C' parameter"),
@@ -79,7 +82,8 @@ BAD_PARAMETERS = [
     (SVR, {"C": np.inf}, r"'C' parameter of SVR must be a float in the range \(0.0, inf\)"),
     (SVR, {"epsilon": -0.1}, "'epsilon' parameter"),
     (SVR, {}, "y must hold numbers"),
-    (LinearSVR, {"loss": "squared_epsilon_insensitive"}, "'loss' parameter of LinearSVR"),
+    (LinearSVR, {"loss": "huber"}, "'loss' parameter of LinearSVR"),
+    (LinearSVR, SQUARED_AND_FREE, "Unsupported set of arguments: intercept_scaling must be finite"),
     (LinearSVR, {"intercept_scaling": 0.0}, "'intercept_scaling' parameter"),
     (MaxMarginClassifier, {"C": np.inf}, "no hyperplane separates the classes 3 and 7"),
 ]

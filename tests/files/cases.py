@@ -58,6 +58,8 @@ PROBLEM_CASES = {
     "PolytopeDistanceDual-chi": lambda K: qpsvm.PolytopeDistanceDual(K, Y, 2.0),
     "SVRDual": lambda K: qpsvm.SVRDual(K, T, 2.0, 0.1),
     "SVRDual-weights": lambda K: qpsvm.SVRDual(K, T, SAMPLE_WEIGHT, 0.1, bias=False),
+    "L2SVRDual": lambda K: qpsvm.L2SVRDual(K, T, 2.0, 0.1),
+    "L2SVRDual-weights": lambda K: qpsvm.L2SVRDual(K, T, SAMPLE_WEIGHT, 0.1, bias=False),
     "NuSVRDual": lambda K: qpsvm.NuSVRDual(K, T, 2.0, 0.3),
     "HingePrimal": lambda K: qpsvm.HingePrimal(K, Y, 2.0),
     "LSSVMPrimal": lambda K: qpsvm.LSSVMPrimal(K, Y, 2.0),
@@ -102,6 +104,7 @@ ESTIMATOR_CASES = {
     "SVR": (qpsvm.SVR, {}, T),
     "NuSVR": (qpsvm.NuSVR, {"kernel": "linear"}, T),
     "LinearSVR": (qpsvm.LinearSVR, {}, T),
+    "LinearSVR-squared": (qpsvm.LinearSVR, {"loss": "squared_epsilon_insensitive"}, T),
     "OneClassSVM": (qpsvm.OneClassSVM, {}, None),
     "SVDD": (qpsvm.SVDD, {}, None),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from qpsvm import RBF, InputError, L2SVMDual, Linear, methods, solve
@@ -40,8 +41,17 @@ def test_methods_agree(clouds, method):
     assert loose.certificate.lower <= tight.value <= loose.value * (1 + 1e-6)
 
 
-def test_finite_newton_steps_need_the_bias(clouds):
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+def test_newton_steps_in_w_need_no_bias(clouds, storage):
     X, y = clouds
-    assert "mfn" not in methods(L2SVMDual(Linear(X), y, bias=False))
+    problem = L2SVMDual(Linear(storage(X)), y, C=3.0, bias=False)
+    newton, other = solve(problem, tol=1e-10), solve(problem, "mnp", tol=1e-10)
+    assert newton.method == "mfn" and newton.converged
+    assert newton.value == pytest.approx(other.value, rel=1e-9)
+    np.testing.assert_allclose(newton.model.w, other.model.w, rtol=1e-4, atol=1e-6)
+
+
+def test_a_bias_is_true_or_false(clouds):
+    X, y = clouds
     with pytest.raises(InputError, match="bias must be one of"):
         L2SVMDual(Linear(X), y, bias=2)

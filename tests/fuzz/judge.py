@@ -16,7 +16,7 @@ from tests.fuzz import rational
 from tests.fuzz.candidates import LARGEST_FOR_CLARABEL, clarabel_point
 from tests.fuzz.kernels import EPS, EPS64, is_psd, matrix_of
 from tests.fuzz.primal import linear_machine, machine_of
-from tests.fuzz.problem import GENERAL_FAMILIES, PRIMAL_FAMILIES, Problem
+from tests.fuzz.problem import GENERAL_FAMILIES, PRIMAL_FAMILIES, TUBE_FAMILIES, Problem
 from tests.fuzz.quadratic import Quadratic, quadratic_of, translated
 
 MAX_VIOLATION = 1e-12
@@ -122,7 +122,7 @@ def _dual(problem: Problem, result: Any, verdict: Verdict) -> None:
         exact = float(rational.value(problem, program, x))
         if abs(exact - f.value) > 1e-9 * abs(exact) + 2 * error:
             raise AssertionError(f"the judges disagree: {exact!r} and {f}")
-    if problem.kernel == "linear" and problem.family in ("hinge", "svr", "nu_svr", "meb"):
+    if problem.kernel == "linear" and problem.family in ("hinge", "meb", *TUBE_FAMILIES):
         low = max(low, _stored(problem, result, verdict))
     _bounds(problem, result, verdict, f.value, error, low, high)
 
@@ -130,7 +130,7 @@ def _dual(problem: Problem, result: Any, verdict: Verdict) -> None:
 def taken(problem: Problem, program: Quadratic, x: Any) -> Any:
     """Return the weights of the points in the solve; None where another point has one."""
     kept = program.kept
-    kept = np.tile(kept, 2) if problem.family in ("svr", "nu_svr") else kept
+    kept = np.tile(kept, 2) if problem.family in TUBE_FAMILIES else kept
     return None if x[~kept].any() else x[kept]
 
 
@@ -318,7 +318,7 @@ def _predictions(problem: Problem, result: Any, verdict: Verdict) -> None:
         return
     rows = np.unique(np.linspace(0, problem.m - 1, 12).astype(int))
     Z = problem.X[rows]
-    call = model.predict if family in ("svr", "nu_svr") else model.decision_function
+    call = model.predict if family in TUBE_FAMILIES else model.decision_function
     found = np.asarray(call(Z), dtype=np.longdouble)
     b = -model.rho if family == "one_class" else model.b
     if (problem.kernel == "linear" and family != "lp_svm") or problem.takes_points:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.kernels import EPS, matrix_of
-from tests.fuzz.problem import Problem
+from tests.fuzz.problem import TUBE_FAMILIES, Problem
 from tests.fuzz.quadratic import Value, penalties, translated
 
 
@@ -55,11 +55,15 @@ class Machine:
             own, own_error = 0.5 * (v @ (f - b)), np.abs(v) @ error
         else:
             own, own_error = np.abs(v).sum(), (len(v) + 4) * EPS * np.abs(v).sum()
-        q = self.y - f if self.loss == "tube" else 1.0 - self.y * f
+        q = self.y - f if "tube" in self.loss else 1.0 - self.y * f
         here = self.C > 0
         if self.loss == "squared":
             loss = self.C[here] @ q[here] ** 2
             loss_error = self.C[here] @ (2 * np.abs(q[here]) * error[here] + error[here] ** 2)
+        elif self.loss == "squared tube":  # with half of C, and a penalty of the bias
+            missed = np.maximum(np.abs(q) - self.epsilon, 0.0)[here]
+            loss = 0.5 * (self.C[here] @ missed**2) + 0.5 * b * b
+            loss_error = self.C[here] @ (missed * error[here] + error[here] ** 2)
         else:
             missed = np.maximum(np.abs(q) - self.epsilon if self.loss == "tube" else q, 0.0)
             doubtful = missed[here] > error[here]
@@ -156,8 +160,9 @@ def linear_machine(problem: Problem) -> Machine:
     X = np.asarray(problem.X, dtype=np.longdouble)
     origin = X.mean(axis=0) if translated(problem) else None
     X = X if origin is None else X - origin
-    regression = problem.family in ("svr", "nu_svr")
-    loss = "tube" if regression else "squared" if problem.family == "ls_svm" else "hinge"
+    loss = "squared" if problem.family == "ls_svm" else "hinge"
+    if problem.family in TUBE_FAMILIES:
+        loss = "squared tube" if problem.family == "l2_svr" else "tube"
     y = np.asarray(given["y"], dtype=np.longdouble)
     bias = problem.family == "nu_svr" or given["bias"]
     return Machine(

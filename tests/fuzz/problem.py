@@ -16,7 +16,7 @@ POINT_STORAGES = ("C", "F", "strided", "read-only", "lists", "int8", "CSR", "CSC
 DUAL_FAMILIES = {
     "meb": "MEBDual", "svdd": "SVDDDual", "l2_svm": "L2SVMDual", "hinge": "HingeDual",
     "polytope_distance": "PolytopeDistanceDual", "one_class": "OneClassDual",
-    "nu_svc": "NuSVCDual", "svr": "SVRDual", "nu_svr": "NuSVRDual",
+    "nu_svc": "NuSVCDual", "svr": "SVRDual", "nu_svr": "NuSVRDual", "l2_svr": "L2SVRDual",
 }  # fmt: skip
 """Formulations of a Gram, a QP each."""
 
@@ -30,6 +30,9 @@ GENERAL_FAMILIES = {
 }  # fmt: skip
 """Quadratics over a domain."""
 
+TUBE_FAMILIES = ("svr", "nu_svr", "l2_svr")
+"""Regressions, whose variable has two coordinates for each point."""
+
 CLASS_OF_FAMILY = DUAL_FAMILIES | PRIMAL_FAMILIES | GENERAL_FAMILIES
 """The class of each family."""
 
@@ -37,7 +40,8 @@ FAMILY_PARAMETERS = {
     "meb": (), "svdd": ("C",), "l2_svm": ("y", "C", "bias"), "hinge": ("y", "C", "bias"),
     "polytope_distance": ("y", "chi"), "one_class": ("nu", "sample_weight"),
     "nu_svc": ("y", "nu", "sample_weight"), "svr": ("y", "C", "epsilon", "bias"),
-    "nu_svr": ("y", "C", "nu"), "hinge_primal": ("y", "C", "bias"), "lp_svm": ("y", "C", "bias"),
+    "nu_svr": ("y", "C", "nu"), "l2_svr": ("y", "C", "epsilon", "bias"),
+    "hinge_primal": ("y", "C", "bias"), "lp_svm": ("y", "C", "bias"),
     "ls_svm": ("y", "C", "bias"), "quadratic_program": ("c",), "least_squares": ("b",),
 }  # fmt: skip
 """Arguments of each family beside the Gram, the points or the matrix."""

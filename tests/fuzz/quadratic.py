@@ -207,7 +207,9 @@ def translated(problem: Problem) -> bool:
     """Return whether the problem stays the same when all points of a linear kernel move."""
     if problem.family in ("meb", "svdd", "polytope_distance", "nu_svc", "nu_svr"):
         return True
-    return problem.family not in ("l2_svm", "one_class") and problem.parameters.get("bias", False)
+    return problem.family not in ("l2_svm", "l2_svr", "one_class") and problem.parameters.get(
+        "bias", False
+    )
 
 
 def penalties(problem: Problem) -> np.ndarray:
@@ -284,24 +286,28 @@ def quadratic_of(problem: Problem, family: str = "") -> Quadratic:
         return taken(Quadratic(
             kernel, 1.0, y, every, zeros, -ones, zeros, C, groups, is_hinge=True
         ))  # fmt: skip
-    assert family in ("svr", "nu_svr")
+    assert family in ("svr", "nu_svr", "l2_svr")
     both, sign = np.tile(every, 2), np.repeat([1.0, -1.0], n).astype(np.longdouble)
     level = 0.0
-    if family == "nu_svr" or given["bias"]:
+    if translated(problem):
         level = 0.5 * (y.min() + y.max())
     linear = -sign * np.tile(y - level, 2)
-    if family == "svr":
+    if family != "nu_svr":
         linear = linear + np.longdouble(given["epsilon"])
-        groups = [Group(np.arange(2 * n), sign, 0.0)] if given["bias"] else []
+        groups = [Group(np.arange(2 * n), sign, 0.0)] if translated(problem) else []
     else:
         total = 0.5 * np.longdouble(given["nu"]) * C.sum()
         groups = [
             Group(np.arange(n) + part, ones, total) for part in (0, n)
         ]  # fmt: skip
     error = 4 * EPS * np.abs(linear)
-    none = np.zeros(2 * n, np.longdouble)
+    ridge, upper = np.zeros(2 * n, np.longdouble), np.tile(C, 2)
+    if family == "l2_svr":
+        plus = 1.0 if given["bias"] else 0.0
+        kernel = kernel._replace(K=kernel.K + plus, unit=kernel.unit + plus * 2 * EPS)
+        ridge, upper = np.tile(1.0 / C, 2), np.full(2 * n, np.inf, np.longdouble)
     return taken(Quadratic(
-        kernel, 1.0, sign, both, none, linear, error, np.tile(C, 2), groups
+        kernel, 1.0, sign, both, ridge, linear, error, upper, groups
     ))  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.problem import Problem
+from tests.fuzz.problem import TUBE_FAMILIES, Problem
 from tests.fuzz.quadratic import Quadratic
 
 LARGEST_FOR_FRACTIONS = 6
@@ -67,16 +67,16 @@ def _gram(problem: Problem, rows: np.ndarray) -> list[list[Fraction]]:
     if problem.kernel == "polynomial":
         gamma, coef0 = (Fraction(float(problem.settings[name])) for name in ("gamma", "coef0"))
         K = [[(gamma * k + coef0) ** int(problem.settings["degree"]) for k in row] for row in K]
-    if problem.family == "l2_svm" and problem.parameters["bias"]:
+    if problem.family in ("l2_svm", "l2_svr") and problem.parameters["bias"]:
         K = [[k + 1 for k in row] for row in K]
     return K
 
 
 def _ridge(problem: Problem, rows: np.ndarray, n: int) -> list[Fraction]:
     given = problem.parameters
-    if problem.family == "l2_svm":
+    if problem.family in ("l2_svm", "l2_svr"):
         C = np.broadcast_to(given["C"], problem.m)[rows]
-        return [1 / Fraction(float(c)) for c in C]
+        return [1 / Fraction(float(c)) for c in C] * (n // len(rows))
     if problem.family == "polytope_distance" and given["chi"] not in (None, np.inf):
         return [1 / Fraction(float(given["chi"]))] * n
     return [Fraction(0)] * n
@@ -88,7 +88,7 @@ def _linear(problem: Problem, rows: np.ndarray, K: list[list[Fraction]], n: int)
         return [-K[i][i] for i in range(n)]
     if problem.family == "hinge":
         return [Fraction(-1)] * n
-    if problem.family in ("svr", "nu_svr"):
+    if problem.family in TUBE_FAMILIES:
         y = [Fraction(float(v)) for v in np.asarray(given["y"])[rows]]
         epsilon = Fraction(float(given.get("epsilon", 0.0)))
         return [epsilon - v for v in y] + [epsilon + v for v in y]

@@ -102,7 +102,7 @@ def test_reaches_the_gap_it_declares(case):
 
 def test_answer_is_feasible(case):
     weights = case.result.dual if case.instance.family in PRIMAL_FAMILIES else case.result.x
-    if case.instance.family in ("svr", "nu_svr"):
+    if case.instance.family in ("svr", "l2_svr", "nu_svr"):
         weights = np.sum(np.split(weights, 2), axis=0)  # of both signs of a point
     assert case.result.certificate.violation <= 1e-12 * max(1.0, float(np.abs(weights).sum()))
     assert case.checked.violation <= 1e-12

@@ -100,6 +100,7 @@ def declared_problems():
         qpsvm.NuSVCDual(K, y, 0.2),
         qpsvm.SVDDDual(K, C=0.1),
         qpsvm.SVRDual(K, X[:, 1], C=5.0, epsilon=0.05),
+        qpsvm.L2SVRDual(K, X[:, 1], C=5.0, epsilon=0.05),
         qpsvm.NuSVRDual(K, X[:, 1], C=2.0, nu=0.4),
         qpsvm.LeastSquares(X, w, box),
         qpsvm.QuadraticProgram(X.T @ X, w[:3], qpsvm.domains.L1Ball(3, 0.4)),

@@ -29,7 +29,8 @@ def tight(problem):
 
     Those that `smo` reads in a regression are over both signs of each point.
     """
-    n_copies = 2 if isinstance(problem, qpsvm.SVRDual | qpsvm.NuSVRDual) else 1
+    regressions = qpsvm.SVRDual | qpsvm.L2SVRDual | qpsvm.NuSVRDual
+    n_copies = 2 if isinstance(problem, regressions) else 1
     return 9 * 8 * n_copies * len(problem.y if hasattr(problem, "y") else problem.K.diag())
 
 

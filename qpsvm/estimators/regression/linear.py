@@ -1,4 +1,4 @@
-"""Linear regression with an epsilon-insensitive loss: LinearSVR."""
+"""Linear regression with an epsilon-insensitive loss or its square: LinearSVR."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from qpsvm.errors import InputError
 from qpsvm.estimators.base import Estimator
-from qpsvm.estimators.linear import with_constant
 from qpsvm.estimators.parameters import SOLVER_RULES, TRUE_OR_FALSE, Rules, among, number
 from qpsvm.estimators.regression.kernel import (
     TUBE_RULES,
@@ -18,8 +18,9 @@ from qpsvm.estimators.regression.kernel import (
     middle_bias,
     product_with,
 )
+from qpsvm.estimators.samples import with_constant
 from qpsvm.estimators.training import Terms
-from qpsvm.formulations import SVRDual
+from qpsvm.formulations import L2SVRDual, SVRDual
 from qpsvm.gram import Linear
 
 
@@ -37,14 +38,13 @@ class LinearSVR(RegressorMixin, Estimator):
         Certified relative gap, in (0, 1].
     C : float
         Penalty of the errors beyond the tube, > 0 and finite.
-    loss : {"epsilon_insensitive"}
-        C max(0, abs(y - f) - epsilon). Its square, ``"squared_epsilon_insensitive"``, is not offered:
-        there is no formulation of it.
+    loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}
+        C max(0, abs(y - f) - epsilon) or C max(0, abs(y - f) - epsilon)^2.
     fit_intercept : bool
         Whether there is a b; otherwise it is 0.
     intercept_scaling : float
         As in scikit-learn b counts in the penalty as b / intercept_scaling does as an entry of w.
-        Infinity leaves it free.
+        Infinity leaves it free, with ``loss="epsilon_insensitive"``.
     dual : "auto" or bool
         Accepted for compatibility, without effect: the method decides.
     verbose, random_state
@@ -61,7 +61,7 @@ class LinearSVR(RegressorMixin, Estimator):
     n_features_in_, feature_names_in_
         As in scikit-learn.
     n_iter_, dual_gap_, objective_, status_, fit_status_, result_
-        As in `SVR`.
+        As in `SVR`; of `SVRDual` or `L2SVRDual`.
 
     Raises
     ------
@@ -84,7 +84,7 @@ class LinearSVR(RegressorMixin, Estimator):
     _rules: ClassVar[Rules] = {
         **SOLVER_RULES,
         **TUBE_RULES,
-        "loss": (among("epsilon_insensitive"),),
+        "loss": (among("epsilon_insensitive", "squared_epsilon_insensitive"),),
         "fit_intercept": (TRUE_OR_FALSE,),
         "intercept_scaling": (number(0.0, ends="(]"),),
         "dual": (among("auto"), TRUE_OR_FALSE),
@@ -138,6 +138,12 @@ class LinearSVR(RegressorMixin, Estimator):
         LinearSVR
         """
         deadline = self._begin()
+        squared = self.loss == "squared_epsilon_insensitive"
+        if squared and self.fit_intercept and np.isinf(self.intercept_scaling):
+            raise InputError(
+                "Unsupported set of arguments: intercept_scaling must be finite when "
+                "loss='squared_epsilon_insensitive'; loss='epsilon_insensitive' allows a free bias"
+            )
         X, y = self._validated(X, y)
         samples, values = arranged_targets(X, y, sample_weight, by_points=True)
         extends = bool(self.fit_intercept) and bool(np.isfinite(self.intercept_scaling))
@@ -145,10 +151,14 @@ class LinearSVR(RegressorMixin, Estimator):
         gram = Linear(with_constant(samples.X, scaling) if extends else samples.X)
         free = bool(self.fit_intercept) and not extends
         C, epsilon = self.C * samples.weight, float(self.epsilon)
-        problem = SVRDual(gram, values, C, epsilon, bias=free)
+        problem: SVRDual | L2SVRDual
+        if squared:
+            problem = L2SVRDual(gram, values, 2.0 * C, epsilon, bias=False)
+        else:
+            problem = SVRDual(gram, values, C, epsilon, bias=free)
         result = self._solved_alone(problem, deadline, 2 * len(values))
         w, b = np.asarray(result.model.w, dtype=np.float64), float(result.model.b)
-        if free:
+        if isinstance(problem, SVRDual) and free:
             middle = middle_bias(problem, result)
             b = b if middle is None else middle
         self.coef_ = w[:-1].copy() if extends else w

@@ -29,7 +29,14 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
-from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
+from qpsvm.domains import (
+    BoxHyperplane,
+    CappedSimplex,
+    Domain,
+    Orthant,
+    PenaltyBox,
+    SimplexProduct,
+)
 from qpsvm.domains.base import BoxWithSums
 from qpsvm.gram.factor import MAX_POINTS_FOR_KERNEL_FACTOR
 from qpsvm.solvers.base import Reply, Solver, Stop
@@ -77,10 +84,11 @@ class DenseInteriorPoint(Solver):
         PenaltyBox,
         SimplexProduct,
         CappedSimplex,
+        Orthant,
     )
 
     def fits(self, problem: QP) -> bool:
-        """Return whether the domain is bounded and the points are few enough for their matrix."""
+        """Return whether the minimum is in a box and the points are few enough for their matrix."""
         few = problem.m <= MAX_POINTS_FOR_KERNEL_FACTOR
         return few and super().fits(problem) and getattr(problem.domain, "bounded", True)
 
@@ -132,8 +140,8 @@ class InteriorState:
     """The iterate in units in which value and weights are near 1, and the point that it gives."""
 
     def __init__(self, problem: QP) -> None:
-        box: BoxWithSums = problem.domain.box_with_sums()
         ridge, linear = problem.gram.ridge, problem.linear
+        box = _box_of(problem.domain, linear, ridge)
         largest = max(float(np.max(problem.gram.diag() + ridge)), np.finfo(float).tiny)
         size = float(np.max(np.abs(linear)))
         # The unit of the weights: their sum, or the lesser of a bound and a minimizer without one.
@@ -253,6 +261,13 @@ class InteriorState:
             return np.asarray(by_row * found)
 
         return solve
+
+
+def _box_of(domain: Domain, linear: Vector, ridge: Vector) -> BoxWithSums:
+    """Return the box with sums that is the domain, or one in the domain that contains the minimum."""
+    if isinstance(domain, Orthant):
+        return domain.box_around_minimum(linear, ridge)
+    return domain.box_with_sums()
 
 
 def _is_less(distance: Vector, multiplier: Vector, ratio: float) -> NDArray[np.bool_]:

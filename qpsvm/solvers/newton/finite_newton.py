@@ -1,17 +1,20 @@
-"""Newton steps in w for the L2-SVM on a Gram with a factor.
+"""Newton steps in w for machines with squared slacks on a Gram with a factor.
 
-Problem: minimize 1/2 x'(G + D)x over the simplex, g_ij = y_i y_j (x_i'x_j + 1), D > 0. Up to the scale of
-x it is the dual of
+Problem: minimize 1/2 x'(G + D)x + c'x over x >= 0, g_ij = s_i s_j (x_i'x_j + 1), D > 0. It is the dual of
 
-    minimize P(v) = 1/2 |v|^2 + 1/2 sum_i max(0, 1 - g_i)^2 / D_i,   g_i = y_i z_i'v,
+    minimize P(v) = 1/2 |v|^2 + 1/2 sum_i max(0, t_i - g_i)^2 / D_i,   g_i = s_i z_i'v,   t = -c,
 
-with z_i = (x_i, 1) and v = (w, b). P has d + 1 variables, is strictly convex and piecewise quadratic: a
-Newton step solves
+with z_i = (x_i, 1) and v = (w, b), or z_i = x_i without a bias. P has d + 1 variables, is strictly convex
+and piecewise quadratic: a Newton step solves
 
-    (I + sum over S of z_i z_i' / D_i) dv = Z'Y a - v,   S = {i: g_i < 1},   a_i = max(0, 1 - g_i) / D_i,
+    (I + sum over A of z_i z_i' / D_i) dv = Z'S a - v,   A = {i: g_i < t_i},   a = max(0, t - g) / D,
 
-and moves to the minimum of P. With the right S it is exact. The weights are x = a / sum a, and
-1/2 |v - Z'Y a|^2 is the duality gap of v and a.
+and moves to the minimum of P, S = diag(s). With the right A it is exact. The weights are x = a, and
+1/2 |v - Z'S a|^2 is the duality gap of v and a.
+
+Over the simplex, with c = 0, the problem is the same up to the scale of x: t = 1 and x = a / sum a.
+
+In a regression two coordinates share a point, of opposite signs: products are those of the points.
 
 The matrix has the smaller order of d + 1 and |S|. For CSR points of many features the system is first
 solved by conjugate gradients; a small matrix is formed where these do not converge.
@@ -30,8 +33,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
-from qpsvm.domains import Domain, SimplexProduct
-from qpsvm.gram import SignedGram
+from qpsvm.domains import Domain, Orthant, SimplexProduct
+from qpsvm.gram import Gram, SignedGram
+from qpsvm.gram.repeated import RepeatedGram
 from qpsvm.numerics.csr_rows import moments
 from qpsvm.numerics.jit import reassociating
 from qpsvm.solvers.base import Reply, Solver, Stop
@@ -61,28 +65,30 @@ MIN_RELATIVE_DECREASE = 1e-15
 
 @dataclass(frozen=True)
 class FiniteNewton(Solver):
-    """Newton's method on the primal of the linear L2-SVM, with an exact line search."""
+    """Newton's method on the primal of a linear machine with squared slacks, by exact line searches."""
 
-    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
+    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, Orthant)
     on_columns: ClassVar[bool] = False
     check_threshold: ClassVar[float] = 0.98  # the products are recomputed
 
     def fits(self, problem: QP) -> bool:
-        """Return whether it is the L2-SVM with finite penalties on a Gram with a factor."""
-        gram = problem.gram
+        """Return whether it is such a problem with finite penalties on a Gram with a factor."""
+        gram, domain = problem.gram, problem.domain
         return (
             super().fits(problem)
             and isinstance(gram, SignedGram)
-            and problem.domain.n_groups == 1  # type: ignore[attr-defined]
-            and gram.kernel.factor() is not None
-            and gram.scale == gram.shift == 1.0
+            and gram.scale == 1.0
+            and gram.shift in (0.0, 1.0)
             and bool(np.min(gram.ridge) > 0.0)
-            and not problem.linear.any()
+            and points_of(gram.kernel).factor() is not None
+            and (
+                isinstance(domain, Orthant) or (domain.n_groups == 1 and not problem.linear.any())  # type: ignore[attr-defined]
+            )
         )
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
         """Return true for scipy where the matrices are small, and for numpy on CSR points."""
-        X = problem.gram.kernel.factor()
+        X = points_of(problem.gram.kernel).factor()
         return min(X.shape) <= MAX_ORDER_FOR_ONE_THREAD, sp.issparse(X)
 
     def period(self, problem: QP) -> int:
@@ -94,10 +100,12 @@ class FiniteNewton(Solver):
         return 200
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
-        """Return the state at v = Z'Y x for x0 at its best scale, or at v = 0."""
-        gram = problem.gram
-        X, D = gram.kernel.factor(), gram.ridge
-        state = State(Augmented.of(X, gram.kernel.diag()), gram.sign, D)
+        """Return the state at v = Z'S x for x0, on the simplex at its best scale, or at v = 0."""
+        gram, kernel = problem.gram, points_of(problem.gram.kernel)
+        repeated = gram.kernel if isinstance(gram.kernel, RepeatedGram) else None
+        points = Augmented.of(kernel.factor(), kernel.diag(), bias=gram.shift > 0.0)
+        target = -problem.linear if isinstance(problem.domain, Orthant) else None
+        state = State(points, gram.sign, gram.ridge, target, repeated)
         state.compute_margins()
         if x0 is not None:
             state.start_at(problem.domain.repair(x0))
@@ -119,9 +127,14 @@ class FiniteNewton(Solver):
         state.compute_margins()
 
 
+def points_of(kernel: Gram) -> Gram:
+    """Return the Gram of the points, each once."""
+    return kernel.gram if isinstance(kernel, RepeatedGram) else kernel
+
+
 @dataclass
 class Augmented:
-    """The points with a constant feature, and their normal equations.
+    """The points, with a constant feature where there is a bias, and their normal equations.
 
     CSR points get it as a column. For dense points, which that would copy, it is treated separately.
     """
@@ -130,13 +143,13 @@ class Augmented:
     is_separate: bool  # whether the constant feature is no column
 
     @classmethod
-    def of(cls, X: Any, squares: Vector) -> Augmented:
+    def of(cls, X: Any, squares: Vector, *, bias: bool) -> Augmented:
         """Return those of the points X; `squares` are the squared norms of the rows."""
-        if sp.issparse(X):
+        if bias and sp.issparse(X):
             constant = sp.csr_matrix(np.ones((X.shape[0], 1), X.dtype))  # CSR blocks join faster
             X = sp.hstack([X, constant], format="csr")
             return cls(NormalEquations(X, squares + 1.0, bias=False), False)
-        return cls(NormalEquations(X, squares, bias=False), True)
+        return cls(NormalEquations(X, squares, bias=False), bias)
 
     @property
     def n(self) -> int:
@@ -179,13 +192,15 @@ class State:
     """Variables v, and the weights that follow from them."""
 
     points: Augmented
-    y: Vector
+    sign: Vector
     D: Vector
+    given: Vector | None = None  # t; 1 on the simplex, where the weights are scaled
+    repeated: RepeatedGram | None = None  # where several coordinates share a point
     v: Vector = field(init=False)  # w, then b
     margins: Vector = field(init=False)  # g
-    x: Vector = field(init=False)  # a / sum a
-    total: float = 1.0  # sum a
-    slope: Vector = field(init=False)  # of P: v - Z'Y a
+    x: Vector = field(init=False)  # a / total
+    total: float = 1.0  # on the simplex sum a
+    slope: Vector = field(init=False)  # of P: v - Z'S a
     value: float = np.inf  # P
     n_newton: int = 0
     _product: Vector | None = None
@@ -193,39 +208,57 @@ class State:
     def __post_init__(self) -> None:
         """Start at v = 0."""
         self.v, self.slope = np.zeros((2, self.points.n))
-        self.margins, self.x = np.zeros((2, len(self.y)))
+        self.margins, self.x = np.zeros((2, len(self.sign)))
+
+    @property
+    def target(self) -> Any:
+        """Margins from which on there is no slack: t."""
+        return 1.0 if self.given is None else self.given
+
+    def times(self, v: Vector) -> Vector:
+        """Return S Z v, by coordinate."""
+        values = self.points.times(v)
+        return self.sign * (values if self.repeated is None else values[self.repeated.index])
+
+    def merged(self, some: NDArray[np.int64], weights: Vector) -> tuple[NDArray[np.int64], Vector]:
+        """Return the points of some coordinates and the sums of their weights."""
+        return (some, weights) if self.repeated is None else self.repeated.merged(some, weights)
+
+    def combination(self, some: NDArray[np.int64], a: Vector) -> Vector:
+        """Return Z'S a of the weights of some coordinates, the others 0."""
+        return self.points.combination(*self.merged(some, self.sign[some] * a))
 
     @property
     def product(self) -> Vector:
-        """G x, by a pass over the points: Z'Y a equals v only at the optimum."""
+        """G x, by a pass over the points: Z'S a equals v only at the optimum."""
         if self._product is None:
-            self._product = self.margins - self.y * self.points.times(self.slope)
+            self._product = self.margins - self.times(self.slope)
             self._product /= self.total
         return self._product
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging v
     def compute_margins(self) -> None:
         """Recompute the margins of v, the weights, the value and the slope."""
-        self.margins[:] = self.y * self.points.times(self.v)
+        self.margins[:] = self.times(self.v)
         self._weigh()
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging v
     def start_at(self, x: Vector) -> None:
-        """Set x to a point of the simplex, and v to Z'Y x at its best scale."""
+        """Set x to a feasible point, and v to Z'S x, on the simplex at its best scale."""
         support = np.flatnonzero(x)
-        v = self.points.combination(support, self.y[support] * x[support])
-        value = float(v @ v) + float(self.D @ (x * x))
+        v = self.combination(support, x[support])
+        value = float(v @ v) + float(self.D @ (x * x)) if self.given is None else 1.0
         self.v[:] = v / value
         self.compute_margins()
         self.x[:], self._product = x, self.margins * value
 
     def _weigh(self) -> None:
         """Set the weights, the value of P and its slope from the margins."""
-        slack = np.maximum(1.0 - self.margins, 0.0)
+        slack = np.maximum(self.target - self.margins, 0.0)
         a = slack / self.D
-        total = float(np.sum(a))
-        S = np.flatnonzero(slack)
-        self.slope[:] = self.v - self.points.combination(S, self.y[S] * a[S])
+        total = float(np.sum(a)) if self.given is None else 1.0
+        active = np.flatnonzero(slack)
+        self.slope[:] = self.v - self.combination(active, a[active])
         self.value = 0.5 * float(self.v @ self.v) + 0.5 * float(slack @ a)
         self._product = None
         if total > 0.0:  # else no margin is below 1: the last weights are kept
@@ -234,14 +267,15 @@ class State:
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging v
     def step(self) -> float:
         """Make a Newton step; return the decrease of P."""
-        S, before = np.flatnonzero(self.margins < 1.0), self.value
-        d = self.points.solve(S, 1.0 / self.D[S], -self.slope) if len(S) else -self.slope
+        active, before = np.flatnonzero(self.margins < self.target), self.value
+        rows, weights = self.merged(active, 1.0 / self.D[active])
+        d = self.points.solve(rows, weights, -self.slope) if len(active) else -self.slope
         first = float(self.slope @ d)
         if not np.isfinite(first):
             raise np.linalg.LinAlgError("the direction is not finite")
         if first >= 0.0:
             return 0.0
-        change = self.y * self.points.times(d)
+        change = self.times(d)
         t = self._line(change, float(self.v @ d), float(d @ d), first)
         self.v += t * d
         self.margins += t * change
@@ -252,8 +286,9 @@ class State:
     def _line(self, change: Vector, slope: float, curvature: float, first: float) -> float:
         """Return a step at which the absolute slope of P is at most a tenth of the first one."""
         t, low, high = 1.0, 0.0, np.inf
+        rest = self.target - self.margins
         for _ in range(MAX_LINE_SEARCH_STEPS):
-            loss_slope, loss_curvature = _loss_derivatives(self.margins, change, self.D, t)
+            loss_slope, loss_curvature = _loss_derivatives(rest, change, self.D, t)
             value = slope + t * curvature - loss_slope
             if abs(value) <= LINE_SEARCH_SLOPE_FRACTION * abs(first):
                 break
@@ -270,11 +305,11 @@ class State:
 
 
 @reassociating
-def _loss_derivatives(margins: Any, change: Any, D: Any, t: float) -> Any:
-    """Return the sums of max(0, 1 - g - t u) u / D and, where it is positive, of u^2 / D."""
+def _loss_derivatives(rest: Any, change: Any, D: Any, t: float) -> Any:
+    """Return the sums of max(0, r - t u) u / D and, where it is positive, of u^2 / D."""
     first = second = 0.0
-    for i in range(len(margins)):
-        slack = 1.0 - margins[i] - t * change[i]
+    for i in range(len(rest)):
+        slack = rest[i] - t * change[i]
         if slack > 0.0:
             scaled = change[i] / D[i]
             first += slack * scaled

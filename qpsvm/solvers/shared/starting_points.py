@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
 from qpsvm.canonical.margin import MarginProblem
-from qpsvm.canonical.penalty_gap import HINGE_DOMAINS
+from qpsvm.canonical.penalty_gap import PENALTY_DOMAINS
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import CappedSimplex, SimplexProduct
 from qpsvm.solvers.base import Solver
@@ -58,7 +58,7 @@ def feasible_start(problem: Form, x0: NDArray[np.float64] | None) -> NDArray[np.
     if isinstance(problem, MarginProblem):
         return problem.repair(np.zeros(problem.n + 1 + problem.m))
     assert isinstance(problem, QP)
-    if isinstance(problem.domain, HINGE_DOMAINS):
+    if isinstance(problem.domain, PENALTY_DOMAINS):
         return np.zeros(problem.m)
     return problem.domain.linear_min(problem.linear)
 
@@ -68,7 +68,7 @@ CORNER_SAMPLE_SIZE = 64
 
 
 def corner(problem: QP) -> NDArray[np.float64]:
-    """Return 0 in a box with a hyperplane, and a vertex of simplices with upper bounds.
+    """Return 0 in a box or the orthant, and a vertex of simplices with upper bounds.
 
     The vertex is the minimizer of the linear function whose gradient is that at the mean of a sample of
     each simplex. It fills the bounds of the points farthest from the mean, or, of two classes, on the

@@ -2,8 +2,8 @@
 
 Problem: minimize 1/2 x'(G + D)x + c'x over 0 <= x <= u with sum z_i x_i fixed in each group, z = +-1.
 That covers the simplex and the product of simplices, also with upper bounds (z = 1), and the box with a
-hyperplane (z = y). On the box alone, which has no equality constraint, each step moves the coordinate
-that decreases the value most.
+hyperplane (z = y). On the box alone and on the orthant, which have no equality constraint, each step
+moves the coordinate that decreases the value most.
 
 Otherwise a step moves weight between two coordinates of one group. The first has the minimum of the
 signed gradient over I_up; the second maximizes the decrease of the value (Fan, Chen and Lin, "Working
@@ -21,7 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
-from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
+from qpsvm.domains import (
+    BoxHyperplane,
+    CappedSimplex,
+    Domain,
+    Orthant,
+    PenaltyBox,
+    SimplexProduct,
+)
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.argextremes import greatest_key
 from qpsvm.numerics.jit import vectorized
@@ -32,6 +39,12 @@ from qpsvm.solvers.shared.prefetch import Prefetch, least_uncached
 from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.pair_data import GROUP_STEP, IN_LOW, IN_UP, PairData, pair_data
 from qpsvm.solvers.smo.pair_steps import assist_pairs, pair_steps
+
+UNCOUPLED_DOMAINS = (PenaltyBox, Orthant)
+"""Domains without an equality constraint, on which steps move one coordinate."""
+
+MAX_SINGLE_STEP = 1e150
+"""Step of one coordinate above which the value is unbounded below: its square still is a number."""
 
 MAX_POINTS_FILLED_AT_ONCE = 2000
 """Maximum number of points at which the first missing column fills all columns, in milliseconds."""
@@ -46,6 +59,7 @@ class SMO(Solver):
         BoxHyperplane,
         CappedSimplex,
         PenaltyBox,
+        Orthant,
     )
 
     check_threshold: ClassVar[float] = 0.9  # cached columns update the gradient with small errors
@@ -71,7 +85,7 @@ class SMO(Solver):
         assert problem.store is not None
         missing = np.full(2, -1, np.int64)
         cols = problem.columns()
-        if isinstance(problem.domain, PenaltyBox):
+        if isinstance(problem.domain, UNCOUPLED_DOMAINS):
             done, stop = single_steps(cols, *state.arrays()[1:], n_steps, missing)
         else:
             if state.pair_data is None:
@@ -125,6 +139,8 @@ class PairState:
             group, z, upper = domain.group, np.ones(m), np.full(m, np.inf)
         elif isinstance(domain, CappedSimplex):
             group, z, upper = domain.group, np.ones(m), domain.upper
+        elif isinstance(domain, Orthant):
+            group, z, upper = np.zeros(m, np.int64), np.ones(m), np.full(m, np.inf)
         else:
             assert isinstance(domain, BoxHyperplane | PenaltyBox)
             group, upper = np.zeros(m, np.int64), domain.upper
@@ -187,7 +203,8 @@ class PairState:
     @property
     def counters(self) -> dict[str, int]:
         """Steps by kind."""
-        return {"single" if isinstance(self.problem.domain, PenaltyBox) else "pair": self.n_steps}
+        single = isinstance(self.problem.domain, UNCOUPLED_DOMAINS)
+        return {"single" if single else "pair": self.n_steps}
 
 
 @vectorized
@@ -250,7 +267,7 @@ def single_steps(
         # 3. Step length, clipped to the box.
         slack = upper[i] - x[i] if s[i] < 0.0 else x[i]
         t = min(abs(s[i]) / max(diagonal[i], tiny), slack)
-        if t > 1e300:  # the value is unbounded below along this coordinate
+        if t > MAX_SINGLE_STEP:  # the value is unbounded below
             return step, STALLED_CODE
         grows = s[i] < 0.0
         before = x[i]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn import svm
 from sklearn.exceptions import ConvergenceWarning
 
-from qpsvm import Status
+from qpsvm import InputError, Status, from_sklearn
 from qpsvm.estimators import SVR, LinearSVR, NuSVR
 
 
@@ -41,6 +42,52 @@ def test_a_regression_keeps_limits_and_warm_starts(kind, points):
     seen = []
     kind(callback=lambda progress: seen.append(progress.gap)).fit(X[10:], y[10:])
     assert seen
+
+
+SQUARED_LOSS = "squared_epsilon_insensitive"
+"""The other loss of LinearSVR."""
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix, np.float32])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"C": 0.05, "epsilon": 0.3},
+        {"C": 20.0, "intercept_scaling": 5.0},
+        {"fit_intercept": False, "epsilon": 0.1},
+    ],
+    ids=str,
+)
+def test_the_squared_loss_is_that_of_scikit_learn(storage, given):
+    rng = np.random.default_rng(17)
+    X = rng.standard_normal((200, 6)).astype(np.float32)
+    y = X @ rng.standard_normal(6) + 0.5 * rng.standard_normal(200) + 1.0
+    weight = rng.integers(0, 4, 200)
+    ours = LinearSVR(loss=SQUARED_LOSS, tol=1e-10, **given).fit(storage(X), y, weight)
+    theirs = svm.LinearSVR(loss=SQUARED_LOSS, tol=1e-10, max_iter=10**6, dual=True, **given)
+    theirs.fit(X, y, weight)
+    np.testing.assert_allclose(ours.predict(storage(X)), theirs.predict(X), atol=2e-5)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)
+    assert ours.intercept_.shape == (1,) and ours.coef_.shape == (6,)
+    assert ours.dual_gap_ <= 1e-10 and ours.status_ is Status.OPTIMAL
+    np.testing.assert_allclose(ours.to_sklearn().predict(X), ours.predict(X), atol=1e-5)
+    again = np.repeat(np.arange(200), weight)
+    repeated = LinearSVR(loss=SQUARED_LOSS, tol=1e-10, **given).fit(storage(X[again]), y[again])
+    np.testing.assert_allclose(repeated.coef_, ours.coef_, atol=1e-5)
+
+
+def test_from_sklearn_certifies_a_regression_with_the_squared_loss():
+    rng = np.random.default_rng(18)
+    X = rng.standard_normal((150, 4))
+    y, weight = X[:, 0] + 0.3 * rng.standard_normal(150), rng.uniform(0.5, 2.0, 150)
+    for given in ({}, {"fit_intercept": False}, {"intercept_scaling": 3.0}):
+        theirs = svm.LinearSVR(loss=SQUARED_LOSS, epsilon=0.1, dual=False, tol=1e-8, **given)
+        theirs.fit(X, y, weight)
+        assert 0.0 <= from_sklearn(theirs, X, y, weight).dual_gap < 1e-7
+        assert from_sklearn(theirs, X, y).dual_gap > 1e-5  # another problem
+    with pytest.raises(InputError, match=r"loss \(of a LinearSVR\)"):
+        from_sklearn(svm.LinearSVR().fit(X, y), X, y)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])

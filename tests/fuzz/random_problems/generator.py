@@ -114,7 +114,12 @@ def problem_of(choices: Choices, largest: int = 2000) -> Problem:
     else:
         problem = _machine(choices, rng, family, m, d, tol)
     method = f"#{choices.integer(0, 2**32 - 1)}"
-    return replace(problem, method=method, options=_options(choices, rng, problem))
+    problem = replace(problem, method=method, options=_options(choices, rng, problem))
+    if (
+        family == "svr" and choices.boolean()
+    ):  # drawn last: the other problems of a seed stay the same
+        problem = replace(problem, family="l2_svr")
+    return problem
 
 
 def _options(choices: Choices, rng: Any, problem: Problem) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def test_normal_equations_with_the_constant_apart_or_among_the_columns():
     Z = np.column_stack([X, np.ones(50)])
     exact = np.linalg.solve(np.eye(7) + (Z[S].T * d) @ Z[S], v)
     for points in (X, sp.csr_matrix(X)):
-        found = Augmented.of(points, np.sum(X * X, axis=1))
+        found = Augmented.of(points, np.sum(X * X, axis=1), bias=True)
         np.testing.assert_allclose(found.times(v), Z @ v, atol=1e-12)
         np.testing.assert_allclose(found.combination(S, d), Z[S].T @ d, rtol=1e-12, atol=1e-9)
         np.testing.assert_allclose(found.solve(S, d, v), exact, rtol=1e-8, atol=1e-12)
