@@ -188,7 +188,12 @@ class QP(Form):
     @cached_property
     def is_hinge(self) -> bool:
         """Whether it is a hinge dual: c = -1, so that a multiple of w may have margins of 1."""
-        if not isinstance(self.domain, HINGE_DOMAINS) or not np.all(self.linear == -1.0):
+        return bool(np.all(self.linear == -1.0)) and self.has_penalties
+
+    @cached_property
+    def has_penalties(self) -> bool:
+        """Whether it is the dual of penalized errors of margins, whose signs are those of the one sum."""
+        if not isinstance(self.domain, HINGE_DOMAINS):
             return False
         same = isinstance(self.domain, PenaltyBox) or self.domain.y is self.gram.sign
         return same or np.array_equal(self.domain.y, self.gram.sign)  # type: ignore[union-attr]

@@ -26,7 +26,7 @@ FALLBACKS = {
     "decomposition": ("mnp", "crsvm", "pdipm"),
     "mnp": ("smo",),
     "mfn": ("mnp",),
-    "dcd": ("crsvm",),
+    "dcd": ("crsvm", "pdipm"),
     "face-newton": ("decomposition",),
 }
 """Fallbacks of a method that ends without a certificate: the first that fits is taken."""

@@ -20,7 +20,7 @@ from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
 from qpsvm.gram.cached import Cached
 from qpsvm.gram.precomputed import Precomputed
-from qpsvm.gram.repeated import RepeatedGram
+from qpsvm.gram.repeated import RepeatedGram, distinct_points
 
 MIN_POINTS_FOR_BLOCKS = 1500
 """Number of points from which ``method="auto"`` prefers blocks of columns to pairs."""
@@ -177,7 +177,7 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
     if not isinstance(qp, QP):
         return "homotopy-nesvm", "there is no QP"
 
-    X = qp.gram.kernel.factor() if isinstance(qp.gram, SignedGram) else None
+    X = distinct_points(qp.gram.kernel).factor() if isinstance(qp.gram, SignedGram) else None
     factor = X is not None and X.shape[1] <= qp.m
     short_factor = "the Gram has a factor with no more columns than there are points"
     free = X is not None and isinstance(qp.domain, PenaltyBox)
@@ -207,6 +207,7 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         (free, "dcd", "the Gram has a factor and no bias couples the coordinates"),
         (sweeps, "dcd", "the Gram has a factor whose matrices cost more than passes over it"),
         (factor, "crsvm", short_factor),
+        (bias and factor, "dcd", short_factor),
         (True, "mfn", "the Gram has a factor, and a few Newton steps in its columns suffice"),
         (factor, "mnp", short_factor),
         (newton, "face-newton", "a sample predicts that most points are support vectors"),

@@ -330,3 +330,8 @@ class PointStore(ColumnStore):
     def release(self, indices: Indices) -> None:
         """Let the columns of coordinates be the first to leave."""
         self.points.release(self._gram.index[indices])
+
+
+def distinct_points(gram: Gram) -> Gram:
+    """Return the Gram of the points of a problem, each once."""
+    return gram.gram if isinstance(gram, RepeatedGram) else gram

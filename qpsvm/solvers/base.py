@@ -17,6 +17,7 @@ from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import BLOCK_ENTRIES
+from qpsvm.gram.repeated import distinct_points
 
 WORK_BETWEEN_CHECKS = 2e7
 """Number of entries read or written between two checks, where these are cheap: about 10 ms."""
@@ -173,7 +174,29 @@ class Solver(ABC):
         return max(100 * problem.m, min(5_000_000, int(1e10 / problem.m)))
 
 
-class HingeOnFactor(Solver):
+class PenaltiesOnFactor(Solver):
+    """A method for duals with finite penalties, and signs in their one sum, on a Gram with a factor."""
+
+    def factors(self, kernel: Gram) -> bool:
+        """Return whether the kernel has a factor that the method can read."""
+        return distinct_points(kernel).factor() is not None
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether the problem is such a dual, on a domain that fits."""
+        gram = problem.gram
+        return (
+            super().fits(problem)
+            and isinstance(gram, SignedGram)
+            and problem.has_penalties
+            and problem.domain.bounded  # type: ignore[attr-defined]
+            and self.factors(gram.kernel)
+            and gram.shift == 0.0
+            and gram.scale == 1.0
+            and not gram.ridge.any()
+        )
+
+
+class HingeOnFactor(PenaltiesOnFactor):
     """A method for the hinge dual with finite penalties on a Gram with a factor."""
 
     def factors(self, kernel: Gram) -> bool:
@@ -182,15 +205,7 @@ class HingeOnFactor(Solver):
 
     def fits(self, problem: QP) -> bool:
         """Return whether the problem is such a dual, on a domain that fits."""
-        return (
-            super().fits(problem)
-            and problem.is_hinge
-            and problem.domain.bounded  # type: ignore[attr-defined]
-            and self.factors(problem.gram.kernel)
-            and problem.gram.shift == 0.0
-            and problem.gram.scale == 1.0
-            and not problem.gram.ridge.any()
-        )
+        return super().fits(problem) and problem.is_hinge
 
 
 @dataclass(frozen=True)

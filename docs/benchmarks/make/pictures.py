@@ -278,7 +278,7 @@ FIRST_SENTENCES = {
     "prediction": "A prediction takes a thirtieth to a hundred-and-fortieth of the time of SVC.",
     "products": "512 columns of 200 features and more reach 0.92 of the rate of sgemm or more on "
     "one thread.",
-    "regression": "Regressions of 2,000 points and more are 3.4 to 22 times faster than scikit-learn's.",
+    "regression": "Regressions of 2,000 points and more are 2.6 to 22 times faster than scikit-learn's.",
     "reliability": "Of 545 answers called `OPTIMAL` on random problems, 543 are proved by a judge of "
     "its own, 2 are beyond its 80 bits, none is refuted.",
     "scaling": "The time of an iteration grows more slowly than the number of points, while columns "

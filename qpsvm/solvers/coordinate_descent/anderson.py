@@ -22,12 +22,12 @@ REGULARIZATION_FRACTION = 1e-10
 
 @in_order
 def extrapolate(
-    rows: Rows, y: Any, upper: Any, lift: float, b: float, some: Any, A: Any, W: Any, B: Any,
-    a: Any, w: Any,
+    rows: Rows, row: Any, y: Any, target: Any, upper: Any, lift: float, b: float, some: Any,
+    A: Any, W: Any, B: Any, a: Any, w: Any,
 ) -> float:  # fmt: skip
     """Move a, w from the last of the rows of A, W, B to their extrapolation; return the bias.
 
-    Column k of A holds the weights of the point `some[k]`; further columns are unused. B is the bias
+    Column k of A holds the weights of the coordinate `some[k]`; further columns are unused. B is the bias
     lift^2 y'a.
     """
     data, columns, ends = rows
@@ -46,10 +46,10 @@ def extrapolate(
         for k in range(last):
             free += c[k] * A[k + 1, n]
         moved[n] = min(max(free, 0.0), upper[i])
-        gain += moved[n] - a[i]
+        gain += target[i] * (moved[n] - a[i])
         if moved[n] != free:
-            t = (moved[n] - free) * y[i]
-            add(data, columns, ends[i], ends[i + np.uint64(1)], t, new)
+            t, r = (moved[n] - free) * y[i], np.uint64(row[i])
+            add(data, columns, ends[r], ends[r + np.uint64(1)], t, new)
             new_b += lift * lift * t
     rise = (new_b * new_b - b * b) / square
     for j in range(len(w)):

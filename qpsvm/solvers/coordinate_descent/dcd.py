@@ -1,14 +1,18 @@
-"""Dual coordinate descent for the linear hinge SVM, with proximal Newton steps at the end.
+"""Dual coordinate descent for linear machines, with proximal Newton steps at the end.
 
-Problem: minimize 1/2 |X'Y a|^2 - sum a over 0 <= a <= C, where w = X'Y a is kept up to date:
+Problem: minimize 1/2 |X'Y a|^2 - t'a over 0 <= a <= C, where w = X'Y a is kept up to date:
 
-    a_i <- clip(a_i - (y_i x_i'w - 1) / |x_i|^2, 0, C_i)
+    a_i <- clip(a_i - (y_i x_i'w - t_i) / |x_i|^2, 0, C_i)
+
+For the hinge loss t = 1. In a regression two coordinates share a point, of opposite signs y and with
+t = y_i (value - level) - epsilon.
 
 costs one row. A sweep visits the points in a random order; a point whose gradient indicates that it will
 stay at its bound is omitted from the next sweeps (shrinking) and checked before the end.
 
 Source: Hsieh, Chang, Lin, Keerthi and Sundararajan, "A dual coordinate descent method for large-scale
-linear SVM", ICML 2008, Algorithms 1 and 3.
+linear SVM", ICML 2008, Algorithms 1 and 3; for regression Ho and Lin, "Large-scale linear support vector
+regression", JMLR 2012, section 3.1, whose two weights of a point are two coordinates here.
 
 Sweeps find a rough answer quickly; then they converge slowly, the more so the larger C is. From there
 `proximal_newton` continues: Newton steps on the points between the bounds, whose number grows slowly
@@ -29,8 +33,9 @@ from numpy.typing import NDArray
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
 from qpsvm.errors import check_choice, check_number
-from qpsvm.numerics.csr_rows import combination, rows_of
-from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
+from qpsvm.gram.repeated import RepeatedGram, distinct_points
+from qpsvm.numerics.csr_rows import rows_of
+from qpsvm.solvers.base import PenaltiesOnFactor, Reply, Stop
 from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
 from qpsvm.solvers.coordinate_descent.state import (
     MAX_SWEEPS_PER_ROUND,
@@ -54,8 +59,8 @@ MIN_DIGITS_PER_PASS = 0.01
 
 
 @dataclass(frozen=True)
-class DualCoordinateDescent(HingeOnFactor):
-    """Coordinate descent on the dual, then proximal Newton steps.
+class DualCoordinateDescent(PenaltiesOnFactor):
+    """Coordinate descent on the dual of a linear machine, then proximal Newton steps.
 
     Parameters
     ----------
@@ -92,7 +97,7 @@ class DualCoordinateDescent(HingeOnFactor):
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
         """Use one thread where the matrices of the Newton steps are small, and for CSR points."""
-        X = problem.gram.kernel.factor()
+        X = distinct_points(problem.gram.kernel).factor()
         return X.shape[1] <= proximal.MAX_ORDER_FOR_ONE_THREAD, sp.issparse(X)
 
     def default_max_iter(self, problem: QP) -> int:
@@ -103,21 +108,30 @@ class DualCoordinateDescent(HingeOnFactor):
         """Return the state at x0 or at a = 0."""
         domain = problem.domain
         assert isinstance(domain, PenaltyBox | BoxHyperplane)
-        X = problem.gram.kernel.factor()
+        kernel = problem.gram.kernel
+        X = distinct_points(kernel).factor()
         bias = isinstance(domain, BoxHyperplane)
-        squares = problem.gram.diag()
         x = np.zeros(problem.m) if x0 is None else domain.repair(x0)
         random = np.array([rng.integers(1, 2**62)], np.uint64)
-        at: Any = slice(None)
+        points: Any = slice(None)
         if sp.issparse(X):  # a run has RUN_POINTS equally spaced points
-            stride = -(-problem.m // RUN_POINTS)
-            at = np.arange(RUN_POINTS * stride).reshape(RUN_POINTS, stride).T.ravel()
-            at = at[at < problem.m]
+            n = X.shape[0]
+            stride = -(-n // RUN_POINTS)
+            points = np.arange(RUN_POINTS * stride).reshape(RUN_POINTS, stride).T.ravel()
+            points = points[points < n]
+        at, row = points, np.arange(problem.m)
+        if isinstance(kernel, RepeatedGram):  # the coordinates of a point follow each other
+            number = np.empty(X.shape[0], np.int64)
+            number[points] = np.arange(X.shape[0])
+            at = np.argsort(number[kernel.index], kind="stable")
+            row = number[kernel.index][at]
+        squares = problem.gram.diag()
         state = State(
-            X, rows_of(X, at), at, problem.gram.sign[at], domain.upper[at], squares[at], bias,
-            X.shape[1], x, x[at].copy(), random, np.arange(problem.m),
+            X, rows_of(X, points), row, at, problem.gram.sign[at], -problem.linear[at],
+            domain.upper[at], squares[at], bias, X.shape[1], x, x[at].copy(), random,
+            np.arange(problem.m),
         )  # fmt: skip
-        combination(state.rows, state.y, state.a, state.w)
+        state.sum_points(state.a, state.w)
         state.lift = float(np.sqrt(np.mean(squares))) if bias else 0.0
         state.b = state.lift**2 * float(state.y @ state.a)
         state.n_active = problem.m
@@ -148,7 +162,7 @@ class DualCoordinateDescent(HingeOnFactor):
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
         """Start from the feasible point and its product."""
         state.a[:] = state.x[state.at]
-        combination(state.rows, state.y, state.a, state.w)
+        state.sum_points(state.a, state.w)
         state.set_product(product)
         state.restart()
 

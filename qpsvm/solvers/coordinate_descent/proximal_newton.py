@@ -1,10 +1,10 @@
-"""Proximal Newton steps for the linear hinge SVM: the end of dual coordinate descent.
+"""Proximal Newton steps for linear machines: the end of dual coordinate descent.
 
 A stage minimizes the dual plus a proximal term around the current weights c,
 
-    1/2 |X'Y a|^2 - sum a + sum (a_i - c_i)^2 / (2 s_i)   over 0 <= a <= C (and y'a = 0),
+    1/2 |X'Y a|^2 - t'a + sum (a_i - c_i)^2 / (2 s_i)   over 0 <= a <= C (and y'a = 0),
 
-through its own dual, which is smooth and has d + 1 variables: with z_i = 1 - y_i (x_i'w + b),
+through its own dual, which is smooth and has d + 1 variables: with z_i = t_i - y_i (x_i'w + b),
 
     minimize 1/2 |w|^2 + sum h_i(z_i),   h_i' = a_i = clip(c_i + s_i z_i, 0, C_i).
 
@@ -36,7 +36,6 @@ from qpsvm.numerics.csr_rows import (
     gather,
     in_order,
     moments,
-    products,
 )
 from qpsvm.numerics.jit import reassociating
 from qpsvm.solvers.coordinate_descent.state import (
@@ -83,7 +82,7 @@ def cost(state: State) -> float:
 
 def _cost(state: State, free: int) -> float:
     """Return the cost of a matrix of `free` points between the bounds, and of its factors."""
-    d, width = state.d, state.rows.entries / len(state.y)
+    d, width = state.d, state.rows.entries / state.n_points
     if free < d:
         return free * d + free * free * (d + free / 3.0) / BLAS_OPERATIONS_PER_ENTRY
     if len(state.rows.columns):
@@ -94,25 +93,25 @@ def _cost(state: State, free: int) -> float:
 @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging w
 def advance(state: State, stage: Stage) -> bool:
     """Make at most `MAX_NEWTON_STEPS` steps of a stage; return whether a changed."""
-    rows, y, upper, a, w = state.rows, state.y, state.upper, state.a, stage.w
+    rows, row, y, upper, a, w = state.rows, state.row, state.y, state.upper, state.a, stage.w
     before = a.copy()
     if not stage.unfinished:
         stage.center[:] = a
-    s = stage.factor * upper
-    z, u = 1.0 - products(state.X, rows, y, w) - stage.b * y, np.zeros(len(y))
-    combination(rows, y, a, state.w)
+    s = stage.factor / state.unit * upper
+    z, u = state.target - state.times(w) - stage.b * y, np.zeros(len(y))
+    state.sum_points(a, state.w)
     g = w - state.w  # gradient in w: w - X'Y a
-    moved = _move(rows, y, upper, stage.center, s, u, 0.0, z, a, g)
+    moved = _move(rows, row, y, upper, stage.center, s, u, 0.0, z, a, g)
     stage.unfinished = True
     for _ in range(MAX_NEWTON_STEPS):
+        free = np.flatnonzero((a > 0) & (a < upper))
         slope = -float(y @ a) if state.bias else 0.0  # gradient in b
-        square = float(g @ g) + slope * slope / float(np.sum(s))
+        square = float(g @ g) + slope * slope / _curvature(s, s[free])
         if square <= STAGE_GRADIENT_FRACTION**2 * moved:
             stage.unfinished = False
             break
-        free = np.flatnonzero((a > 0) & (a < upper))
         dw, db = _direction(state, s, free, g, slope)
-        u = products(state.X, rows, y, dw)
+        u = state.times(dw)
         if state.bias:
             u += db * y
         descent = float(g @ dw) + slope * db
@@ -123,7 +122,7 @@ def advance(state: State, stage: Stage) -> bool:
         w += t * dw
         g += t * dw
         stage.b += t * db
-        moved = _move(rows, y, upper, stage.center, s, u, t, z, a, g)
+        moved = _move(rows, row, y, upper, stage.center, s, u, t, z, a, g)
         state.n_newton += 1
     if stage.unfinished:  # Newton's method is slow here: the same center with a smaller s
         stage.factor = max(FIRST_PROXIMAL_FACTOR, stage.factor / PROXIMAL_GROWTH)
@@ -134,13 +133,21 @@ def advance(state: State, stage: Stage) -> bool:
     return bool(np.any(a != before))
 
 
+def _curvature(s: Vector, s_free: Vector) -> float:
+    """Return the second derivative in b, a little more than the sum of s over the free coordinates."""
+    return float(np.sum(s_free)) + 1e-3 * float(np.mean(s))
+
+
 def _direction(
     state: State, s: Vector, free: NDArray[np.int64], g: Vector, slope: float
 ) -> tuple[Vector, float]:
-    """Solve (I + X_F'S X_F) dw + X_F's db = -g,  s'X_F dw + (sum s_F + tiny) db = -slope."""
+    """Solve (I + X_F'S X_F) dw + X_F's db = -g,  s'X_F dw + (sum s_F + tiny) db = -slope.
+
+    The coordinates `free` are replaced by their points, with the sums of their weights s.
+    """
     rows, d = state.rows, state.d
-    s_free = s[free]
-    total = float(np.sum(s_free)) + 1e-3 * float(np.mean(s))
+    free, s_free = state.merged(free, s[free])
+    total = _curvature(s, s_free)
     solution = _by_conjugate_gradients(state, s_free, free, g, slope, total)
     if solution is not None:
         return solution
@@ -149,9 +156,9 @@ def _direction(
     def chunks() -> Iterator[Matrix]:
         size = max(256, (1 << 19) // d)
         for start in range(0, len(free), size):
-            chunk = free[start : start + size]
-            A = np.empty((len(chunk), d))
-            gather(rows, chunk, np.sqrt(s[chunk]), A)
+            chunk = slice(start, start + size)
+            A = np.empty((len(free[chunk]), d))
+            gather(rows, free[chunk], np.sqrt(s_free[chunk]), A)
             yield A
 
     if len(free) < d:
@@ -168,9 +175,11 @@ def _direction(
 
         moment = A.T @ root if state.bias else None
     else:
+        weights = np.zeros(state.n_points)
+        weights[free] = s_free
         if len(rows.columns):
             M = np.zeros((d, d))
-            add_outer_products(rows, free, s, M)
+            add_outer_products(rows, free, weights, M)
             M = M.T
         else:
             M = np.zeros((d, d), order="F")
@@ -183,10 +192,8 @@ def _direction(
             return np.asarray(scipy.linalg.cho_solve(factor, v, check_finite=False))
 
         if state.bias:
-            weights = np.zeros(len(s))
-            weights[free] = s_free
             moment = np.empty(d)
-            combination(rows, np.ones(len(s)), weights, moment)
+            combination(rows, np.ones(len(weights)), weights, moment)
     dw = solve(right)
     if not state.bias:
         return dw, 0.0
@@ -221,7 +228,7 @@ def _by_conjugate_gradients(
     of the cost of the factors. db is eliminated.
     """
     rows, d = state.rows, state.d
-    entries = 2.0 * len(free) * state.rows.entries / len(state.y) + 4.0 * d
+    entries = 2.0 * len(free) * state.rows.entries / state.n_points + 4.0 * d
     max_products = int(CG_COST_FRACTION * _cost(state, len(free)) / entries)
     if max_products < MIN_CG_PRODUCTS or len(rows.columns) == 0:
         return None
@@ -278,6 +285,7 @@ def conjugate(
 @in_order
 def _move(
     rows: Rows,
+    row: Any,
     y: Any,
     upper: Any,
     center: Any,
@@ -295,7 +303,8 @@ def _move(
         z[i] -= t * u[i]
         new = min(max(center[i] + s[i] * z[i], 0.0), upper[i])
         if new != a[i]:
-            add(data, columns, ends[i], ends[i + 1], (a[i] - new) * y[i], g)
+            r = row[i]
+            add(data, columns, ends[r], ends[r + 1], (a[i] - new) * y[i], g)
             a[i] = new
         total += (new - center[i]) * (new - center[i]) / s[i]
     return total

@@ -58,8 +58,10 @@ class State:
 
     X: Any
     rows: Rows  # X for the compiled steps, rearranged where it is CSR
-    at: Any  # given indices of the points of `rows`, y, upper, squares and a
+    row: NDArray[np.int64]  # number in `rows` of the point of each coordinate
+    at: Any  # given indices of the coordinates
     y: Vector
+    target: Vector  # t: 1 for the hinge loss
     upper: Vector  # C
     squares: Vector  # |x_i|^2
     bias: bool  # whether y'x = 0
@@ -82,16 +84,45 @@ class State:
     stage: Stage | None = None
     is_current: bool = True  # whether `margins` belong to x
     gradient_range: Vector = field(default_factory=lambda: np.array([np.inf, -np.inf, np.inf]))
+    unit: float = field(init=False)  # mean |t|
+    is_shared: bool = field(init=False)  # whether coordinates share points
     window: Window = field(init=False)
     w: Vector = field(init=False)
     margins: Vector = field(init=False)  # y_i x_i'w at x: G x, in the order given
 
     def __post_init__(self) -> None:
         """Allocate w, the margins and the window."""
+        self.unit = float(np.mean(np.abs(self.target))) or 1.0
+        self.is_shared = len(self.y) > self.n_points
         self.window = window(len(self.y), self.d)
         self.w = np.zeros(self.d)
         self.margins = np.zeros(len(self.y))
         self.is_current = not self.x.any()
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return len(self.rows.ends) - 1
+
+    def times(self, w: Vector) -> Vector:
+        """Return y_i x_i'w, by coordinate."""
+        if not self.is_shared:
+            return products(self.X, self.rows, self.y, w)
+        return self.y * products(self.X, self.rows, np.ones(self.n_points), w)[self.row]
+
+    def merged(self, some: NDArray[np.int64], weights: Vector) -> tuple[NDArray[np.int64], Vector]:
+        """Return the points of some coordinates, ascending, and the sums of their weights."""
+        if not self.is_shared:
+            return some, weights
+        points, at = np.unique(self.row[some], return_inverse=True)
+        return points, np.bincount(at, weights=weights, minlength=len(points)).astype(np.float64)
+
+    def sum_points(self, a: Vector, w: Vector) -> None:
+        """Fill w = X'Y a."""
+        if not self.is_shared:
+            return combination(self.rows, self.y, a, w)
+        weights = np.bincount(self.row, weights=self.y * a, minlength=self.n_points)
+        return combination(self.rows, np.ones(len(weights)), weights, w)
 
     @property
     def product(self) -> Vector:
@@ -100,8 +131,8 @@ class State:
             w = self.w
             if self.bias:
                 w = np.empty(self.d)
-                combination(self.rows, self.y, self.x[self.at], w)
-            self.margins[self.at] = products(self.X, self.rows, self.y, w)
+                self.sum_points(self.x[self.at], w)
+            self.margins[self.at] = self.times(w)
             self.is_current = True
         return self.margins
 
@@ -122,9 +153,9 @@ class State:
         m = len(self.y)
         goal = 0.0 if self.bias else self.share * target
         self.n_active, self.b, visits, largest, self.gap_before, self.gap, self.predicted_gap = sweeps(
-            self.rows, self.y, self.upper, self.squares, self.order, self.n_active, self.random,
-            shrinking, PASSES_BEFORE_NEWTON * m, goal, self.lift, self.b, self.gradient_range,
-            self.a, self.w, self.window,
+            self.rows, self.row, self.y, self.target, self.upper, self.squares, self.order,
+            self.n_active, self.random, shrinking, PASSES_BEFORE_NEWTON * m, goal, self.lift, self.b,
+            self.gradient_range, self.a, self.w, self.window,
         )  # fmt: skip
         self.n_visits += visits
         self.closed = not self.bias and self.predicted_gap <= goal

@@ -1,4 +1,4 @@
-"""Compiled sweeps of dual coordinate descent over the linear hinge SVM, with shrinking.
+"""Compiled sweeps of dual coordinate descent over linear machines, with shrinking.
 
 Source: Hsieh, Chang, Lin, Keerthi and Sundararajan, ICML 2008, Algorithms 1 and 3.
 """
@@ -24,6 +24,9 @@ KKT_TOLERANCE_FACTOR = 0.2
 
 SHRINKING_FRACTION = 0.5
 """Fraction of the last sweep's extreme projected gradients beyond which points at bounds are shrunk."""
+
+NEGLIGIBLE_GRADIENT = 1e-13
+"""Gradient, relative to the largest target of a margin, up to which a weight is not moved."""
 
 WINDOW_SWEEPS = 5
 """Sweeps that are extrapolated."""
@@ -63,10 +66,10 @@ def _shuffle(order: Any, count: int, random: Any) -> None:
 
 
 @in_order
-def _sum(a: Any) -> float:
+def _dot(target: Any, a: Any) -> float:
     total = 0.0
     for i in range(len(a)):
-        total += a[i]
+        total += target[i] * a[i]
     return total
 
 
@@ -102,7 +105,9 @@ def _partition(order: Any, n_active: int, shrunk: Any) -> int:
 @in_order
 def sweeps(
     rows: Rows,
+    row: Any,
     y: Any,
+    target: Any,
     upper: Any,
     squares: Any,
     order: Any,
@@ -110,7 +115,7 @@ def sweeps(
     random: Any,
     shrinking: bool,
     visits: int,
-    target: float,
+    goal: float,
     lift: float,
     b: float,
     gradient_range: Any,
@@ -118,7 +123,9 @@ def sweeps(
     w: Any,
     window: Window,
 ) -> Any:
-    """Sweep until the gap looks closed to `target`, or `visits` are made.
+    """Sweep until the gap looks closed to `goal`, or `visits` are made.
+
+    Coordinate i has the point `row[i]`, the sign y_i and the target t_i of its margin.
 
     Returns the number of active points, the bias, the visits made, 0.0 where nothing moves, and the
     relative gap after half of the visits, at the end, and as predicted after the end; it is the sum of
@@ -129,7 +136,8 @@ def sweeps(
     data, columns, ends = rows
     points, A, W, B = window
     m, done, one = len(a), 0, np.uint64(1)
-    total, before, gap = _sum(a), np.inf, 0.0
+    total, before, gap = _dot(target, a), np.inf, 0.0
+    negligible = NEGLIGIBLE_GRADIENT * np.max(np.abs(target))
     run_order, n_shuffled = np.empty(m, np.int64), 0
     shrunk = np.empty(m, np.int64)
     zero: Any = np.int64(0)  # a literal would compile functions twice
@@ -163,8 +171,9 @@ def sweeps(
             first = run_order[run] * run_length
             for k in range(first, min(first + run_length, n_active)):
                 i = np.uint64(order[k])
-                start, stop = ends[i], ends[i + one]
-                g = y[i] * (dot(data, columns, start, stop, w) + b) - 1.0
+                r = np.uint64(row[i])
+                start, stop = ends[r], ends[r + one]
+                g = y[i] * (dot(data, columns, start, stop, w) + b) - target[i]
                 curvature = squares[i] + lift * lift
                 if a[i] <= 0.0:
                     if shrinking and g > shrink_above:
@@ -180,7 +189,7 @@ def sweeps(
                     g = max(g, 0.0)
                 highest, lowest = max(highest, g), min(lowest, g)
                 gap += g * a[i] if g > 0.0 else g * (a[i] - upper[i])
-                if abs(g) > 1e-13:
+                if abs(g) > negligible:
                     new = (
                         min(max(a[i] - g / curvature, 0.0), upper[i])
                         if curvature > 0.0
@@ -189,7 +198,7 @@ def sweeps(
                     if new != a[i]:
                         largest = max(largest, abs(g))
                         t = (new - a[i]) * y[i]
-                        total += new - a[i]
+                        total += target[i] * (new - a[i])
                         a[i] = new
                         add(data, columns, start, stop, t, w)
                         b += t * lift * lift
@@ -199,8 +208,8 @@ def sweeps(
         if n_stored > 0:
             n_stored = _store_iterate(some, a, w, b, A, W, B, n_stored)
             if n_stored > WINDOW_SWEEPS:
-                b = extrapolate(rows, y, upper, lift, b, some, A, W, B, a, w)
-                total, n_stored = _sum(a), zero
+                b = extrapolate(rows, row, y, target, upper, lift, b, some, A, W, B, a, w)
+                total, n_stored = _dot(target, a), zero
 
         # 5. Remove the shrunk points from the active ones.
         if n_shrunk:
@@ -210,7 +219,7 @@ def sweeps(
         # 6. Predict the gap after the sweep, and test for convergence.
         gap /= max(total - 0.5 * np.dot(w, w), 1e-300)
         predicted = gap * min(1.0, 4.0 * gap / max(last, 1e-300))
-        closed = predicted <= target
+        closed = predicted <= goal
         if 2 * done <= visits or before == np.inf:
             before = gap
 

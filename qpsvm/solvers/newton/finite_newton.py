@@ -34,8 +34,8 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, Orthant, SimplexProduct
-from qpsvm.gram import Gram, SignedGram
-from qpsvm.gram.repeated import RepeatedGram
+from qpsvm.gram import SignedGram
+from qpsvm.gram.repeated import RepeatedGram, distinct_points
 from qpsvm.numerics.csr_rows import moments
 from qpsvm.numerics.jit import reassociating
 from qpsvm.solvers.base import Reply, Solver, Stop
@@ -80,7 +80,7 @@ class FiniteNewton(Solver):
             and gram.scale == 1.0
             and gram.shift in (0.0, 1.0)
             and bool(np.min(gram.ridge) > 0.0)
-            and points_of(gram.kernel).factor() is not None
+            and distinct_points(gram.kernel).factor() is not None
             and (
                 isinstance(domain, Orthant) or (domain.n_groups == 1 and not problem.linear.any())  # type: ignore[attr-defined]
             )
@@ -88,7 +88,7 @@ class FiniteNewton(Solver):
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
         """Return true for scipy where the matrices are small, and for numpy on CSR points."""
-        X = points_of(problem.gram.kernel).factor()
+        X = distinct_points(problem.gram.kernel).factor()
         return min(X.shape) <= MAX_ORDER_FOR_ONE_THREAD, sp.issparse(X)
 
     def period(self, problem: QP) -> int:
@@ -101,7 +101,7 @@ class FiniteNewton(Solver):
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
         """Return the state at v = Z'S x for x0, on the simplex at its best scale, or at v = 0."""
-        gram, kernel = problem.gram, points_of(problem.gram.kernel)
+        gram, kernel = problem.gram, distinct_points(problem.gram.kernel)
         repeated = gram.kernel if isinstance(gram.kernel, RepeatedGram) else None
         points = Augmented.of(kernel.factor(), kernel.diag(), bias=gram.shift > 0.0)
         target = -problem.linear if isinstance(problem.domain, Orthant) else None
@@ -125,11 +125,6 @@ class FiniteNewton(Solver):
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
         """Recompute the margins."""
         state.compute_margins()
-
-
-def points_of(kernel: Gram) -> Gram:
-    """Return the Gram of the points, each once."""
-    return kernel.gram if isinstance(kernel, RepeatedGram) else kernel
 
 
 @dataclass

@@ -43,7 +43,7 @@ def test_affine_sweeps_are_extrapolated_to_the_minimizer(lift, rng):
     assert before > 1e-6
     a, w = A[-1].copy(), W[-1].copy()
     b = extrapolate(
-        rows_of(X), y, np.full(5, C), lift, B[-1], np.arange(5), A, W, B, a, w
+        rows_of(X), np.arange(5), y, np.ones(5), np.full(5, C), lift, B[-1], np.arange(5), A, W, B, a, w
     )  # fmt: skip
     np.testing.assert_allclose(w, X.T @ (y * a), atol=1e-9)
     assert b == pytest.approx(lift**2 * float(y @ a), abs=1e-9)
@@ -58,7 +58,8 @@ def test_it_never_makes_the_value_worse(seed, lift):
     A, W, B = swept(X, y, 0.3, 5, lift)
     a, w = A[-1].copy(), W[-1].copy()
     b = extrapolate(
-        rows_of(X), y, np.full(60, 0.3), lift, B[-1], np.arange(60), A, W, B, a, w
+        rows_of(X), np.arange(60), y, np.ones(60), np.full(60, 0.3), lift, B[-1], np.arange(60), A, W, B,
+        a, w,
     )  # fmt: skip
     assert dual(X, y, a, lift) <= dual(X, y, A[-1], lift) + 1e-12
     assert a.min() >= 0.0

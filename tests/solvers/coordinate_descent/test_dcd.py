@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import qpsvm
 from problems.clouds import cloud, sparse_clouds, two_clouds, weights
-from qpsvm import HingePrimal, Status
+from qpsvm import HingePrimal, Linear, Status, SVRDual
 from qpsvm.driver.selection import find
 from qpsvm.numerics.csr_rows import rows_of
 from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
@@ -254,3 +254,45 @@ def test_points_near_the_largest_ones_allowed_leak_no_warning():
     problem = HingePrimal(1e70 * (1e3 + points), y, C=1e150, bias=False)
     result = qpsvm.solve(problem, tol=1e-9)
     assert np.isfinite(result.x).all()
+
+
+VALUES = X[:, 0] - 0.5 * X[:, 1] + 0.3 * np.sin(3.0 * X[:, 2]) + 2.0
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize("penalty", [0.01, 1.0, 100.0, C])
+def test_regressions_have_the_answer_of_the_interior_point_method(penalty, epsilon, bias):
+    """Two coordinates of opposite signs share a point."""
+    problem = SVRDual(Linear(X), VALUES, penalty, epsilon, bias=bias)
+    ours, other = solved(problem, tol=1e-9), solved(problem, "pdipm", tol=1e-9)
+    assert ours.value == pytest.approx(other.value, rel=2e-9)
+    np.testing.assert_allclose(ours.model.w, other.model.w, atol=1e-4)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("n_features", [15, 250])  # Newton matrices in features, and in points
+def test_storage_of_a_regression_does_not_matter(n_features, bias):
+    rng = np.random.default_rng(36)
+    points = rng.standard_normal((150, n_features)) * (rng.random((150, n_features)) < 0.3)
+    y = points[:, :3].sum(axis=1) + 0.1 * rng.standard_normal(150)
+    plain, sparse = (
+        solved(SVRDual(Linear(make(points)), y, C[:150], bias=bias), tol=1e-8, newton=True)
+        for make in (np.asarray, sp.csr_matrix)
+    )
+    assert min(plain.counters["newton"], sparse.counters["newton"]) > 0
+    assert sparse.value == pytest.approx(plain.value, rel=1e-8)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_the_unit_of_the_values_does_not_matter(unit):
+    """Values in another unit scale epsilon, the weights and the bias alike, and C not at all."""
+    problem = SVRDual(Linear(X), unit * VALUES, unit * C, 0.1 * unit)
+    scaled, plain = solved(problem, tol=1e-8), solved(SVRDual(Linear(X), VALUES, C, 0.1), tol=1e-8)
+    assert scaled.value == pytest.approx(unit**2 * plain.value, rel=1e-7)
+    np.testing.assert_allclose(scaled.model.w, unit * plain.model.w, atol=1e-3 * unit)
+
+
+def test_linear_regressions_are_solved_by_it_automatically():
+    for bias in (False, True):
+        assert find(SVRDual(Linear(X), VALUES, bias=bias), "auto", {}).name == "dcd"
