@@ -292,7 +292,9 @@ class QP(Form):
         roundoff = self.roundoff(xs, product[some], value)
         value += 0.5 * error.quadratic
         if isinstance(self.domain, HINGE_DOMAINS):
-            gap, multipliers = penalty_gap(self, x, product, quadratic, value, some, error)
+            gap, multipliers = penalty_gap(
+                self, x, product, quadratic, value, some, self.entry_roundoff(x), error
+            )
             if not self.is_hinge:
                 roundoff += linear_roundoff(self, x, product, multipliers)
         else:
