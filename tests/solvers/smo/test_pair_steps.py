@@ -25,7 +25,7 @@ from qpsvm.solvers.base import Stop
 from qpsvm.solvers.smo.pair_data import pair_data
 from qpsvm.solvers.smo.smo import SMO
 
-DECLARED = {
+PROBLEM_KINDS = {
     "hinge": lambda K, y: HingeDual(K, y, 0.5),
     "weighted": lambda K, y: HingeDual(K, y, np.where(y > 0, 0.3, 2.0)),
     "nu-svc": lambda K, y: NuSVCDual(K, y, 0.3),
@@ -78,10 +78,10 @@ def plain_step(state, Q, s):
 
 
 @pytest.mark.parametrize("m", [60, TILE_POINTS + 30])
-@pytest.mark.parametrize("kind", DECLARED)
+@pytest.mark.parametrize("kind", PROBLEM_KINDS)
 def test_a_step_moves_the_pair_of_the_definition_by_its_length(kind, m):
     X, y = two_clouds(m, 3, seed=2)
-    with started(DECLARED[kind](RBF(X, 0.5), y)) as (problem, state):
+    with started(PROBLEM_KINDS[kind](RBF(X, 0.5), y)) as (problem, state):
         Q = problem.gram.matrix() + np.diag(problem.gram.ridge)
         for _ in range(60):
             x = state.x.copy()
@@ -117,7 +117,7 @@ def test_a_step_on_the_box_alone_moves_the_coordinate_of_greatest_gain():
 def test_weights_that_reach_a_bound_have_it_exactly(kind):
     """Otherwise a coordinate would stay in an index set by its rounding, and take steps of no length."""
     X, y = two_clouds(80, 3, seed=4)
-    with started(DECLARED[kind](RBF(X, 0.5), y)) as (problem, state):
+    with started(PROBLEM_KINDS[kind](RBF(X, 0.5), y)) as (problem, state):
         SMO().advance(problem, state, 400)
         near = np.minimum(state.x, state.upper - state.x) < 1e-12 * np.max(state.upper)
         assert np.any(near & (state.x > 0)) and np.any(state.x == 0)
@@ -152,7 +152,7 @@ def test_the_data_that_steps_maintain_equal_recomputed_data(declare, m):
 
 def test_a_set_product_discards_the_data_of_the_steps():
     X, y = two_clouds(70, 3, seed=6)
-    with started(DECLARED["hinge"](RBF(X, 0.5), y)) as (problem, state):
+    with started(PROBLEM_KINDS["hinge"](RBF(X, 0.5), y)) as (problem, state):
         SMO().advance(problem, state, 20)
         state.x *= 0.5  # feasible: the hyperplane goes through 0
         SMO().refresh(problem, state, problem.product(state.x))
@@ -168,7 +168,7 @@ def test_a_set_product_discards_the_data_of_the_steps():
 def test_columns_wanted_are_those_of_the_maximum_violators(kind):
     """Half of them for each direction and group, none that is cached."""
     X, y = two_clouds(200, 3, seed=7)
-    with started(DECLARED[kind](RBF(X, 0.5), y)) as (problem, state):
+    with started(PROBLEM_KINDS[kind](RBF(X, 0.5), y)) as (problem, state):
         SMO().advance(problem, state, 30)
         slot = np.where(np.arange(problem.m) % 3 == 0, 0, -1)  # some are cached
         wanted, in_up = state.wanted(slot, 16), index_sets(state)[0]
@@ -184,7 +184,7 @@ def test_columns_wanted_are_those_of_the_maximum_violators(kind):
 def test_eight_cached_columns_suffice(kind):
     """Columns are evicted and evaluated again; each answer lies within the bounds of the other."""
     X, y = two_clouds(300, 3, seed=8)
-    problem = DECLARED[kind](RBF(X, 0.5), y)
+    problem = PROBLEM_KINDS[kind](RBF(X, 0.5), y)
     few, every = (
         solve(problem, "smo", tol=1e-5, memory_limit=limit) for limit in (8 * 8 * 300, 1 << 28)
     )
