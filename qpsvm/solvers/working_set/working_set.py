@@ -314,8 +314,8 @@ def _update_gradient(
         weights = (change * gram.sign[moved])[uncached]
         total = pair.scratch
         total[:] = gram.shift * float(np.sum(weights))
-        state.gradient_error.record_moves(store, moved[uncached], weights, cached=False)
         store.add(moved[uncached], weights, total, size=state.gradient_error.size)
+        state.gradient_error.record_moves(store, moved[uncached], weights, cached=False)
         total *= pair.z
         total *= gram.sign
         if gram.scale != 1.0:
