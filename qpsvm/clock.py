@@ -23,7 +23,7 @@ class CompilationStopped(Expired):
     """Raised while a function is compiled; the next call compiles the function again."""
 
 
-class _Interrupt:
+class Interrupt:
     """When Ctrl-C was pressed, shared by all clocks of a call."""
 
     pressed_at = float("inf")
@@ -31,6 +31,9 @@ class _Interrupt:
 
 class Clock:
     """Start of a call, its time limit, and whether Ctrl-C was pressed.
+
+    A limit is met from `end` on, and from ``interrupt.pressed_at`` on. Loops over short chunks compare
+    these attributes with the time and call nothing: see `parallel_for`.
 
     Parameters
     ----------
@@ -42,40 +45,35 @@ class Clock:
 
     def __init__(self, time_limit: float | None = None, parent: Clock | None = None) -> None:
         self.begun = time.perf_counter()
-        self._end = float("inf") if time_limit is None else self.begun + time_limit
+        self.end = float("inf") if time_limit is None else self.begun + time_limit
         if parent is not None:
-            self._end = min(self._end, parent._end)
-        self._interrupt: _Interrupt = _Interrupt() if parent is None else parent._interrupt
+            self.end = min(self.end, parent.end)
+        self.interrupt: Interrupt = Interrupt() if parent is None else parent.interrupt
 
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C was pressed."""
-        return self._interrupt.pressed_at < float("inf")
+        return self.interrupt.pressed_at < float("inf")
 
     def after_interrupt(self, seconds: float) -> Clock:
         """Return a clock that expires this many seconds after Ctrl-C was pressed."""
-        return Clock(self._interrupt.pressed_at + seconds - time.perf_counter())
-
-    @property
-    def timed_out(self) -> bool:
-        """Whether the time limit is reached."""
-        return time.perf_counter() >= self._end
+        return Clock(self.interrupt.pressed_at + seconds - time.perf_counter())
 
     @property
     def seconds_left(self) -> float | None:
         """Seconds to the time limit, at least 0; None without one."""
-        left = self._end - time.perf_counter()
+        left = self.end - time.perf_counter()
         return None if left == float("inf") else max(left, 0.0)
 
     @property
     def expired(self) -> bool:
         """Whether a limit is met, so that the iterations end."""
-        return self.interrupted or self.timed_out
+        return time.perf_counter() >= min(self.end, self.interrupt.pressed_at)
 
     @contextmanager
     def abandoning(self) -> Iterator[None]:
         """Let `poll` raise Expired inside the ``with`` block, whose work is then discarded."""
-        with _bound(_active, self), self.compiling():
+        with _bound(active_clock, self), self.compiling():
             yield
 
     def compiling(self) -> AbstractContextManager[None]:
@@ -101,7 +99,7 @@ class Clock:
         def record(signum: int, frame: Any) -> None:
             if self.interrupted:
                 raise KeyboardInterrupt
-            self._interrupt.pressed_at = time.perf_counter()
+            self.interrupt.pressed_at = time.perf_counter()
 
         signal.signal(signal.SIGINT, record)
         try:
@@ -110,7 +108,8 @@ class Clock:
             signal.signal(signal.SIGINT, previous)
 
 
-_active: ContextVar[Clock | None] = ContextVar("qpsvm_clock", default=None)
+active_clock: ContextVar[Clock | None] = ContextVar("qpsvm_clock", default=None)
+"""The clock whose limits end the current work; None where it must be completed."""
 
 _compiling: ContextVar[Clock | None] = ContextVar("qpsvm_compiling_clock", default=None)
 _enclosing: ContextVar[Clock | None] = ContextVar("qpsvm_enclosing_clock", default=None)
@@ -131,14 +130,9 @@ def call_clock() -> Clock | None:
     return _enclosing.get()
 
 
-def active() -> Clock | None:
-    """Return the clock whose limits end the current work, or None where it must be completed."""
-    return _active.get()
-
-
 def poll() -> None:
     """Raise Expired where the current work may be abandoned and a limit is met."""
-    clock = _active.get()
+    clock = active_clock.get()
     if clock is not None and clock.expired:
         raise Expired
 
@@ -152,4 +146,4 @@ def poll_compilation() -> None:
 
 def completing() -> AbstractContextManager[None]:
     """Complete the work inside the ``with`` block, even if a limit is met."""
-    return _bound(_active, None)
+    return _bound(active_clock, None)

@@ -159,7 +159,7 @@ def every_kind_of_points() -> Iterator[Task]:
 
 
 def kernels_and_points() -> Iterator[Task]:
-    """Yield fits of `SVC` by each kernel to dense points, and by the default kernel to each kind of points."""
+    """Yield fits of `SVC` by each kernel, and by the default kernel to each kind of points."""
     X, y = points(N_POINTS_FOR_BLOCKS)
     for kernel in ("poly", "sigmoid", "laplacian"):
         yield partial(_fit, qpsvm.SVC(kernel=kernel), X, y)
@@ -211,7 +211,7 @@ AUTOMATIC_GROUPS: dict[str, Callable[[], Iterator[Task]]] = {
     "regressions": regressions,
     "searches": searches,
 }
-"""Tasks for the functions of the automatic choice and of the estimators: an installation compiles them."""
+"""Tasks for functions of the automatic choice and of the estimators: an installation compiles them."""
 
 ALL_GROUPS: dict[str, Callable[[], Iterator[Task]]] = AUTOMATIC_GROUPS | {
     "Frank-Wolfe": lambda: every_method(

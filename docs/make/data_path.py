@@ -22,20 +22,26 @@ import qpsvm
 PACKAGE_FOLDER = str(Path(qpsvm.__file__).parent)
 
 
-def followed(call: Callable[[], Any]) -> tuple[Counter[str], int, list[str]]:
-    """Return calls by file of the package, changes of file, and the functions called, in order."""
+SHOWN_PAIRS = 25
+"""Number of pairs of files that are printed."""
+
+
+def followed(call: Callable[[], Any]) -> tuple[Counter[str], Counter[tuple[str, str]], list[str]]:
+    """Return calls by file of the package, changes from file to file, and the functions, in order."""
     calls: Counter[str] = Counter()
+    changes: Counter[tuple[str, str]] = Counter()
     functions: list[str] = []
-    last, n_changes = "", 0
+    last = ""
 
     def profile(frame: Any, event: str, argument: Any) -> None:
-        nonlocal last, n_changes
+        nonlocal last
         file = frame.f_code.co_filename
         if event == "call" and file.startswith(PACKAGE_FOLDER):
             file = file[len(PACKAGE_FOLDER) + 1 :]
             calls[file] += 1
             functions.append(f"{file}:{frame.f_code.co_name}")
-            n_changes += file != last
+            if file != last:
+                changes[last, file] += 1
             last = file
 
     sys.setprofile(profile)
@@ -43,7 +49,7 @@ def followed(call: Callable[[], Any]) -> tuple[Counter[str], int, list[str]]:
         call()
     finally:
         sys.setprofile(None)
-    return calls, n_changes, functions
+    return calls, changes, functions
 
 
 def data() -> tuple[Any, Any]:
@@ -61,10 +67,17 @@ def main() -> None:
         qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X, 0.2), y, 1.0), max_iter=5)
 
     hinge()  # imports and compiles
-    calls, n_changes, _ = followed(hinge)
+    calls, changes, _ = followed(hinge)
+    n_changes = changes.total()
     print(f"hinge dual by auto, five iterations: {len(calls)} files, {n_changes} changes of file")
-    for file, n in calls.most_common():
-        print(f"  {n:5d} calls  {file}")
+    entered = Counter[str]()
+    for (_, file), n in changes.items():
+        entered[file] += n
+    for file, n in entered.most_common():
+        print(f"  entered {n:3d} times, {calls[file]:3d} calls  {file}")
+    print("changes of file, most frequent first:")
+    for (file, other), n in changes.most_common(SHOWN_PAIRS):
+        print(f"  {n:3d}  {file} -> {other}")
 
     from qpsvm.gram.column_store import ColumnStore
 
@@ -83,8 +96,9 @@ def main() -> None:
     _, _, every = followed(ball)
     starts = [at for at, name in enumerate(every) if name.endswith("prefetch.py:serve")]
     first = every[starts[1] :]  # of one column, after the start
-    print("the same in a solve by mfw, from the prefetch on:")
-    print(*(f"  {name}" for name in first[: first.index(functions[-1]) + 1]), sep="\n")
+    first = first[: first.index(functions[-1]) + 1]
+    print(f"the same in a solve by mfw, from the prefetch on: {len(first)} calls")
+    print(*(f"  {name}" for name in first), sep="\n")
 
 
 if __name__ == "__main__":

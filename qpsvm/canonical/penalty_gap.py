@@ -36,6 +36,7 @@ def penalty_gap(
     quadratic: float,
     value: float,
     some: NDArray[np.int64],
+    entry: float,
     error: ProductError = ROUNDED_PRODUCT,
 ) -> tuple[float, NDArray[np.float64]]:
     """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
@@ -54,6 +55,8 @@ def penalty_gap(
         x'Gx and the objective.
     some : ndarray of int
         Indices of the nonzero entries of x.
+    entry : float
+        Bound on the rounding error of an entry of `product`.
     error : ProductError
         Error of `product` beyond its rounding.
     """
@@ -71,15 +74,17 @@ def penalty_gap(
             return domain.convex_gap(x, slack, qp.defect) + of_sum, multipliers
         if not qp.is_hinge:  # its roundoff has all terms: see `linear_roundoff`
             return gap, multipliers
-        gap += slack_roundoff(qp, x, slack)
+        gap += slack_roundoff(qp, x, slack, entry)
         soft = gap, multipliers
         # over all points the least margin is no greater than over a sample
         few = some[:: 1 + len(some) // MARGIN_SAMPLE_SIZE]
         if qp.m >= MIN_POINTS_FOR_MARGIN_SAMPLE and gap < np.inf and len(few):
             if domain.take(few).cone_multiplier(product[few])[0] <= 0.0:
                 return soft  # hard is infinite
-    rounding, square = _margin_roundoff(qp, x[some], product[some], quadratic)
     least, bias = domain.cone_multiplier(product)
+    if domain.bounded and gap < np.inf and not least > error.entry:
+        return soft
+    rounding, square = _margin_roundoff(qp, x[some], product[some], quadratic)
     least -= rounding + error.entry
     t = 1.0 / least if least > 0 else np.inf
     square = max(quadratic, 0.0) + square + error.quadratic
@@ -123,18 +128,20 @@ def linear_roundoff(
     weight = np.where(slack < entry, domain.upper, x)
     some = np.flatnonzero(weight != 0)
     own = FLOAT64_EPS * (np.abs(qp.linear) + np.abs(slope) + np.abs(moved))[some]
-    return float(weight[some] @ own) + slack_roundoff(qp, x, slack)
+    return float(weight[some] @ own) + slack_roundoff(qp, x, slack, entry)
 
 
-def slack_roundoff(qp: Any, x: NDArray[np.float64], slack: NDArray[np.float64]) -> float:
+def slack_roundoff(
+    qp: Any, x: NDArray[np.float64], slack: NDArray[np.float64], entry: float
+) -> float:
     """Return a bound on the effect on the gap of the rounding of Gx where u_i - x_i is its weight.
 
-    That is at slacks that are or may be negative; the weight x_i elsewhere is part of `QP.roundoff`. With
-    a factor w is a vector of features, and its rounding has no such effect: decision 0002.
+    That is at slacks that are or may be negative; the weight x_i elsewhere is part of `QP.roundoff`.
+    `entry` bounds the error of an entry of Gx. With a factor w is a vector of features, and its rounding
+    has no such effect: decision 0002.
     """
     if qp.gram.kernel.by_factor:
         return 0.0
-    entry = qp.entry_roundoff(x)
     below = slack < entry
     return entry * float(np.sum(qp.domain.upper[below] - x[below]))
 
@@ -164,6 +171,13 @@ def ridge_roundoff(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         a = np.where(least < 0.0, -least / ridge, 0.0)
     return float(np.maximum(x, a) @ e)
+
+
+def slope_roundoff(qp: Any, x: NDArray[np.float64]) -> float:
+    """Return the effect of the rounding of Gx + c on the gap (Gx + c)'(x - v) of any vertex v."""
+    largest = qp.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(qp.linear))
+    entry = 4.0 * FLOAT64_EPS * largest
+    return float(entry * np.sqrt(qp.m * qp.domain.farthest(x)))
 
 
 def _factor_roundoff(qp: Any, x: NDArray[np.float64], quadratic: float) -> float:

@@ -27,6 +27,7 @@ from qpsvm.canonical.penalty_gap import (
     linear_roundoff,
     penalty_gap,
     ridge_roundoff,
+    slope_roundoff,
 )
 from qpsvm.canonical.primal_point import BallPoint, HingePoint, TubePoint
 from qpsvm.clock import completing
@@ -291,15 +292,16 @@ class QP(Form):
             floor = self.floor(roundoff)
             return enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         ridge = self.gram.ridge
-        some = np.flatnonzero(x != 0)  # reads the support alone
-        xs = x[some]
+        xs = x[some := np.flatnonzero(x != 0)]  # reads the support alone
         quadratic = float(xs @ product[some])
         value = 0.5 * quadratic + 0.5 * float((ridge[some] * xs) @ xs)
         value = value + float(self.linear[some] @ xs) + self.constant
         roundoff = self.roundoff(xs, product[some], value)
         value += 0.5 * error.quadratic
         if isinstance(self.domain, HINGE_DOMAINS):
-            gap, multipliers = penalty_gap(self, x, product, quadratic, value, some, error)
+            gap, multipliers = penalty_gap(
+                self, x, product, quadratic, value, some, self.entry_roundoff(x), error
+            )
             if not self.is_hinge:
                 roundoff += linear_roundoff(self, x, product, multipliers)
         else:
@@ -311,7 +313,7 @@ class QP(Form):
             if isinstance(self.domain, PENALTY_DOMAINS):
                 roundoff += ridge_roundoff(self, x, slope, self._moved_defect)
         if isinstance(self.gram, QuadraticGram):
-            roundoff += self._slope_roundoff(x)
+            roundoff += slope_roundoff(self, x)
         elif isinstance(self.domain, CappedSimplex) and self.linear.any():
             roundoff += linear_roundoff(self, x, product, multipliers)
         floor = self.floor(roundoff, self._total(xs))
@@ -323,12 +325,6 @@ class QP(Form):
         if self.negated:
             found = found._replace(upper=-found.lower, lower=-found.upper)
         return found
-
-    def _slope_roundoff(self, x: NDArray[np.float64]) -> float:
-        """Return the effect of the rounding of Gx + c on the gap (Gx + c)'(x - v) of any vertex v."""
-        largest = self.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(self.linear))
-        entry = 4.0 * FLOAT64_EPS * largest
-        return float(entry * np.sqrt(self.m * self.domain.farthest(x)))
 
     @cached_property
     def _moved_defect(self) -> float:

@@ -156,7 +156,7 @@ class PenaltyBox(Domain):
         """Dimension of the variable."""
         return len(self.upper)
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Whether the upper bounds are finite."""
         return bool(np.isfinite(self.upper[0]))

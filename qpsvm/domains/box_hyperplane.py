@@ -42,7 +42,7 @@ class BoxHyperplane(Domain):
         """Dimension of the variable."""
         return len(self.y)
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Whether the upper bounds are finite."""
         return bool(np.isfinite(self.upper[0]))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Bounds, Certified, Form
 from qpsvm.canonical.qp import QP
-from qpsvm.clock import Clock, CompilationStopped, Expired, active, completing
+from qpsvm.clock import Clock, CompilationStopped, Expired, active_clock, completing
 from qpsvm.driver.certificate import certify
 from qpsvm.driver.trace import Choice, Limits, Trace, bounds_of
 from qpsvm.numerics.parallel import single_threaded_blas
@@ -103,8 +103,9 @@ def run(
         "certify": ended - stopped + certifying,
         "total": setup + ended - trace.started,
     }
-    counters = merged(own, problem.counters)
-    counters["bytes"] = own.get("bytes", 0) + problem.counters.get("bytes", 0)
+    of_store = problem.counters
+    counters = merged(own, of_store)
+    counters["bytes"] = own.get("bytes", 0) + of_store.get("bytes", 0)
     if after is not None:
         counters = merged(after.counters, counters)
     log.debug("%s after %d iterations", status.name, trace.n_iter)
@@ -124,7 +125,7 @@ def _solve_subproblem(
     problem: QP, solver: Solver, tol: float, max_iter: int
 ) -> NDArray[np.float64]:
     """Return the answer of a subproblem of a solver, within the limits of the call."""
-    limits = Limits(tol, max_iter, clock=active() or Clock())
+    limits = Limits(tol, max_iter, clock=active_clock.get() or Clock())
     with problem.gram.kernel.hold(1 << 40) as store:
         outcome = run(replace(problem, store=store), solver, None, limits, seed=0)
     return outcome.certified.x
@@ -172,7 +173,7 @@ def _check(
     # 2. A certificate where the gap looks closed or the method looks stalled.
     trace.consider(bounds, state.x)
     near = trace.near(bounds, solver.check_threshold)
-    no_progress = not solver.scheduled and trace.no_progress()
+    no_progress = trace.no_progress() and not solver.scheduled
     looks_done = near or no_progress or stop not in (Stop.BUDGET, Stop.NEWS)
     looks_done |= solver.uses_full_gap and trace.imprecise(bounds)
     provable = problem.convex or not near
@@ -235,28 +236,17 @@ def _advance_to_next_check(
     """Iterate until the next check is due, the method stops by itself, or a limit is met."""
     due = solver.next_check(trace.n_iter, period) if period else limits.max_iter
     target = min(due, limits.max_iter)
-    stop = Stop.BUDGET
-    while trace.n_iter < target and stop is Stop.BUDGET and not trace.limit():
-        n_steps = min(chunk, target - trace.n_iter)
-        steps, stop = _advance(problem, solver, state, n_steps, limits)
-        trace.n_iter += steps
-    return stop
-
-
-def _advance(
-    problem: Form, solver: Solver, state: Any, n_steps: int, limits: Limits
-) -> tuple[int, Stop]:
-    """Return the steps done and why `advance` returned; a step may be abandoned at a limit."""
-    if not solver.is_abandonable:
-        with limits.clock.compiling():
-            reply = solver.advance(problem, state, n_steps)
-        return reply.steps, reply.stop
+    stop, clock = Stop.BUDGET, limits.clock
     try:
-        with limits.clock.abandoning():
-            reply = solver.advance(problem, state, n_steps)
-    except Expired:
-        return 0, Stop.BUDGET
-    return reply.steps, reply.stop
+        with clock.abandoning() if solver.is_abandonable else clock.compiling():
+            while trace.n_iter < target and stop is Stop.BUDGET and not trace.limit():
+                reply = solver.advance(problem, state, min(chunk, target - trace.n_iter))
+                trace.n_iter += reply.steps
+                stop = reply.stop
+    except Expired:  # the last iteration was abandoned
+        if not solver.is_abandonable:
+            raise
+    return stop
 
 
 def _resume_from(problem: Form, solver: Solver, state: Any, certified: Certified) -> None:

@@ -215,9 +215,9 @@ class Trace:
     def limit(self) -> Status | None:
         """Return the status of the limit that is met, if any."""
         clock = self.limits.clock
-        if clock.interrupted:
+        if clock.interrupt.pressed_at < np.inf:
             return Status.INTERRUPTED
-        if clock.timed_out:
+        if time.perf_counter() >= clock.end:
             return Status.TIME_LIMIT
         return Status.MAX_ITER if self.n_iter >= self.limits.max_iter else None
 

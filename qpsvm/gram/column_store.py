@@ -53,6 +53,8 @@ class ColumnStore:
 
     Attributes
     ----------
+    gram : Gram
+        The Gram whose columns are cached.
     n_slots : int
         Number of columns that can be cached at once.
     n_computed : int
@@ -91,7 +93,7 @@ class ColumnStore:
         return self
 
     def _open(self, gram: Gram, slot: NDArray[np.int64]) -> None:
-        self._gram = gram
+        self.gram = gram
         self._evaluate = gram.fill  # called as Gram.fill is
         self.slot = slot
         self.stamp = np.zeros(self.n_slots, np.int64)
@@ -103,7 +105,7 @@ class ColumnStore:
     @cached_property
     def _base(self) -> NDArray[np.floating]:
         """The memory of the columns, allocated when the first of them is cached."""
-        return np.empty((self.n_slots, self._gram.m), self._gram.dtype)
+        return np.empty((self.n_slots, self.gram.m), self.gram.dtype)
 
     @cached_property
     def store(self) -> NDArray[np.floating]:
@@ -113,39 +115,34 @@ class ColumnStore:
         return view
 
     @property
-    def gram(self) -> Gram:
-        """The Gram whose columns are cached."""
-        return self._gram
-
-    @property
     def n_entries(self) -> int:
         """Number of kernel values that fit into the memory limit, at most all of them."""
-        return self.n_slots * self._gram.m
+        return self.n_slots * self.gram.m
 
     @property
     def n_bytes(self) -> int:
         """Memory of the cached columns, in bytes; 0 for a precomputed matrix."""
-        return self._n_filled * self._gram.dtype.itemsize * self._gram.m
+        return self._n_filled * self.gram.dtype.itemsize * self.gram.m
 
-    @property
+    @cached_property
     def error(self) -> NDArray[np.float64] | None:
         """Bound on the error of an entry of a column, for each row, shape (m,); None if unknown."""
-        return self._gram.column_error
+        return self.gram.column_error
 
-    @property
+    @cached_property
     def relative_error(self) -> RelativeError | None:
         """Factors for rows and columns that bound the error relative to the entry; None if unknown."""
-        return self._gram.relative_error
+        return self.gram.relative_error
 
-    @property
+    @cached_property
     def sum_error(self) -> float:
         """Bound on the error of `add` beyond the errors of columns, per unit of weight."""
-        return self._gram.sum_error
+        return self.gram.sum_error
 
-    @property
+    @cached_property
     def unit(self) -> float:
         """Quantum of entries that may be stored in 16 bits; 1 where they may not."""
-        return self._gram.unit if self._gram.dtype == np.float32 else 1.0
+        return self.gram.unit if self.gram.dtype == np.float32 else 1.0
 
     def ensure(self, indices: NDArray[np.int64]) -> None:
         """Cache the columns `indices`, evaluating the missing ones in one block."""
@@ -182,7 +179,7 @@ class ColumnStore:
     @cached_property
     def break_even_reuse_count(self) -> int:
         """Number of evaluations of a column before it is cached; -1 where it is cached at once."""
-        return -1 if self.lasting else self._gram.break_even_reuse_count
+        return -1 if self.lasting else self.gram.break_even_reuse_count
 
     def passing(self, indices: NDArray[np.int64], again: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which of the columns `indices` are evaluated for one use rather than cached.
@@ -207,18 +204,9 @@ class ColumnStore:
 
         With `size`, add the sum that bounds the error too: see `Gram.add`.
         """
-        self._gram.add(indices, weights, out, size=size)
+        self.gram.add(indices, weights, out, size=size)
         self._reads[indices] += 1
         self.n_computed += len(indices)
-
-    def write(
-        self, indices: NDArray[np.int64], rows: NDArray[np.int64], out: NDArray[np.floating]
-    ) -> None:
-        """Write k(indices, rows) to the beginning of the rows of `out`, without reading the cache.
-
-        Where `out` is of 16 bits, the values are multiples of `unit`.
-        """
-        self._gram.fill(indices, out, np.arange(len(indices)), rows)
 
     def release(self, indices: NDArray[np.int64]) -> None:
         """Mark the columns `indices` as the first to be evicted, unless they are used again.

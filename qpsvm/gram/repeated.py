@@ -222,7 +222,7 @@ class ExpandedStore(ColumnStore):
     Where the points keep columns between solves, values are copied from there.
     """
 
-    _gram: RepeatedGram
+    gram: RepeatedGram
 
     def __init__(self, gram: RepeatedGram, memory_limit: int, points: ColumnStore) -> None:
         super().__init__(gram, memory_limit)
@@ -234,20 +234,20 @@ class ExpandedStore(ColumnStore):
 
     def ensure(self, indices: Indices) -> None:
         """Cache the columns `indices`, evaluating those of missing points in one block."""
-        first, computed = self._gram.first, self.n_computed
+        first, computed = self.gram.first, self.n_computed
         super().ensure(np.unique(first[indices]))
         if self.n_computed > computed:
             self.slot[:] = self.slot[first]
 
     def _copy(self, missing: Indices, base: Any, slots: Indices) -> None:
         """Write columns of the points, where they are kept, and expand them."""
-        rows = self._gram.index[missing]
+        rows = self.gram.index[missing]
         for start in range(0, len(rows), self._points.n_slots):
             at = slice(start, start + self._points.n_slots)
             self._points.ensure(rows[at])
             cached = self._points.slot[rows[at]]
-            base[slots[at], : self._gram.gram.m] = self._points.store[cached]
-        self._gram.expand(base, slots)
+            base[slots[at], : self.gram.gram.m] = self._points.store[cached]
+        self.gram.expand(base, slots)
 
 
 class PointStore(ColumnStore):
@@ -262,7 +262,7 @@ class PointStore(ColumnStore):
     """
 
     def __init__(self, gram: RepeatedGram, points: ColumnStore) -> None:
-        self._gram: RepeatedGram = gram
+        self.gram: RepeatedGram = gram
         self.points = points
         self.index = gram.index
         self.lasting = points.lasting
@@ -272,7 +272,7 @@ class PointStore(ColumnStore):
     @property
     def slot(self) -> Indices:  # type: ignore[override]
         """The row of the column of each coordinate; -1 while it is not cached."""
-        return self.points.slot[self._gram.index]
+        return self.points.slot[self.gram.index]
 
     @property
     def n_computed(self) -> int:  # type: ignore[override]
@@ -296,15 +296,15 @@ class PointStore(ColumnStore):
 
     def entries_of(self, indices: Indices) -> Indices:
         """Return the entries of a column that belong to coordinates."""
-        return self._gram.index[indices]
+        return self.gram.index[indices]
 
     def merged(self, indices: Indices, weights: Vector) -> tuple[Indices, Vector]:
         """Return the points of some coordinates, ascending, and the sums of their weights."""
-        return self._gram.merged(indices, weights)
+        return self.gram.merged(indices, weights)
 
     def ensure(self, indices: Indices) -> None:
         """Cache the columns of coordinates."""
-        self.points.ensure(self._gram.points_of(indices))
+        self.points.ensure(self.gram.points_of(indices))
 
     @property
     def break_even_reuse_count(self) -> int:
@@ -313,7 +313,7 @@ class PointStore(ColumnStore):
 
     def passing(self, indices: Indices, again: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which columns are better evaluated to be read than cached."""
-        return self.points.passing(self._gram.index[indices], again)
+        return self.points.passing(self.gram.index[indices], again)
 
     def add(
         self, indices: Indices, weights: Vector, out: Vector, *, size: Vector | None = None
@@ -323,13 +323,13 @@ class PointStore(ColumnStore):
         total = np.zeros(self.points.gram.m)
         sizes = None if size is None else np.zeros(len(total))
         self.points.add(points, merged, total, size=sizes)
-        out += total[self._gram.index]
+        out += total[self.gram.index]
         if size is not None and sizes is not None:
-            size += sizes[self._gram.index]
+            size += sizes[self.gram.index]
 
     def release(self, indices: Indices) -> None:
         """Let the columns of coordinates be the first to leave."""
-        self.points.release(self._gram.index[indices])
+        self.points.release(self.gram.index[indices])
 
 
 def distinct_points(gram: Gram) -> Gram:

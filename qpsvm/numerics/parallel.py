@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache, partial
@@ -14,12 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.clock import poll
+from qpsvm.clock import Expired, active_clock
 from qpsvm.numerics.forks import after_fork_in_child
 from qpsvm.resources import processors
 
 
-def parallel_for(task: Callable[[Any], None], chunks: list[Any]) -> None:
+def parallel_for(task: Callable[[Any], None], chunks: list[Any], *, with_blas: bool = True) -> None:
     """Call ``task(chunk)`` for every chunk, on as many threads as BLAS and the process may use.
 
     During the loop each BLAS product is single-threaded. Threads of BLAS and of compiled code that
@@ -32,40 +33,52 @@ def parallel_for(task: Callable[[Any], None], chunks: list[Any]) -> None:
         Must spend its time in BLAS or in compiled code without the interpreter lock.
     chunks : list
         In the order in which they are started, which does not depend on the number of threads.
+    with_blas : bool
+        Whether a task may call BLAS, which is then restricted: that takes longer than a short task.
 
     Raises
     ------
     Expired
         If a limit is met between two chunks and the work may be abandoned: see `qpsvm.clock`.
     """
+    if not with_blas:
+        _run_chunks(task, chunks, _blas_threads())
+        return
     with single_threaded_blas() as n:
-        if n == 1 or len(chunks) <= 1:
-            for chunk in chunks:
-                poll()
+        _run_chunks(task, chunks, n)
+
+
+def serial_for(task: Callable[[Any], None], chunks: Sequence[Any]) -> None:
+    """Call ``task(chunk)`` for every chunk in this thread; limits are as in `parallel_for`."""
+    _run_chunks(task, chunks, 1)
+
+
+def _run_chunks(task: Callable[[Any], None], chunks: Sequence[Any], n: int) -> None:
+    """Call the task for every chunk on at most n threads, unless a limit is met before it."""
+    queue, clock = iter(chunks), active_clock.get()
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for chunk in queue:
+                if failures:
+                    return
+                if clock is not None:
+                    if time.perf_counter() >= min(clock.end, clock.interrupt.pressed_at):
+                        raise Expired
                 task(chunk)
-            return
-        queue = iter(chunks)
-        failures: list[BaseException] = []
+        except BaseException as failure:  # raised again by the caller
+            failures.append(failure)
 
-        def work() -> None:
-            try:
-                for chunk in queue:
-                    if failures:
-                        return
-                    poll()
-                    task(chunk)
-            except BaseException as failure:  # raised again by the caller
-                failures.append(failure)
-
-        n_threads = min(n, processors(), len(chunks))
-        others = [
-            _Helper.acquire().begin(partial(copy_context().run, work)) for _ in range(n_threads - 1)
-        ]
-        work()
-        for finished in others:
-            finished.acquire()
-        if failures:
-            raise failures[0]
+    n_threads = min(n, processors(), len(chunks))
+    others = [
+        _Helper.acquire().begin(partial(copy_context().run, work)) for _ in range(n_threads - 1)
+    ]
+    work()
+    for finished in others:
+        finished.acquire()
+    if failures:
+        raise failures.pop(0)  # no cycle of its traceback and this list keeps arrays
 
 
 class _Helper(threading.Thread):
@@ -181,6 +194,18 @@ _callers_by_pool: dict[
     str, tuple[list[int], int]
 ] = {}  # threads that restrict a pool, once for each call; the pool's threads before
 _pool_lock = threading.Lock()
+
+
+def _blas_threads() -> int:
+    """Return the largest number of threads of a BLAS library, were it not restricted."""
+    with _pool_lock:
+        threads = [
+            _callers_by_pool[pool.filepath][1]
+            if pool.filepath in _callers_by_pool
+            else pool.num_threads
+            for pool in _pools()
+        ]
+    return max(threads, default=1)
 
 
 def _restrict(pool: Any) -> int:

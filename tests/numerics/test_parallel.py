@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, InputError, threads
+from qpsvm.clock import Clock, Expired
 from qpsvm.gram.engine import single_column as single
 from qpsvm.gram.kernels import rbf
 from qpsvm.numerics import parallel
@@ -166,3 +167,52 @@ def test_tasks_side_by_side_are_all_done_and_leave_blas_as_it_was():
     with pytest.raises(ValueError, match="chunk"):
         parallel.parallel_for(fail, [1, 2, 3])
     assert threads.describe() == before
+
+
+def test_tasks_without_blas_leave_it_alone_and_take_as_many_threads(monkeypatch):
+    """Also within a restriction, whose number of threads says nothing about theirs."""
+
+    class Pool:
+        num_threads, filepath = 2, "numpy"
+        settings = ()
+
+        def set_num_threads(self, n):
+            self.num_threads = n
+            self.settings += (n,)
+
+    pool = Pool()
+    monkeypatch.setattr(parallel, "_pools", lambda: [pool])
+    monkeypatch.setattr(parallel, "processors", lambda: 2)
+
+    def run():
+        gate = threading.Barrier(2, timeout=30)  # passed by two threads only
+        parallel.parallel_for(lambda chunk: gate.wait(), [0, 1], with_blas=False)
+
+    run()
+    assert pool.settings == ()
+    with parallel.single_threaded_blas():
+        run()
+        assert pool.settings == (1,)
+    assert pool.settings == (1, 2)
+    parallel.parallel_for(lambda chunk: None, [0, 1])
+    assert pool.settings == (1, 2, 1, 2)
+
+
+@pytest.mark.parametrize("loop", [parallel.serial_for, parallel.parallel_for])
+@pytest.mark.parametrize("limit", ["time", "interrupt"])
+def test_a_limit_that_is_met_in_a_task_ends_the_loop_before_the_next(loop, limit, monkeypatch):
+    monkeypatch.setattr(parallel, "processors", lambda: 1)
+    clock, done = Clock(), []
+
+    def task(chunk):
+        done.append((chunk, threading.current_thread()))
+        if chunk == 2 and limit == "time":
+            clock.end = 0.0
+        elif chunk == 2:
+            clock.interrupt.pressed_at = 0.0
+
+    with clock.abandoning(), pytest.raises(Expired):
+        loop(task, list(range(5)))
+    assert done == [(chunk, threading.current_thread()) for chunk in range(3)]
+    loop(task, list(range(5)))  # what is not abandoned is completed
+    assert [chunk for chunk, _ in done] == [0, 1, 2, 0, 1, 2, 3, 4]

@@ -16,12 +16,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.clock import poll
 from qpsvm.gram.engine.formula import Formula
 from qpsvm.gram.engine.tiles import add_both
 from qpsvm.gram.storage.points import Points
 from qpsvm.gram.storage.sparse_panels import numbered
-from qpsvm.numerics.parallel import parallel_for
+from qpsvm.numerics.parallel import parallel_for, serial_for
 from qpsvm.numerics.row_products import csr_row_squares
 
 BLOCK_POINTS = 512
@@ -34,7 +33,7 @@ PANEL_POINTS = 512
 """Other points of a panel, which is multiplied with the blocks: 2 MB of values."""
 
 MAX_KEPT_COORDINATES = 1 << 24
-"""Number of coordinates of the support up to which prepared blocks are kept: 128 MB."""
+"""Number of coordinates of the support up to which its prepared points are kept: 128 MB."""
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -75,7 +74,7 @@ def kernel_product(
         chosen = others[first : first + PANEL_POINTS]
         out[chosen] = elsewhere(chosen)
 
-    parallel_for(panel, list(range(0, len(others), PANEL_POINTS)))
+    parallel_for(panel, list(range(0, len(others), PANEL_POINTS)), with_blas=False)
     return out if rows is None else out[rows]
 
 
@@ -133,10 +132,12 @@ def kernel_expansion(
     """
     b = terms_of(panel, formula)
     total = np.zeros(len(b))
-    for k, at in enumerate(range(0, len(coef), size)):
-        poll()
+
+    def add(k: int) -> None:
         block, a = blocks(k)
-        _add(block, a, panel, b, formula, coef[at : at + size], total)
+        _add(block, a, panel, b, formula, coef[k * size : (k + 1) * size], total)
+
+    serial_for(add, range(-(-len(coef) // size)))
     return total
 
 
@@ -161,14 +162,10 @@ def _support_blocks(
     points: Callable[[Indices], Points], support: Indices, size: int, formula: Formula
 ) -> Callable[[int], Block]:
     """Return a function of k: the k-th block of the support, and its terms."""
-
-    def block(k: int) -> Block:
-        return prepared(points(support[k * size : (k + 1) * size]), formula)
-
     if not len(support) or len(support) * points(support[:1]).shape[1] > MAX_KEPT_COORDINATES:
-        return block
-    kept = [block(k) for k in range(-(-len(support) // size))]
-    return kept.__getitem__
+        return lambda k: prepared(points(support[k * size : (k + 1) * size]), formula)
+    every, terms = prepared(points(support), formula)
+    return lambda k: (every[k * size : (k + 1) * size], terms[k * size : (k + 1) * size])
 
 
 def _product_on_support(add: Callable[..., None], x: Vector, size: int) -> Vector:
@@ -183,14 +180,16 @@ def _product_on_support(add: Callable[..., None], x: Vector, size: int) -> Vecto
     def column(j: int) -> None:
         at_column = slice(j * size, min(j * size + size, len(x)))
         total, above = np.zeros(len(x[at_column])), np.zeros(j * size)
-        for k in range(j + 1):
-            poll()
+
+        def add_row(k: int) -> None:
             at_row = slice(k * size, k * size + size)
             mirrored = () if k == j else (x[at_column], above[at_row])
             add(k, j, x[at_row], total, *mirrored)
+
+        serial_for(add_row, range(j + 1))
         out[at_column], backward[j] = total, above
 
-    parallel_for(column, list(columns)[::-1])  # the longest first
+    parallel_for(column, list(columns)[::-1], with_blas=False)  # the longest first
     for above in backward:
         out[: len(above)] += above
     return out

@@ -27,7 +27,6 @@ from qpsvm.gram.engine.tiles import (
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.integer import norms_of
 from qpsvm.gram.storage.points import products
-from qpsvm.numerics.row_products import all_read_only
 
 EXACT_DTYPE = np.dtype(np.float64)
 """The precision of sums."""
@@ -113,7 +112,7 @@ class PointGroups:
             return
         few = grouped(np.concatenate([first.few[rows], second.few[others]]))
         a = grouped(np.concatenate([first.a[rows], second.a[others]]))
-        some = *all_read_only(few, a), u[u != 0.0]
+        some = few, a, u[u != 0.0]
         self._add(some, first, s[:n])
         self._add(some, second, s[n:])
 

@@ -53,7 +53,7 @@ class SingleColumn:
         def chunk(start: int) -> None:
             self._sweep(self._arranged, self._b, *own, start, min(start + CHUNK_POINTS, m))
 
-        parallel_for(chunk, alternating_starts(m, CHUNK_POINTS))
+        parallel_for(chunk, alternating_starts(m, CHUNK_POINTS), with_blas=False)
 
 
 @mapping

@@ -29,7 +29,6 @@ from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.sparse_panels import NumberedRows, numbered, sparse_sides
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
-from qpsvm.numerics.row_products import all_read_only, read_only
 from qpsvm.numerics.simd import aligned
 from qpsvm.numerics.vector_shape import GROUP_ROWS, TILE_POINTS
 
@@ -47,7 +46,7 @@ MAX_FEATURES_TO_SWEEP = 64
 more, products of whole groups by BLAS take less time."""
 
 Vector = NDArray[np.float64]
-ALL_ROWS, NO_NUMBERS = read_only(np.empty(0, np.int64)), np.empty(0)
+ALL_ROWS, NO_NUMBERS = np.empty(0, np.int64), np.empty(0)
 NO_PACKED_BLOCK = np.empty((0, 0), np.uint16)
 QUANTA_PER_ONE, ROUNDING_HALF = np.float32(1.0 / QUANTUM), np.float32(0.5)
 
@@ -104,7 +103,7 @@ def fill_sides(
 ) -> None:
     """Do the same with both sides as `sides_of_sweep` returns them."""
     m, dtype = len(sides[-1]) if rows is None else len(rows), factor.dtype
-    chosen, into = all_read_only(ALL_ROWS if rows is None else rows, slots)
+    chosen, into = np.array(ALL_ROWS if rows is None else rows), np.array(slots)  # writeable
     width, x = m if alone else _width(len(slots), m), np.empty((2, 0), dtype)
     packs = out.dtype == np.uint16
     stores = (np.empty((0, 0), dtype), out) if packs else (out, NO_PACKED_BLOCK)
@@ -114,7 +113,7 @@ def fill_sides(
         at = chosen, first, min(first + width, m), factor, kernel_map
         sweep_tiles(*sides, *at, *stores, into, x, *nothing)
 
-    parallel_for(chunk, alternating_starts(m, width))
+    parallel_for(chunk, alternating_starts(m, width), with_blas=False)
 
 
 def add(
@@ -142,7 +141,7 @@ def add(
         at = ALL_ROWS, first, min(first + width, m), factor, kernel_map
         sweep_tiles(*sides, *at, *to, ALL_ROWS, x, top, out, sizes, NO_NUMBERS, NO_NUMBERS)
 
-    parallel_for(chunk, alternating_starts(m, width))
+    parallel_for(chunk, alternating_starts(m, width), with_blas=False)
 
 
 def add_both(
@@ -181,7 +180,7 @@ def add_sides(
     n, to = len(sides[1]), (np.empty((0, 0)), NO_PACKED_BLOCK)
     weights, behind = np.zeros((2, n)), np.zeros(n)
     weights[0, : len(x)] = x
-    (chosen,) = all_read_only(ALL_ROWS if rows is None else rows)
+    chosen = np.array(ALL_ROWS if rows is None else rows)
     at = chosen, 0, len(sides[-1]) if rows is None else len(rows), factor, kernel_map
     sums = out, NO_NUMBERS, z, behind if len(z) else NO_NUMBERS
     sweep_tiles(*sides, *at, *to, ALL_ROWS, weights, np.ones(2), *sums)
@@ -194,28 +193,33 @@ def sides_of_sweep(
 ) -> Any:
     """Return both sets of points and their terms as the sweep reads them, `few` in groups; the factor.
 
-    Of `some`, only the points `rows` are read, where they are given.
+    Of `some`, only the points `rows` are read, where they are given. All arrays are read-only, so that
+    one signature of the sweep serves those of the user, too.
     """
-    kind = b.dtype.type
+    stored: Any
+    kind, turned = b.dtype.type, False
     if sp.issparse(some):
         few = few if isinstance(few, NumberedRows) else numbered(few)
-        few, panels = sparse_sides(few, some, rows)
-        return (few, *all_read_only(grouped(a)), panels, False, read_only(b)), kind(factor)
-    if isinstance(some, StoredPoints):
-        few, a, some, b, factor = some.sides(few, a, b, factor)
-    turned = some.flags.f_contiguous and not some.flags.c_contiguous
-    stored = np.ascontiguousarray(some.T if turned else some)
-    few, a = grouped(few), grouped(a)
-    few, a, stored, b = all_read_only(few, a, stored, b)
-    return (few, a, stored, turned, b), kind(factor)
+        few, stored = sparse_sides(few, some, rows)
+    else:
+        if isinstance(some, StoredPoints):
+            few, a, some, b, factor = some.sides(few, a, b, factor)
+        turned = some.flags.f_contiguous and not some.flags.c_contiguous
+        few, stored = grouped(few), np.ascontiguousarray(some.T if turned else some).view()
+        stored.flags.writeable = False
+    b = b.view()
+    b.flags.writeable = False
+    return (few, grouped(a), stored, turned, b), kind(factor)
 
 
 def grouped(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return the rows in full groups; copies of the last row complete the last group."""
+    """Return the rows in full groups, read-only; copies of the last row complete the last group."""
     missing = -len(rows) % GROUP_ROWS
     if missing:
         rows = np.concatenate([rows, np.repeat(rows[-1:], missing, axis=0)])
-    return np.ascontiguousarray(rows)
+    groups = np.ascontiguousarray(rows).view()
+    groups.flags.writeable = False
+    return groups
 
 
 def _width(n: int, m: int) -> int:

@@ -108,8 +108,8 @@ class PointGram(Gram):
         return 1.0
 
     @cached_property
-    def _stored(self) -> StoredPoints | None:
-        """The points in a storage of their own, where one pays."""
+    def _stored(self) -> Points | None:
+        """The points as they are multiplied in every precision, where one storage serves all."""
         return stored(self.X) if self.by_products else None
 
     @cached_property
@@ -241,7 +241,8 @@ class PointGram(Gram):
         from qpsvm.gram.engine.exact_products import kernel_product
 
         def multiplied(indices: NDArray[np.int64]) -> Points:
-            return stored_alike(self._multiplied(indices, np.float64), self._is_sparse)
+            points = self._multiplied(indices, np.float64)
+            return stored_alike(points, self._is_sparse) if sp.issparse(points) else points
 
         return kernel_product(multiplied, self.m, formula, x, rows)
 
@@ -338,7 +339,7 @@ class PointGram(Gram):
 
     def own(self, rows: NDArray[np.int64]) -> PointGram:
         """Return the Gram of copies of the points `rows`, without anything derived from all points."""
-        return replace(self, X=self.X[rows])
+        return self._over(self.X[rows])
 
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return k(points, columns) in float64 for new points, shape (n, len(columns))."""

@@ -121,11 +121,14 @@ class RBF(PointGram):
         return 0.0 if sp.issparse(self.X) or self._unit else mean_point(self.X)
 
     @cached_property
+    def _stored(self) -> Points | None:
+        """The integer points, which are multiplied in every precision; None where there are none."""
+        return None if self._unit is None else self._unit.points
+
+    @cached_property
     def _points(self) -> Points:
         """The points that are multiplied for cached columns."""
-        if self._unit is not None:
-            return self._unit.points
-        return self._centered_points(self.dtype)
+        return self._centered_points(self.dtype) if self._stored is None else self._stored
 
     @cached_property
     def _norms(self) -> NDArray[np.float64]:
@@ -193,12 +196,6 @@ class RBF(PointGram):
         if self._is_integer or self._unit is not None:
             return 9.0 * self._roundoff
         return exponent_error(self._roundoff, term_counts(self.X))
-
-    def _multiplied(self, rows: Any, dtype: Any) -> Points:
-        """Return the points `rows` as they are multiplied: integers, or centered in that precision."""
-        if self._unit is not None:
-            return self._points[rows]
-        return super()._multiplied(rows, dtype)
 
     def _centered_points(self, dtype: Any) -> Points:
         """Return all points centered, chunk by chunk: temporary arrays of full size would cost time."""

@@ -138,7 +138,7 @@ def near_grid(X: NDArray[np.floating]) -> GridFit | None:
 
     convert(slice(0, GRID_SAMPLE_POINTS))
     if offsets[-1] <= allowed:
-        parallel_for(convert, chunks_of(octets))
+        parallel_for(convert, chunks_of(octets), with_blas=False)
     max_offset = max(offsets) + 4.0 * float(np.finfo(np.float64).eps) * max(-low, high)
     if not max_offset <= allowed:
         return None
@@ -155,7 +155,7 @@ def grid_points(octets: NDArray[np.uint8], d: int) -> ByteGrid:
         sums[at] = coordinates @ ones
         squares[at] = np.multiply(coordinates, coordinates, out=coordinates) @ ones
 
-    parallel_for(sum_up, chunks_of(octets))
+    parallel_for(sum_up, chunks_of(octets), with_blas=False)
     return ByteGrid(octets.view(np.int32), squares, sums, d)
 
 

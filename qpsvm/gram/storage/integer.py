@@ -164,7 +164,7 @@ def _in_bytes(X: NDArray[np.floating], quantum: float) -> tuple[ByteGrid, bool] 
         if None not in rounded:
             rounded.append(_convert(X[at], quantum, octets[at, :d]))
 
-    parallel_for(convert, chunks_of(octets))
+    parallel_for(convert, chunks_of(octets), with_blas=False)
     return None if None in rounded else (grid_points(octets, d), any(rounded))
 
 
@@ -183,7 +183,7 @@ def _in_float32(X: Any, quantum: float) -> IntegerPoints | None:
         if None not in rounded:
             rounded.append(_convert(values[at], quantum, multiples[at]))
 
-    parallel_for(convert, chunks)
+    parallel_for(convert, chunks, with_blas=False)
     if None in rounded:
         return None
     points = _like(X, multiples)
@@ -285,5 +285,5 @@ def norms_of(points: Any) -> NDArray[np.float64]:
         chunk = points[start : start + step].astype(np.float64)
         np.einsum("ij,ij->i", chunk, chunk, out=norms[start : start + step])
 
-    parallel_for(square, list(range(0, len(points), step)))
+    parallel_for(square, list(range(0, len(points), step)), with_blas=False)
     return norms

@@ -103,6 +103,59 @@ def _partition(order: Any, n_active: int, shrunk: Any) -> int:
 
 
 @in_order
+def _visit_runs(
+    rows: Rows, row: Any, y: Any, target: Any, upper: Any, squares: Any, order: Any, n_active: int,
+    run_order: Any, n_runs: int, run_length: int, shrinking: bool, thresholds: Any,
+    negligible: float, lift: float, b: float, total: float, a: Any, w: Any,
+) -> Any:  # fmt: skip
+    """Visit the active points once, run by run; the index i of a shrunk point is set to -1 - i.
+
+    Returns the number of shrunk points, the least, the largest and the largest absolute projected
+    gradient, the gap, the bias, and the sum of the weights times their targets.
+    """
+    data, columns, ends = rows
+    shrink_below, shrink_above = thresholds
+    n_shrunk, one = 0, np.uint64(1)
+    highest, lowest, largest, gap = -np.inf, np.inf, 0.0, 0.0
+    for run in range(n_runs):
+        first = run_order[run] * run_length
+        for k in range(first, min(first + run_length, n_active)):
+            i = np.uint64(order[k])
+            r = np.uint64(row[i])
+            start, stop = ends[r], ends[r + one]
+            g = y[i] * (dot(data, columns, start, stop, w) + b) - target[i]
+            curvature = squares[i] + lift * lift
+            if a[i] <= 0.0:
+                if shrinking and g > shrink_above:
+                    order[k] = -1 - order[k]
+                    n_shrunk += 1
+                    continue
+                g = min(g, 0.0)
+            elif a[i] >= upper[i]:
+                if shrinking and g < shrink_below:
+                    order[k] = -1 - order[k]
+                    n_shrunk += 1
+                    continue
+                g = max(g, 0.0)
+            highest, lowest = max(highest, g), min(lowest, g)
+            gap += g * a[i] if g > 0.0 else g * (a[i] - upper[i])
+            if abs(g) > negligible:
+                new = (
+                    min(max(a[i] - g / curvature, 0.0), upper[i])
+                    if curvature > 0.0
+                    else (upper[i] if g < 0.0 else 0.0)
+                )
+                if new != a[i]:
+                    largest = max(largest, abs(g))
+                    t = (new - a[i]) * y[i]
+                    total += target[i] * (new - a[i])
+                    a[i] = new
+                    add(data, columns, start, stop, t, w)
+                    b += t * lift * lift
+    return n_shrunk, lowest, highest, largest, gap, b, total
+
+
+@in_order
 def sweeps(
     rows: Rows,
     row: Any,
@@ -133,9 +186,8 @@ def sweeps(
     the last sweep, which decide which points are shrunk, and the KKT tolerance, the difference of the
     two at which all points become active again.
     """
-    data, columns, ends = rows
     points, A, W, B = window
-    m, done, one = len(a), 0, np.uint64(1)
+    m, done = len(a), 0
     total, before, gap = _dot(target, a), np.inf, 0.0
     negligible = NEGLIGIBLE_GRADIENT * np.max(np.abs(target))
     run_order, n_shuffled = np.empty(m, np.int64), 0
@@ -154,11 +206,10 @@ def sweeps(
             n_stored = _store_iterate(some, a, w, b, A, W, B, n_stored)
 
         # 2. Choose the shrinking thresholds and the order of the runs.
-        highest, lowest = -np.inf, np.inf
         above, below = gradient_range[0], gradient_range[1]
         shrink_above = SHRINKING_FRACTION * above if above > 0.0 else np.inf
         shrink_below = SHRINKING_FRACTION * below if below < 0.0 else -np.inf
-        largest, last, gap = 0.0, gap, 0.0
+        last = gap
         run_length = max(1, min(n_active // 64, RUN_POINTS))
         n_runs = (n_active + run_length - 1) // run_length
         if n_stored <= 1 or n_shuffled != n_runs:  # the order is fixed within a window
@@ -166,42 +217,12 @@ def sweeps(
             _shuffle(run_order, n_runs, random)
 
         # 3. Visit the active points: shrink a point, or minimize over its weight.
-        n_shrunk = 0
-        for run in range(n_runs):
-            first = run_order[run] * run_length
-            for k in range(first, min(first + run_length, n_active)):
-                i = np.uint64(order[k])
-                r = np.uint64(row[i])
-                start, stop = ends[r], ends[r + one]
-                g = y[i] * (dot(data, columns, start, stop, w) + b) - target[i]
-                curvature = squares[i] + lift * lift
-                if a[i] <= 0.0:
-                    if shrinking and g > shrink_above:
-                        order[k] = -1 - order[k]
-                        n_shrunk += 1
-                        continue
-                    g = min(g, 0.0)
-                elif a[i] >= upper[i]:
-                    if shrinking and g < shrink_below:
-                        order[k] = -1 - order[k]
-                        n_shrunk += 1
-                        continue
-                    g = max(g, 0.0)
-                highest, lowest = max(highest, g), min(lowest, g)
-                gap += g * a[i] if g > 0.0 else g * (a[i] - upper[i])
-                if abs(g) > negligible:
-                    new = (
-                        min(max(a[i] - g / curvature, 0.0), upper[i])
-                        if curvature > 0.0
-                        else (upper[i] if g < 0.0 else 0.0)
-                    )
-                    if new != a[i]:
-                        largest = max(largest, abs(g))
-                        t = (new - a[i]) * y[i]
-                        total += target[i] * (new - a[i])
-                        a[i] = new
-                        add(data, columns, start, stop, t, w)
-                        b += t * lift * lift
+        thresholds = shrink_below, shrink_above
+        found = _visit_runs(
+            rows, row, y, target, upper, squares, order, n_active, run_order, n_runs, run_length,
+            shrinking, thresholds, negligible, lift, b, total, a, w,
+        )  # fmt: skip
+        n_shrunk, lowest, highest, largest, gap, b, total = found
         done += n_active
 
         # 4. Extrapolate a full window.

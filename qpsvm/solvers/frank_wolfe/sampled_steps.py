@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.numerics.jit import njit
+from qpsvm.numerics.jit import inlined, njit
 from qpsvm.solvers.base import (
     BUDGET_CODE,
     NEWS_CODE,
@@ -76,66 +76,35 @@ class Numbers(NamedTuple):
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any:
     """Make steps in place; return their number and the code of the stop."""
-    (rows, row, place, group, sign, linear, core, weight, gradient, signed, ridge,
-     vertex, high, best, least, gaps, progress, counts) = work  # fmt: skip
-    scale, shift, constant, goal, floor, sample_size, takes_away = numbers
-    n, n_groups = progress[CORE_SIZE], len(vertex)
+    progress, counts, vertex, gradient = work.progress, work.counts, work.vertex, work.gradient
+    n, n_groups, sample_size = progress[CORE_SIZE], len(vertex), numbers.sample_size
     for step in range(n_steps):
         # 1. Sums over the core, and the extremes of each simplex.
-        xf, xc, total = 0.0, 0.0, 0.0
-        for g in range(n_groups):
-            vertex[g], high[g] = -1, -1
-        for a in range(n):
-            f, i = gradient[a], core[a]
-            g = group[i]
-            xf += weight[a] * f
-            xc += weight[a] * linear[i]
-            signed[a] = weight[a] * sign[i]
-            total += weight[a] * sign[i]
-            if vertex[g] < 0 or f < gradient[vertex[g]]:
-                vertex[g] = a
-            if weight[a] > 0.0 and (high[g] < 0 or f > gradient[high[g]]):
-                high[g] = a
+        xf, xc, total = _core_sums(work, n)
         if not np.isfinite(xf):
             return step, NUMERICAL_CODE
         away = -xf
         for g in range(n_groups):
-            away += gradient[high[g]]
+            away += gradient[work.high[g]]
 
         # 2. Samples, until one shows a direction of descent.
         while True:
-            while progress[SAMPLE_DRAWS] < sample_size:
-                if progress[SAMPLE_DRAWS] == 0:
-                    for g in range(n_groups):
-                        least[g] = np.inf
-                if progress[DRAWS_USED] == len(drawn):
-                    return step, COLUMN_MISSING
-                i = drawn[progress[DRAWS_USED]]
-                if place[i] < 0:
-                    r = row[i]
-                    if r < 0:
-                        return step, COLUMN_MISSING
-                    product = rows.dtype.type(0.0)
-                    for a in range(n):
-                        product += rows[r, a] * signed[a]
-                    f, g = scale * sign[i] * (product + shift * total) + linear[i], group[i]
-                    if f < least[g]:
-                        least[g], best[g] = f, i
-                progress[DRAWS_USED] += 1
-                progress[SAMPLE_DRAWS] += 1
+            if not _draw_sample(work, numbers, drawn, n, total):
+                return step, COLUMN_MISSING
             toward = xf
             for g in range(n_groups):
-                toward -= min(gradient[vertex[g]], least[g])
+                toward -= min(gradient[vertex[g]], work.least[g])
             if progress[SAMPLE_DRAWS] == sample_size:  # a sample is evaluated once
                 progress[SAMPLE_DRAWS] += 1
-                gaps[progress[EVALUATED_SAMPLES] % SAMPLES_PER_STEP] = max(toward, 0.0)
+                work.gaps[progress[EVALUATED_SAMPLES] % SAMPLES_PER_STEP] = max(toward, 0.0)
                 progress[EVALUATED_SAMPLES] += 1
-                small = max(goal * abs(0.5 * (xf + xc) + constant), floor)
+                value = abs(0.5 * (xf + xc) + numbers.constant)
+                small = max(numbers.goal * value, numbers.floor)
                 progress[SMALL_SAMPLES] = progress[SMALL_SAMPLES] + 1 if toward <= small else 0
                 if progress[SMALL_SAMPLES] == SAMPLES_PER_STEP:
                     progress[SMALL_SAMPLES] = 0
                     return step, NEWS_CODE
-            if toward > 0.0 or (takes_away and away > 0.0):
+            if toward > 0.0 or (numbers.takes_away and away > 0.0):
                 break
             progress[SAMPLE_DRAWS] = 0
             progress[FAILED_SAMPLES] += 1
@@ -145,32 +114,16 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
             counts[REDRAW_COUNT] += 1
 
         # 3. The vertex of the step, and its rows.
-        is_away = takes_away and away > toward
+        is_away = numbers.takes_away and away > toward
+        if not _take_vertex(work, is_away):
+            return step, CORE_POINT_MISSING
         for g in range(n_groups):
-            if is_away:
-                vertex[g] = high[g]
-            elif least[g] < gradient[vertex[g]]:
-                if place[best[g]] < 0:
-                    return step, CORE_POINT_MISSING
-                vertex[g] = place[best[g]]
-        for g in range(n_groups):
-            if row[core[vertex[g]]] < 0:
+            if work.row[work.core[vertex[g]]] < 0:
                 return step, COLUMN_MISSING
 
         # 4. Exact line search.
-        vqv, vqx, xqx, longest = 0.0, 0.0, xf - xc, 1.0
-        if is_away:
-            longest = np.inf
-        for g in range(n_groups):
-            a = vertex[g]
-            i = core[a]
-            vqx += gradient[a] - linear[i]
-            vqv += ridge[a]
-            for h in range(n_groups):
-                b = vertex[h]
-                vqv += scale * sign[i] * sign[core[b]] * (rows[row[i], b] + shift)
-            if is_away and weight[a] < 1.0:
-                longest = min(longest, weight[a] / (1.0 - weight[a]))
+        vqv, vqx, longest = _vertex_forms(work, numbers, is_away)
+        xqx = xf - xc
         curvature, size = vqv - 2.0 * vqx + xqx, vqv + xqx
         if curvature < -1e-6 * size:
             return step, NONCONVEX_CODE
@@ -179,27 +132,117 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
         slope = away if is_away else toward
         length = min(slope / max(curvature, 1e-12 * size), longest)
         is_maximal = is_away and length >= longest
-        gain = -length if is_away else length
-        keep = 1.0 - gain
         counts[DROP_COUNT if is_maximal else AWAY_COUNT if is_away else TOWARD_COUNT] += 1
 
         # 5. The move.
-        for a in range(n):
-            c = linear[core[a]]
-            gradient[a] = keep * (gradient[a] - c) + c
-        for g in range(n_groups):
-            i = core[vertex[g]]
-            r, t = row[i], gain * scale * sign[i]
-            for a in range(n):
-                gradient[a] += t * sign[core[a]] * (rows[r, a] + shift)
-            gradient[vertex[g]] += gain * ridge[vertex[g]]
-            w = weight[vertex[g]]
-            if is_maximal and w < 1.0 and w / (1.0 - w) <= longest:
-                weight[vertex[g]] = 0.0  # exactly: gain < 0 below keeps it
-        for a in range(n):
-            weight[a] *= keep
-        for g in range(n_groups):
-            weight[vertex[g]] = max(weight[vertex[g]] + gain, 0.0)
+        _move(work, numbers, n, -length if is_away else length, longest, is_maximal)
         progress[SAMPLE_DRAWS] = 0
         progress[FAILED_SAMPLES] = 0
     return n_steps, BUDGET_CODE
+
+
+@inlined
+def _core_sums(work: Work, n: int) -> Any:
+    """Return x'f, x'c and the sum of signed weights; set both extremes of each simplex, and `signed`."""
+    gradient, weight, vertex, high = work.gradient, work.weight, work.vertex, work.high
+    xf, xc, total = 0.0, 0.0, 0.0
+    for g in range(len(vertex)):
+        vertex[g], high[g] = -1, -1
+    for a in range(n):
+        f, i = gradient[a], work.core[a]
+        g = work.group[i]
+        xf += weight[a] * f
+        xc += weight[a] * work.linear[i]
+        work.signed[a] = weight[a] * work.sign[i]
+        total += weight[a] * work.sign[i]
+        if vertex[g] < 0 or f < gradient[vertex[g]]:
+            vertex[g] = a
+        if weight[a] > 0.0 and (high[g] < 0 or f > gradient[high[g]]):
+            high[g] = a
+    return xf, xc, total
+
+
+@inlined
+def _draw_sample(work: Work, numbers: Numbers, drawn: Any, n: int, total: float) -> bool:
+    """Set the least gradients of a sample; return whether all draws and their rows were at hand."""
+    progress, rows, least, is_whole = work.progress, work.rows, work.least, True
+    while is_whole and progress[SAMPLE_DRAWS] < numbers.sample_size:
+        if progress[SAMPLE_DRAWS] == 0:
+            for g in range(len(least)):
+                least[g] = np.inf
+        is_whole = progress[DRAWS_USED] < len(drawn)
+        if is_whole:
+            i = drawn[progress[DRAWS_USED]]
+            is_whole = work.place[i] >= 0 or work.row[i] >= 0
+            if work.place[i] < 0 and is_whole:
+                r, product = work.row[i], rows.dtype.type(0.0)
+                for a in range(n):
+                    product += rows[r, a] * work.signed[a]
+                f = numbers.scale * work.sign[i] * (product + numbers.shift * total)
+                f, g = f + work.linear[i], work.group[i]
+                if f < least[g]:
+                    least[g], work.best[g] = f, i
+        if is_whole:
+            progress[DRAWS_USED] += 1
+            progress[SAMPLE_DRAWS] += 1
+    return is_whole
+
+
+@inlined
+def _take_vertex(work: Work, is_away: bool) -> bool:
+    """Set the vertex of the step; return whether the core has all of its points."""
+    vertex, is_in_core = work.vertex, True
+    for g in range(len(vertex)):
+        if is_away:
+            vertex[g] = work.high[g]
+        elif is_in_core and work.least[g] < work.gradient[vertex[g]]:
+            is_in_core = work.place[work.best[g]] >= 0
+            if is_in_core:
+                vertex[g] = work.place[work.best[g]]
+    return is_in_core
+
+
+@inlined
+def _vertex_forms(work: Work, numbers: Numbers, is_away: bool) -> Any:
+    """Return v'(G + D)v and v'(G + D)x of the vertex v, and the longest step."""
+    core, sign, vertex, weight = work.core, work.sign, work.vertex, work.weight
+    vqv, vqx, longest = 0.0, 0.0, 1.0
+    if is_away:
+        longest = np.inf
+    for g in range(len(vertex)):
+        a = vertex[g]
+        i = core[a]
+        vqx += work.gradient[a] - work.linear[i]
+        vqv += work.ridge[a]
+        for h in range(len(vertex)):
+            b = vertex[h]
+            entry = work.rows[work.row[i], b] + numbers.shift
+            vqv += numbers.scale * sign[i] * sign[core[b]] * entry
+        if is_away and weight[a] < 1.0:
+            longest = min(longest, weight[a] / (1.0 - weight[a]))
+    return vqv, vqx, longest
+
+
+@inlined
+def _move(
+    work: Work, numbers: Numbers, n: int, gain: float, longest: float, is_maximal: bool
+) -> None:
+    """Move the weights to (1 - gain) x + gain v, and the gradient over the core with them."""
+    core, sign, vertex, weight = work.core, work.sign, work.vertex, work.weight
+    gradient, rows, keep = work.gradient, work.rows, 1.0 - gain
+    for a in range(n):
+        c = work.linear[core[a]]
+        gradient[a] = keep * (gradient[a] - c) + c
+    for g in range(len(vertex)):
+        i = core[vertex[g]]
+        r, t = work.row[i], gain * numbers.scale * sign[i]
+        for a in range(n):
+            gradient[a] += t * sign[core[a]] * (rows[r, a] + numbers.shift)
+        gradient[vertex[g]] += gain * work.ridge[vertex[g]]
+        w = weight[vertex[g]]
+        if is_maximal and w < 1.0 and w / (1.0 - w) <= longest:
+            weight[vertex[g]] = 0.0  # exactly: gain < 0 below keeps it
+    for a in range(n):
+        weight[a] *= keep
+    for g in range(len(vertex)):
+        weight[vertex[g]] = max(weight[vertex[g]] + gain, 0.0)

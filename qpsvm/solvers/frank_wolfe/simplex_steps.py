@@ -89,12 +89,10 @@ def simplex_steps(
         if kind == AWAY_STEP:
             slope, curvature, size, longest = away, from_curve, aqa + xqx, cap
         if tries_pair:
-            pair_size = own(cols, into) + own(cols, out)
-            pair_curve = pair_size - 2.0 * entry(cols, into, out)
+            pair_curve, pair_size = _pair_forms(cols, into, out)
             weight = weight_of(support, out)
-            if rule == SWAP_RULE and decrease(pair, pair_curve, weight) > decrease(
-                toward, to_curve, 1.0
-            ):
+            gain_of_pair = decrease(pair, pair_curve, weight)
+            if rule == SWAP_RULE and gain_of_pair > decrease(toward, to_curve, 1.0):
                 kind = PAIR_STEP
             if kind == PAIR_STEP:
                 slope, curvature, size, longest = pair, pair_curve, pair_size, weight
@@ -110,11 +108,7 @@ def simplex_steps(
                 return step, STALLED_CODE
             counts[TRIANGLE_STEP] += 1
             keep, n = 1.0 - a + b * cap, 2 * n_groups
-            limit = 1e-15 if b >= 1.0 else 0.0
-            for g in range(n_groups):
-                h = n_groups + g
-                made.at[g], made.gain[g], made.least[g] = low[g], a, 0.0
-                made.at[h], made.gain[h], made.least[h] = high[g], -b * cap, limit
+            _set_triangle_move(made, low, high, a, b, cap)
         else:
             if curvature < -1e-6 * size:
                 return step, NONCONVEX_CODE
@@ -122,18 +116,9 @@ def simplex_steps(
                 return step, STALLED_CODE
             length = min(slope / max(curvature, 1e-12 * size), longest)
             is_maximal = length >= longest
-            if kind == PAIR_STEP:
-                counts[DROP_STEP if is_maximal else PAIR_STEP] += 1
-                keep, n = 1.0, 2
-                _set_pair_move(made, into, out, length, is_maximal)
-            elif kind == AWAY_STEP:
-                counts[DROP_STEP if is_maximal else AWAY_STEP] += 1
-                keep, n = 1.0 + length, n_groups
-                _set_away_move(made, support, high, length, is_maximal, cap)
-            else:
-                counts[TOWARD_STEP] += 1
-                keep, n = 1.0 - length, n_groups
-                _set_toward_move(made, low, length)
+            keep, n = _set_move(
+                kind, made, support, low, high, into, out, length, is_maximal, cap, counts
+            )
 
         # 5. The weights, then the gradient of all points, by all threads where they share the pass.
         move_weights(points, support, keep, made, n)
@@ -207,6 +192,44 @@ def _vertex_forms(kind: int, cols: Columns, q: Any, support: Support, low: Any, 
             if weight < 1.0:
                 cap = min(cap, weight / (1.0 - weight))
     return vqv, vqx, aqa, aqx, cap
+
+
+@inlined
+def _pair_forms(cols: Columns, into: int, out: int) -> Any:
+    """Return d'(G + D)d of the step from `out` to `into`, and the sum of its diagonal entries."""
+    size = own(cols, into) + own(cols, out)
+    return size - 2.0 * entry(cols, into, out), size
+
+
+@inlined
+def _set_triangle_move(made: Move, low: Any, high: Any, a: float, b: float, cap: float) -> None:
+    """Move by a toward the vertex `low` and by b times the cap away from the vertex `high`."""
+    limit, n_groups = 1e-15 if b >= 1.0 else 0.0, len(low)
+    for g in range(n_groups):
+        h = n_groups + g
+        made.at[g], made.gain[g], made.least[g] = low[g], a, 0.0
+        made.at[h], made.gain[h], made.least[h] = high[g], -b * cap, limit
+
+
+@inlined
+def _set_move(
+    kind: int, made: Move, support: Support, low: Any, high: Any, into: int, out: int, length: float,
+    is_maximal: bool, cap: float, counts: Any,
+) -> Any:  # fmt: skip
+    """Set the move along a line and count it; return the factor of x and the number of coordinates."""
+    keep, n = 1.0, 2
+    if kind == PAIR_STEP:
+        counts[DROP_STEP if is_maximal else PAIR_STEP] += 1
+        _set_pair_move(made, into, out, length, is_maximal)
+    elif kind == AWAY_STEP:
+        counts[DROP_STEP if is_maximal else AWAY_STEP] += 1
+        keep, n = 1.0 + length, len(low)
+        _set_away_move(made, support, high, length, is_maximal, cap)
+    else:
+        counts[TOWARD_STEP] += 1
+        keep, n = 1.0 - length, len(low)
+        _set_toward_move(made, low, length)
+    return keep, n
 
 
 @inlined

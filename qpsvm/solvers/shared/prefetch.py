@@ -81,7 +81,13 @@ class Prefetch:
             ``candidates(slot, count)`` returns about `count` coordinates whose columns are not cached,
             those that violate optimality most.
         """
-        self._update_credit(store)
+        # 1. Earn credit for columns read since the last miss; evicted ones are pending no longer.
+        slots = store.slot[self._pending]
+        read = (slots >= 0) & (store.stamp[slots] > self._prefetch_times)
+        self.credit = CREDIT_DECAY * self.credit + TRIAL_CREDIT + np.count_nonzero(read)
+        pending = (slots >= 0) & ~read
+        self._pending, self._prefetch_times = self._pending[pending], self._prefetch_times[pending]
+        # 2. Cache the missing columns, and as many others as the credit pays for.
         most = min(self._max_columns, store.n_slots // 4 - len(missing))
         count = min(most, int((self.credit - BLOCK_COST) / self._column_cost))
         if count < MIN_PREFETCH_COLUMNS:
@@ -93,14 +99,6 @@ class Prefetch:
         self._pending = np.concatenate([self._pending, others])
         now = np.full(len(others), store.clock[0])
         self._prefetch_times = np.concatenate([self._prefetch_times, now])
-
-    def _update_credit(self, store: ColumnStore) -> None:
-        """Earn credit for columns read since the last miss; drop evicted ones from the pending list."""
-        slots = store.slot[self._pending]
-        read = (slots >= 0) & (store.stamp[slots] > self._prefetch_times)
-        self.credit = CREDIT_DECAY * self.credit + TRIAL_CREDIT + np.count_nonzero(read)
-        pending = (slots >= 0) & ~read
-        self._pending, self._prefetch_times = self._pending[pending], self._prefetch_times[pending]
 
 
 def least_uncached(

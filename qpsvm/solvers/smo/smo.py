@@ -13,9 +13,9 @@ simplex it is pairwise Frank-Wolfe with a second-order away vertex).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isqrt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,11 +76,11 @@ class SMO(Solver):
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
-    ) -> PairState:
+    ) -> SMOState:
         """Return the state at x0, or at two points of a simplex, or at a corner of a box."""
-        return PairState.at(problem, pair_start(problem, x0))
+        return SMOState.at(problem, pair_start(problem, x0))
 
-    def advance(self, problem: QP, state: PairState, n_steps: int) -> Reply:
+    def advance(self, problem: QP, state: SMOState, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing; then fill the column."""
         assert problem.store is not None
         missing = np.full(2, -1, np.int64)
@@ -108,7 +108,7 @@ class SMO(Solver):
             stop = Stop.BUDGET.value
         return Reply(done, Stop(stop))
 
-    def refresh(self, problem: QP, state: PairState, product: NDArray[np.float64]) -> None:
+    def refresh(self, problem: QP, state: SMOState, product: NDArray[np.float64]) -> None:
         """Set the gradient by a recomputed G x."""
         state.set_product(product)
 
@@ -125,14 +125,10 @@ class PairState:
     s: NDArray[np.float64]  # z f, f = (G + D)x + c the gradient
     up_barrier: NDArray[np.float64]  # (n_groups, m): 0 in I_up, where z x can grow, else inf
     low_barrier: NDArray[np.float64]  # (n_groups, m): 0 in I_low, where z x can shrink, else inf
-    prefetch: Prefetch
-    sharing: WorkSharing  # shared state of the passes
     scratch: NDArray[np.float64]  # (m,), for products, which cost less than new memory
-    n_steps: int = 0
-    pair_data: PairData | None = None  # data of the steps; None after s was set
 
     @classmethod
-    def at(cls, problem: QP, x: NDArray[np.float64]) -> PairState:
+    def at(cls, problem: QP, x: NDArray[np.float64]) -> Self:
         """Return the state at a feasible x."""
         domain, m = problem.domain, problem.m
         if isinstance(domain, SimplexProduct):
@@ -147,9 +143,7 @@ class PairState:
             z = domain.y if isinstance(domain, BoxHyperplane) else np.ones(m)
         shape = (int(group.max()) + 1, m)
         empty = np.empty(m), np.empty(shape), np.empty(shape)
-        state = cls(
-            problem, group, z, upper, x, *empty, Prefetch(problem), work_sharing_for(m), np.empty(m)
-        )
+        state = cls(problem, group, z, upper, x, *empty, np.empty(m))
         state.set_product(problem.gram.product(x) if x.any() else np.zeros(m))
         return state
 
@@ -160,7 +154,6 @@ class PairState:
         self.s += product
         self.s += c
         self.s *= self.z
-        self.pair_data = None
         up, has_slack, positive = self.z > 0, self.x < self.upper, self.x > 0
         in_up, in_low = (up & has_slack) | (~up & positive), (up & positive) | (~up & has_slack)
         for g in range(len(self.up_barrier)):
@@ -181,6 +174,25 @@ class PairState:
             nonzero = np.flatnonzero(self.x != 0)  # ten times faster than flatnonzero(x)
             product[nonzero] -= ridge[nonzero] * self.x[nonzero]
         return product
+
+
+@dataclass
+class SMOState(PairState):
+    """The state of steps on cached columns."""
+
+    prefetch: Prefetch = field(init=False)
+    sharing: WorkSharing = field(init=False)  # shared state of the passes
+    n_steps: int = 0
+    pair_data: PairData | None = None  # data of the steps; None after s was set
+
+    def __post_init__(self) -> None:
+        """Set up what the steps share, and no prefetch so far."""
+        self.prefetch, self.sharing = Prefetch(self.problem), work_sharing_for(self.problem.m)
+
+    def set_product(self, product: NDArray[np.float64]) -> None:
+        """Set the gradient by G x, and I_up and I_low by x."""
+        super().set_product(product)
+        self.pair_data = None
 
     def arrays(self) -> tuple[NDArray[np.float64], ...]:
         """Return the arrays of the compiled steps."""

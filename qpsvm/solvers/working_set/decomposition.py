@@ -32,12 +32,13 @@ from qpsvm.gram.column_store import ColumnStore
 from qpsvm.solvers.base import Reply, Stop, shared
 from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.smo import PairState
-from qpsvm.solvers.working_set.gram_block import compact
 from qpsvm.solvers.working_set.working_set import (
     OnWorkingSet,
     WorkingSetState,
     add_to_working_set,
+    drop_from_working_set,
     extremes,
+    max_violation,
     solve_working_set,
 )
 
@@ -57,9 +58,6 @@ CHECK_VIOLATION_FRACTION = 0.7
 
 CHECK_PERIOD = 4
 """Number of iterations after which the bounds are checked in any case."""
-
-SHRINKING_MARGIN = 0.1
-"""Fraction of the KKT violation within which a coordinate at a bound is kept in the working set."""
 
 SETTLED_NEW_FRACTION = 1 / 8
 """Fraction of new coordinates below which a working set is settled, and solved more accurately."""
@@ -170,7 +168,7 @@ class Decomposition(OnWorkingSet):
             PairState.at(problem, x), max_rows_ahead=self.max_rows_ahead or problem.m
         )
         state.extremes = extremes(state.pair.s, state.pair.up_barrier, state.pair.low_barrier)
-        state.checked_violation = _max_violation(*state.extremes)
+        state.checked_violation = max_violation(*state.extremes)
         free = np.flatnonzero((x != 0) & (x < state.pair.upper))
         add_to_working_set(problem, state, free[: self.largest])
         return state
@@ -179,14 +177,14 @@ class Decomposition(OnWorkingSet):
         """Add violators to the working set and solve over it."""
         pair, store = state.pair, problem.store
         low, high = state.extremes or extremes(pair.s, pair.up_barrier, pair.low_barrier)
-        violation = _max_violation(low, high)
+        violation = max_violation(low, high)
         if np.isnan(violation):
             return Reply(0, Stop.NUMERICAL)
         if violation <= 0.0:  # -inf where I_up or I_low is empty
             return Reply(0, Stop.STALLED)
         assert store is not None
         # 1. Drop coordinates and add violators.
-        _drop_from_working_set(store, state, low, high, self.largest)
+        drop_from_working_set(store, state, low, high, self.largest)
         n_before, limit = len(state.working_set), self._max_uncached(store, pair)
         low_bound, high_bound = low + self.least * violation, high - self.least * violation
         outside, cached = ~state.in_working_set, store.slot >= 0
@@ -205,7 +203,7 @@ class Decomposition(OnWorkingSet):
             gap_goal = INNER_GAP_FRACTION * (self.target or 0.0) * _value(problem, pair)
             if len(state.working_set) > MIN_SIZE_FOR_SHRINKING:
                 shrink_working_set = partial(
-                    _drop_from_working_set, store, state, low, high, self.largest
+                    drop_from_working_set, store, state, low, high, self.largest
                 )
         # 3. Solve, and check the bounds once the violation has fallen.
         moved = solve_working_set(
@@ -214,7 +212,7 @@ class Decomposition(OnWorkingSet):
         if not moved:
             return Reply(1, Stop.STALLED)
         state.extremes = extremes(pair.s, pair.up_barrier, pair.low_barrier)
-        violation = _max_violation(*state.extremes)
+        violation = max_violation(*state.extremes)
         if violation > CHECK_VIOLATION_FRACTION * state.checked_violation:
             return Reply(1, Stop.BUDGET)
         state.checked_violation = violation
@@ -239,12 +237,6 @@ def _value(problem: QP, pair: PairState) -> float:
     """Return the absolute value of the objective."""
     gradient = pair.z * pair.s
     return abs(0.5 * float(pair.x @ (gradient + problem.linear)) + problem.constant)
-
-
-@np.errstate(invalid="ignore")  # NaN tells of a diverging gradient
-def _max_violation(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
-    """Return the greatest KKT violation of a group."""
-    return float(np.max(high - low))
 
 
 def _max_violators(
@@ -289,44 +281,3 @@ def _smallest(
     if n <= count:
         return candidates
     return candidates[np.argpartition(values[candidates], count - 1)[:count]]
-
-
-def _drop_from_working_set(
-    store: ColumnStore,
-    state: WorkingSetState,
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    largest: int,
-) -> None:
-    """Drop coordinates at a bound that belong to no violating pair, once they are many.
-
-    Shrinking uses the thresholds of the working set alone: outside violators would keep almost all.
-
-    From a working set of more than `largest`, a quarter is dropped: the coordinates with the least gain.
-    Their columns stay cached; those of the others may be overwritten.
-    """
-    pair, working_set = state.pair, state.working_set
-    if state.block is None or not len(working_set):
-        return
-    s = pair.s[working_set]
-    margin = SHRINKING_MARGIN * float(np.max(high - low))
-    up_barrier = pair.up_barrier.take(working_set, axis=1)
-    low_barrier = pair.low_barrier.take(working_set, axis=1)
-    low, high = extremes(s, up_barrier, low_barrier)
-    low, high = low - margin, high + margin
-    gain = np.full(len(working_set), -np.inf)
-    free = np.zeros(len(working_set), bool)
-    for g in range(len(low)):
-        free |= (up_barrier[g] == 0) & (low_barrier[g] == 0)
-        up_gain, low_gain = high[g] - s - up_barrier[g], s - low_barrier[g] - low[g]
-        gain = np.maximum(gain, np.maximum(up_gain, low_gain))
-    wanted = free | (gain > 0)
-    unwanted = working_set[~wanted]
-    if np.count_nonzero(wanted) > largest:
-        by_gain = np.argpartition(gain, len(working_set) - 3 * largest // 4)
-        wanted[by_gain[: -3 * largest // 4]] = False
-    if np.count_nonzero(~wanted) < max(64, len(working_set) // 8):
-        return
-    state.in_working_set[working_set[~wanted]] = False
-    store.release(unwanted)
-    state.working_set = working_set[compact(state.block, wanted)]

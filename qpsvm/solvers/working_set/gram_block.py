@@ -65,6 +65,7 @@ def accumulate(
             cols.store, slots, signed, scale, cols.shift, s, factors, n_negative, size, *at
         ),
         _chunks(len(s), len(indices), CHUNK_POINTS),
+        with_blas=False,
     )
 
 
@@ -169,12 +170,12 @@ def extend(
     """
     first, diagonal, slots = len(working_set) - len(new), store.diag[new], store.slot[new]
     indices, packed = np.arange(len(working_set)), block.dtype == np.uint16
-    entries = store.entries_of(working_set)
     diagonal = (np.rint(diagonal / store.unit) if packed else diagonal).astype(block.dtype)
     if slots.min() < 0:
-        store.write(new, working_set, block[first:])
+        store.gram.fill(new, block[first:], indices[: len(new)], working_set)
         block[indices[first:], indices[first:]] = diagonal
     else:
+        entries = store.entries_of(working_set)
         dtype = store.store.dtype.type  # rounded to multiples of the quantum, or copied
         scale, half = (dtype(1.0 / store.unit), dtype(0.5)) if packed else (dtype(1.0), dtype(0.0))
         parallel_for(
@@ -182,10 +183,10 @@ def extend(
                 block, store.store, slots, entries, first, diagonal, scale, half, *at
             ),
             _chunks(len(slots), len(working_set), 1),
+            with_blas=False,
         )
-    parallel_for(
-        lambda at: _mirror(block, indices, first, *at), _chunks(first, len(slots), CACHE_LINE_BYTES)
-    )
+    chunks = _chunks(first, len(slots), CACHE_LINE_BYTES)
+    parallel_for(lambda at: _mirror(block, indices, first, *at), chunks, with_blas=False)
 
 
 def compact(block: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -198,7 +199,7 @@ def compact(block: NDArray[Any], wanted: NDArray[np.bool_]) -> NDArray[np.int64]
     order, holes = np.arange(n), np.flatnonzero(gaps)
     order[holes] = last
     chunks = _chunks(n, len(wanted), 1) if len(holes) else []
-    parallel_for(lambda at: _compact(block, order, gaps, holes, last, *at), chunks)
+    parallel_for(lambda at: _compact(block, order, gaps, holes, last, *at), chunks, with_blas=False)
     return order
 
 

@@ -14,12 +14,12 @@ from qpsvm.canonical.base import ApproximateProducts
 from qpsvm.canonical.qp import QP
 from qpsvm.clock import Expired, poll
 from qpsvm.gram import SignedGram
-from qpsvm.gram.base import slices
+from qpsvm.gram.column_store import ColumnStore
 from qpsvm.gram.repeated import PointStore
 from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Reply, Solver
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set.gradient_error import GradientError
-from qpsvm.solvers.working_set.gram_block import accumulate, empty_square, extend
+from qpsvm.solvers.working_set.gram_block import accumulate, compact, empty_square, extend
 from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
 
 MAX_VIOLATION_RATIO = 4.0
@@ -29,6 +29,9 @@ rounding to 16 bits is an unlikely cause: its share is below two where these ste
 ROUNDING_LIMITED_FRACTION = 0.1
 """Fraction of the tolerance at which a rounding-limited solve is accepted: the next one starts with an
 exact gradient and moves less."""
+
+SHRINKING_MARGIN = 0.1
+"""Fraction of the KKT violation within which a coordinate at a bound is kept in the working set."""
 
 
 @dataclass
@@ -45,13 +48,14 @@ class WorkingSetState:
     quantization_limited: bool = False  # whether 16 bits were found to be too few
     checked_violation: float = np.inf  # KKT violation at the last check
     extremes: Any = None  # minima of s over I_up and maxima over I_low, where known
+    x: NDArray[np.float64] = field(init=False)  # the point, that of `pair`
     unit: float = field(init=False)  # quantum of the block; below 1 if it is of 16 bits
     in_working_set: NDArray[np.bool_] = field(init=False)  # membership by coordinate
     gradient_error: GradientError = field(init=False)  # error of `product` since it was set
 
     def __post_init__(self) -> None:
         """Start with an empty working set."""
-        store = self.pair.problem.store
+        self.x, store = self.pair.x, self.pair.problem.store
         self.unit = 1.0 if store is None else store.unit
         self.in_working_set = np.zeros(len(self.pair.x), bool)
         self.reset_gradient_error(self.pair.problem.entry_roundoff(self.x))
@@ -60,11 +64,6 @@ class WorkingSetState:
         """Restart the error bound at that of a product that was just set."""
         self.extremes = None
         self.gradient_error = GradientError(error, np.zeros(len(self.x)))
-
-    @property
-    def x(self) -> NDArray[np.float64]:
-        """The point."""
-        return self.pair.x
 
     @property
     def product(self) -> NDArray[np.float64]:
@@ -128,8 +127,8 @@ def add_to_working_set(
     store = problem.store
     assert store is not None
     cache_columns = store.break_even_reuse_count < 0 if cache_columns is None else cache_columns
-    for at in slices(len(new), store.n_slots):
-        chunk = new[at]
+    for start in range(0, len(new), store.n_slots):
+        chunk = new[start : start + store.n_slots]
         if cache_columns:
             store.ensure(chunk)
         n, n_total = len(state.working_set), len(state.working_set) + len(chunk)
@@ -143,6 +142,47 @@ def add_to_working_set(
         state.working_set = np.concatenate([state.working_set, chunk])
         state.in_working_set[chunk] = True
         extend(state.block, store, chunk, state.working_set)
+
+
+def drop_from_working_set(
+    store: ColumnStore,
+    state: WorkingSetState,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    largest: int,
+) -> None:
+    """Drop coordinates at a bound that belong to no violating pair, once they are many.
+
+    Shrinking uses the thresholds of the working set alone: outside violators would keep almost all.
+
+    From a working set of more than `largest`, a quarter is dropped: the coordinates with the least gain.
+    Their columns stay cached; those of the others may be overwritten.
+    """
+    pair, working_set = state.pair, state.working_set
+    if state.block is None or not len(working_set):
+        return
+    s = pair.s[working_set]
+    margin = SHRINKING_MARGIN * float(np.max(high - low))
+    up_barrier = pair.up_barrier.take(working_set, axis=1)
+    low_barrier = pair.low_barrier.take(working_set, axis=1)
+    low, high = extremes(s, up_barrier, low_barrier)
+    low, high = low - margin, high + margin
+    gain = np.full(len(working_set), -np.inf)
+    free = np.zeros(len(working_set), bool)
+    for g in range(len(low)):
+        free |= (up_barrier[g] == 0) & (low_barrier[g] == 0)
+        up_gain, low_gain = high[g] - s - up_barrier[g], s - low_barrier[g] - low[g]
+        gain = np.maximum(gain, np.maximum(up_gain, low_gain))
+    wanted = free | (gain > 0)
+    unwanted = working_set[~wanted]
+    if np.count_nonzero(wanted) > largest:
+        by_gain = np.argpartition(gain, len(working_set) - 3 * largest // 4)
+        wanted[by_gain[: -3 * largest // 4]] = False
+    if np.count_nonzero(~wanted) < max(64, len(working_set) // 8):
+        return
+    state.in_working_set[working_set[~wanted]] = False
+    store.release(unwanted)
+    state.working_set = working_set[compact(state.block, wanted)]
 
 
 def solve_working_set(
@@ -224,7 +264,8 @@ def _solve(
             state.n_pairs += n_done
             n_left -= n_done
             is_cut = n_done == most and n_left > 0 and not rounding_limited
-            poll()
+            if is_cut:
+                poll()
         rounding_limited = rounding_limited and violation > ROUNDING_LIMITED_FRACTION * tolerance
         if rounding_limited:
             _refine(problem, state)
@@ -251,6 +292,12 @@ def extremes(
     return np.min(s + up_barrier, axis=1), np.max(s - low_barrier, axis=1)
 
 
+@np.errstate(invalid="ignore")  # NaN tells of a diverging gradient
+def max_violation(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
+    """Return the greatest KKT violation of a group."""
+    return float(np.max(high - low))
+
+
 def _update_gradient(
     problem: QP, state: WorkingSetState, moved: NDArray[np.int64], change: NDArray[np.float64]
 ) -> None:
@@ -267,8 +314,8 @@ def _update_gradient(
         weights = (change * gram.sign[moved])[uncached]
         total = pair.scratch
         total[:] = gram.shift * float(np.sum(weights))
-        state.gradient_error.record_moves(store, moved[uncached], weights, cached=False)
         store.add(moved[uncached], weights, total, size=state.gradient_error.size)
+        state.gradient_error.record_moves(store, moved[uncached], weights, cached=False)
         total *= pair.z
         total *= gram.sign
         if gram.scale != 1.0:
@@ -276,7 +323,8 @@ def _update_gradient(
         pair.s += total
     released, moved, change = moved[at_bound], moved[~uncached], change[~uncached]
     factors = store.relative_error
-    for at in slices(len(moved), store.n_slots):  # none where all were summed uncached
+    for start in range(0, len(moved), store.n_slots):  # none where all were summed uncached
+        at = slice(start, start + store.n_slots)
         store.ensure(moved[at])
         state.gradient_error.record_moves(store, moved[at], change[at], cached=True)
         sizes = state.gradient_error.size

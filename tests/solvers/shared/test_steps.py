@@ -16,7 +16,6 @@ from qpsvm import (
     Linear,
     MEBDual,
     PolytopeDistanceDual,
-    SVDDDual,
     solve,
 )
 from qpsvm.domains.simplex import water_level
@@ -24,8 +23,6 @@ from qpsvm.numerics import argextremes as extremes
 from qpsvm.numerics.work_sharing import TILE_POINTS
 from qpsvm.solvers.methods import METHODS
 from qpsvm.solvers.shared.prefetch import MIN_PREFETCH_COLUMNS, Prefetch, least_uncached
-from qpsvm.solvers.smo.pair_data import pair_data
-from qpsvm.solvers.smo.smo import SMO
 
 
 @pytest.mark.parametrize("size", [1, 7, 1024])
@@ -74,30 +71,6 @@ def test_the_gradient_that_steps_maintain_is_that_of_the_point(method, m):
             assert reply.stop.name == "BUDGET"
     assert qp.domain.violation(state.x) < 1e-12
     np.testing.assert_allclose(state.product, qp.gram.product(state.x), rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("m", [TILE_POINTS - 1, 2 * TILE_POINTS + 5])
-@pytest.mark.parametrize("declare", [HingeDual, L2SVMDual, MEBDual, PolytopeDistanceDual, SVDDDual])
-def test_the_data_that_steps_maintain_equal_recomputed_data(declare, m):
-    X, y = two_clouds(m, 3, seed=5)
-    K = RBF(X, 0.5)
-    problem = declare(K) if declare is MEBDual else declare(K, 0.01 if declare is SVDDDual else y)
-    qp, solver = problem.as_qp(), SMO()
-    with qp.gram.kernel.hold(1 << 28) as store:
-        with_store = replace(qp, store=store)
-        state, n = solver.init(with_store, None, np.random.default_rng(0)), 0
-        while n < 150:
-            n += solver.advance(with_store, state, 150 - n).steps
-            data, cols = state.pair_data, with_store.columns()
-            recomputed = pair_data(cols, state.z, state.s, state.up_barrier, state.low_barrier)
-            assert data.n_low == recomputed.n_low
-            names = "side diagonal mark low high all_up max_diagonal all_positive"
-            for field in names.split():
-                np.testing.assert_array_equal(
-                    getattr(data, field), getattr(recomputed, field), field
-                )
-            n_low = int(recomputed.n_low[0])
-            assert set(data.low_list[:n_low]) == set(recomputed.low_list[:n_low])
 
 
 def test_least_uncached_are_the_least(rng):

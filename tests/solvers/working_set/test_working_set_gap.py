@@ -17,7 +17,7 @@ from qpsvm import (
 )
 from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.smo import PairState
-from qpsvm.solvers.working_set import decomposition
+from qpsvm.solvers.working_set import decomposition, working_set
 from qpsvm.solvers.working_set.decomposition import CHECK_PERIOD, Decomposition, _max_violators
 from qpsvm.solvers.working_set.working_set import (
     WorkingSetState,
@@ -151,8 +151,8 @@ def test_coordinates_dropped_before_the_last_steps_keep_their_moves(points, monk
             s, settled = state.pair.s.copy(), problem.linear + problem.product(state.x)
             assert np.allclose(s, state.pair.z * settled, atol=1e-9)  # up to date, for it is read
             found = extremes(s, state.pair.up_barrier, state.pair.low_barrier)
-            monkeypatch.setattr(decomposition, "SHRINKING_MARGIN", 0.0)
-            decomposition._drop_from_working_set(problem.store, state, *found, problem.m)
+            monkeypatch.setattr(working_set, "SHRINKING_MARGIN", 0.0)
+            working_set.drop_from_working_set(problem.store, state, *found, problem.m)
             dropped.append(problem.m - len(state.working_set))
 
         solve_working_set(problem, state, 0.1, 1e-8, 0.0, shrink)
@@ -167,10 +167,10 @@ def test_coordinates_dropped_before_the_last_steps_keep_their_moves(points, monk
 def test_a_large_settled_working_set_is_shrunk_and_the_result_is_certified(points, monkeypatch):
     X, y = points
     drops = []
-    drop = decomposition._drop_from_working_set
+    drop = working_set.drop_from_working_set
     monkeypatch.setattr(decomposition, "MIN_SIZE_FOR_SHRINKING", 40)
     monkeypatch.setattr(
-        decomposition, "_drop_from_working_set", lambda *a: (drops.append(1), drop(*a))[1]
+        decomposition, "drop_from_working_set", lambda *a: (drops.append(1), drop(*a))[1]
     )
     result = solve(HingeDual(RBF(X, 0.5), y, 10.0), "decomposition", tol=1e-6, merge=False)
     assert result.converged and len(drops) > result.n_iter

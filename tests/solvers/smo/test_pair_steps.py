@@ -1,0 +1,211 @@
+"""The compiled steps of `smo` against their definition, written in plain numpy, one step at a time."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from problems.clouds import two_clouds
+from qpsvm import (
+    RBF,
+    HingeDual,
+    L2SVMDual,
+    Linear,
+    MEBDual,
+    NuSVCDual,
+    PolytopeDistanceDual,
+    SVDDDual,
+    solve,
+)
+from qpsvm.numerics.work_sharing import TILE_POINTS
+from qpsvm.solvers.base import Stop
+from qpsvm.solvers.smo.pair_data import pair_data
+from qpsvm.solvers.smo.smo import SMO
+
+PROBLEM_KINDS = {
+    "hinge": lambda K, y: HingeDual(K, y, 0.5),
+    "weighted": lambda K, y: HingeDual(K, y, np.where(y > 0, 0.3, 2.0)),
+    "nu-svc": lambda K, y: NuSVCDual(K, y, 0.3),
+    "l2-svm": lambda K, y: L2SVMDual(K, y, 1.0),
+    "ball": lambda K, y: MEBDual(K),
+    "soft ball": lambda K, y: SVDDDual(K, 0.05),
+    "hulls": lambda K, y: PolytopeDistanceDual(K, y),
+}
+"""Boxes with a hyperplane, simplices, products of simplices, with bounds and without."""
+
+
+@contextmanager
+def started(problem, n_slots=None):
+    """Yield the problem with a store, all columns cached unless fewer are asked for, and the state."""
+    form = problem.as_qp()
+    with form.gram.kernel.hold((n_slots or form.m) * 8 * form.m) as store:
+        with_store = replace(form, store=store)
+        if n_slots is None:
+            store.ensure(np.arange(form.m))
+        yield with_store, SMO().init(with_store, None, np.random.default_rng(0))
+
+
+def index_sets(state):
+    """Return I_up and I_low: whose z x can grow, and whose can shrink."""
+    grows, shrinks = state.x < state.upper, state.x > 0
+    positive = state.z > 0
+    return np.where(positive, grows, shrinks), np.where(positive, shrinks, grows)
+
+
+def plain_step(state, Q, s):
+    """Return the first coordinate, the gain of each second one, and the step length with it.
+
+    The first has the least s of I_up, in the group of maximum violation; with the second the decrease of
+    the value along the pair, not clipped, is greatest.
+    """
+    in_up, in_low = index_sets(state)
+    least, violation = -1, 0.0
+    for g in range(len(state.up_barrier)):
+        up, low = (np.flatnonzero(among & (state.group == g)) for among in (in_up, in_low))
+        if len(up) and len(low) and np.max(s[low]) - np.min(s[up]) > violation:
+            least, violation = up[np.argmin(s[up])], np.max(s[low]) - np.min(s[up])
+    difference = s - s[least]
+    is_second = in_low & (state.group == state.group[least]) & (difference > 0)
+    curvature = np.diag(Q) + Q[least, least] - 2.0 * state.z[least] * state.z * Q[least]
+    curvature = np.maximum(curvature, 1e-12 * np.max(np.diag(Q)))
+    gains = np.where(is_second, difference**2 / curvature, 0.0)
+    slack = np.where(state.z > 0, state.upper - state.x, state.x)[least]
+    slacks = np.where(state.z > 0, state.x, state.upper - state.x)
+    return least, gains, np.minimum(difference / curvature, np.minimum(slack, slacks))
+
+
+@pytest.mark.parametrize("m", [60, TILE_POINTS + 30])
+@pytest.mark.parametrize("kind", PROBLEM_KINDS)
+def test_a_step_moves_the_pair_of_the_definition_by_its_length(kind, m):
+    X, y = two_clouds(m, 3, seed=2)
+    with started(PROBLEM_KINDS[kind](RBF(X, 0.5), y)) as (problem, state):
+        Q = problem.gram.matrix() + np.diag(problem.gram.ridge)
+        for _ in range(60):
+            x = state.x.copy()
+            s = state.z * (Q @ x + problem.linear)
+            np.testing.assert_allclose(state.s, s, rtol=0, atol=1e-10)
+            i, gains, lengths = plain_step(state, Q, state.s)  # rounding decides between equal ones
+            assert SMO().advance(problem, state, 1).stop is Stop.BUDGET
+            moved = np.flatnonzero(state.x != x)
+            assert len(moved) == 2 and i in moved
+            j = moved[moved != i][0]
+            assert gains[j] >= (1.0 - 1e-5) * np.max(gains)  # compared in single precision
+            change = state.z * (state.x - x)
+            assert change[i] == pytest.approx(lengths[j], rel=1e-9)
+            assert change[j] == pytest.approx(-lengths[j], rel=1e-9)
+
+
+def test_a_step_on_the_box_alone_moves_the_coordinate_of_greatest_gain():
+    X, y = two_clouds(90, 3, seed=2)
+    with started(HingeDual(RBF(X, 0.5), y, 0.5, bias=False)) as (problem, state):
+        Q = problem.gram.matrix()
+        for _ in range(60):
+            x = state.x.copy()
+            s = Q @ x + problem.linear
+            slope = np.maximum(np.where(x < state.upper, -s, 0.0), np.where(x > 0, s, 0.0))
+            gains = np.maximum(slope, 0.0) ** 2 / np.diag(Q)
+            SMO().advance(problem, state, 1)
+            (i,) = np.flatnonzero(state.x != x)
+            assert gains[i] >= (1.0 - 1e-9) * np.max(gains)
+            assert state.x[i] == pytest.approx(np.clip(x[i] - s[i] / Q[i, i], 0.0, 0.5), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["hinge", "weighted", "nu-svc", "soft ball"])
+def test_weights_that_reach_a_bound_have_it_exactly(kind):
+    """Otherwise a coordinate would stay in an index set by its rounding, and take steps of no length."""
+    X, y = two_clouds(80, 3, seed=4)
+    with started(PROBLEM_KINDS[kind](RBF(X, 0.5), y)) as (problem, state):
+        SMO().advance(problem, state, 400)
+        near = np.minimum(state.x, state.upper - state.x) < 1e-12 * np.max(state.upper)
+        assert np.any(near & (state.x > 0)) and np.any(state.x == 0)
+        assert np.all((state.x == 0) | (state.x == state.upper) | ~near)
+        in_up, in_low = index_sets(state)
+        for g in range(len(state.up_barrier)):
+            np.testing.assert_array_equal(state.up_barrier[g] == 0, in_up & (state.group == g))
+            np.testing.assert_array_equal(state.low_barrier[g] == 0, in_low & (state.group == g))
+
+
+@pytest.mark.parametrize("m", [TILE_POINTS - 1, 2 * TILE_POINTS + 5])
+@pytest.mark.parametrize("declare", [HingeDual, L2SVMDual, MEBDual, PolytopeDistanceDual, SVDDDual])
+def test_the_data_that_steps_maintain_equal_recomputed_data(declare, m):
+    X, y = two_clouds(m, 3, seed=5)
+    K = RBF(X, 0.5)
+    declared = declare(K) if declare is MEBDual else declare(K, 0.01 if declare is SVDDDual else y)
+    with started(declared, m) as (problem, state):
+        n = 0
+        while n < 150:
+            n += SMO().advance(problem, state, 150 - n).steps
+            data, cols = state.pair_data, problem.columns()
+            recomputed = pair_data(cols, state.z, state.s, state.up_barrier, state.low_barrier)
+            assert data.n_low == recomputed.n_low
+            names = "side diagonal mark low high all_up max_diagonal all_positive"
+            for field in names.split():
+                np.testing.assert_array_equal(
+                    getattr(data, field), getattr(recomputed, field), field
+                )
+            n_low = int(recomputed.n_low[0])
+            assert set(data.low_list[:n_low]) == set(recomputed.low_list[:n_low])
+
+
+def test_a_set_product_discards_the_data_of_the_steps():
+    X, y = two_clouds(70, 3, seed=6)
+    with started(PROBLEM_KINDS["hinge"](RBF(X, 0.5), y)) as (problem, state):
+        SMO().advance(problem, state, 20)
+        state.x *= 0.5  # feasible: the hyperplane goes through 0
+        SMO().refresh(problem, state, problem.product(state.x))
+        assert state.pair_data is None
+        np.testing.assert_allclose(state.product, problem.product(state.x), atol=1e-12)
+        before = 0.5 * state.x @ state.product + problem.linear @ state.x
+        SMO().advance(problem, state, 20)
+        after = 0.5 * state.x @ state.product + problem.linear @ state.x
+        assert after < before and problem.domain.violation(state.x) < 1e-12
+
+
+@pytest.mark.parametrize("kind", ["hinge", "hulls", "ball"])
+def test_columns_wanted_are_those_of_the_maximum_violators(kind):
+    """Half of them for each direction and group, none that is cached."""
+    X, y = two_clouds(200, 3, seed=7)
+    with started(PROBLEM_KINDS[kind](RBF(X, 0.5), y)) as (problem, state):
+        SMO().advance(problem, state, 30)
+        slot = np.where(np.arange(problem.m) % 3 == 0, 0, -1)  # some are cached
+        wanted, in_up = state.wanted(slot, 16), index_sets(state)[0]
+        assert np.all(slot[wanted] < 0)
+        n_groups = len(state.up_barrier)
+        for g in range(n_groups):
+            up = np.flatnonzero(in_up & (state.group == g) & (slot < 0))
+            least = up[np.argsort(state.s[up])[: 16 // n_groups // 2]]
+            assert set(least) <= set(wanted)
+
+
+@pytest.mark.parametrize("kind", ["hinge", "l2-svm", "ball"])
+def test_eight_cached_columns_suffice(kind):
+    """Columns are evicted and evaluated again; each answer lies within the bounds of the other."""
+    X, y = two_clouds(300, 3, seed=8)
+    problem = PROBLEM_KINDS[kind](RBF(X, 0.5), y)
+    few, every = (
+        solve(problem, "smo", tol=1e-5, memory_limit=limit) for limit in (8 * 8 * 300, 1 << 28)
+    )
+    assert few.converged and every.converged
+    assert few.counters["columns"] > every.counters["columns"]
+    assert few.certificate.lower <= every.certificate.upper
+    assert every.certificate.lower <= few.certificate.upper
+
+
+def test_steps_stall_where_the_value_is_unbounded_along_a_pair():
+    """Two equal points of both classes have no curvature, and no hyperplane separates them."""
+    problem = HingeDual(Linear([[1.0], [1.0]]), [1, -1], np.inf)
+    with started(problem) as (form, state):
+        stops = [SMO().advance(form, state, 5).stop for _ in range(2)]
+        assert stops == [Stop.STALLED] * 2 and np.all(np.isfinite(state.x))
+
+
+def test_checks_become_rarer_with_the_steps():
+    solver, steps = SMO(), [0]
+    while steps[-1] < 100_000:
+        steps.append(solver.next_check(steps[-1], 3000))
+    between = np.diff(steps)
+    assert between[0] == solver.first_check and between[-1] == 3000
+    assert np.all(np.diff(between[1:]) >= 0)
