@@ -322,9 +322,7 @@ class QP(Form):
         if least == 0.0 and self.gram.kernel.psd == "check":
             least = -roundoff  # rounded entries give no exact zero
         found = enclose(value, gap, roundoff, least, multipliers, floor)
-        if self.negated:
-            found = found._replace(upper=-found.lower, lower=-found.upper)
-        return found
+        return found._replace(upper=-found.lower, lower=-found.upper) if self.negated else found
 
     @cached_property
     def _moved_defect(self) -> float:

@@ -266,8 +266,9 @@ def test_a_matrix_that_is_not_psd_has_no_lower_bound():
 
 def test_only_methods_for_any_linear_term_fit():
     """Those of the hinge dual alone take it that c = -1."""
-    assert qpsvm.methods(SVRDual(Linear(X), Y)) == ["decomposition", "smo", "pdipm"]
-    assert qpsvm.methods(SVRDual(Linear(X), Y, bias=False)) == ["smo", "pdipm"]
+    assert qpsvm.methods(SVRDual(Linear(X), Y)) == ["decomposition", "smo", "dcd", "pdipm"]
+    assert qpsvm.methods(SVRDual(Linear(X), Y, bias=False)) == ["smo", "dcd", "pdipm"]
+    assert qpsvm.methods(SVRDual(RBF(X, 0.5), Y)) == ["decomposition", "smo", "pdipm"]
     assert solve(SVRDual(RBF(X, 0.5), Y)).method == "decomposition"
 
 

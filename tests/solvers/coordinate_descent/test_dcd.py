@@ -256,7 +256,7 @@ def test_points_near_the_largest_ones_allowed_leak_no_warning():
     assert np.isfinite(result.x).all()
 
 
-VALUES = X[:, 0] - 0.5 * X[:, 1] + 0.3 * np.sin(3.0 * X[:, 2]) + 2.0
+POINT_VALUES = X[:, 0] - 0.5 * X[:, 1] + 0.3 * np.sin(3.0 * X[:, 2]) + 2.0
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -264,7 +264,7 @@ VALUES = X[:, 0] - 0.5 * X[:, 1] + 0.3 * np.sin(3.0 * X[:, 2]) + 2.0
 @pytest.mark.parametrize("penalty", [0.01, 1.0, 100.0, C])
 def test_regressions_have_the_answer_of_the_interior_point_method(penalty, epsilon, bias):
     """Two coordinates of opposite signs share a point."""
-    problem = SVRDual(Linear(X), VALUES, penalty, epsilon, bias=bias)
+    problem = SVRDual(Linear(X), POINT_VALUES, penalty, epsilon, bias=bias)
     ours, other = solved(problem, tol=1e-9), solved(problem, "pdipm", tol=1e-9)
     assert ours.value == pytest.approx(other.value, rel=2e-9)
     np.testing.assert_allclose(ours.model.w, other.model.w, atol=1e-4)
@@ -287,12 +287,15 @@ def test_storage_of_a_regression_does_not_matter(n_features, bias):
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
 def test_the_unit_of_the_values_does_not_matter(unit):
     """Values in another unit scale epsilon, the weights and the bias alike, and C not at all."""
-    problem = SVRDual(Linear(X), unit * VALUES, unit * C, 0.1 * unit)
-    scaled, plain = solved(problem, tol=1e-8), solved(SVRDual(Linear(X), VALUES, C, 0.1), tol=1e-8)
+    problem = SVRDual(Linear(X), unit * POINT_VALUES, unit * C, 0.1 * unit)
+    scaled, plain = (
+        solved(problem, tol=1e-8),
+        solved(SVRDual(Linear(X), POINT_VALUES, C, 0.1), tol=1e-8),
+    )
     assert scaled.value == pytest.approx(unit**2 * plain.value, rel=1e-7)
     np.testing.assert_allclose(scaled.model.w, unit * plain.model.w, atol=1e-3 * unit)
 
 
 def test_linear_regressions_are_solved_by_it_automatically():
     for bias in (False, True):
-        assert find(SVRDual(Linear(X), VALUES, bias=bias), "auto", {}).name == "dcd"
+        assert find(SVRDual(Linear(X), POINT_VALUES, bias=bias), "auto", {}).name == "dcd"
