@@ -47,6 +47,10 @@ MAX_SCALE_EXPONENT = 20
 MAX_GRID_DISTANCE = 1e-5
 """Maximum distance of a point from its approximation on a grid, times sqrt(gamma)."""
 
+MAX_INTEGER_OFFSET = 64.0
+"""Squared norm of the mean of dense integer points, in units of their variance, up to which they are
+multiplied as integers."""
+
 
 @dataclass(frozen=True, eq=False)
 class RBF(PointGram):
@@ -95,8 +99,17 @@ class RBF(PointGram):
 
     @cached_property
     def _unit(self) -> IntegerPoints | None:
-        """The points as multiples of a quantum, which are multiplied without rounding; None if not."""
-        return integer_points(self.X)
+        """The points as multiples of a quantum, which are multiplied without rounding; None if not.
+
+        Dense points far from the origin are none: their distances lose no digits once they are centered.
+        """
+        found = integer_points(self.X)
+        if found is not None and isinstance(found.points, np.ndarray):
+            mean = mean_point(found.points)
+            square = float(mean @ mean)
+            if square > MAX_INTEGER_OFFSET * (float(np.mean(found.norms)) - square):
+                return None
+        return found
 
     @cached_property
     def _scale(self) -> float:
@@ -139,11 +152,11 @@ class RBF(PointGram):
     def error(self) -> float:
         """Effect of a rounded squared distance on the kernel: its error is 8 eps of the largest norm.
 
-        For integer points only the rounding of coordinates to multiples counts, at most eps each: 16 eps.
+        Distances of integer points are exact, and the terms of the exponent are rounded as others are.
+        Where coordinates were rounded to multiples of the quantum, at most eps each, it is 16 eps.
         """
-        if self._unit is not None and not self._unit.rounded:
-            return 0.0
-        bound = (8.0 if self._unit is None else 16.0) * float(np.finfo(np.float64).eps)
+        is_rounded = self._unit is not None and self._unit.rounded
+        bound = (16.0 if is_rounded else 8.0) * float(np.finfo(np.float64).eps)
         return bound * self._rate * self._max_norm
 
     @cached_property

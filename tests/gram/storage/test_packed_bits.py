@@ -128,7 +128,10 @@ def test_levels_of_grey(rng, storage, divisor, rounded):
     assert (
         unit.quantum == 1 / divisor and unit.rounded == rounded and unit.points.dtype == np.float32
     )
-    assert (kernel.error > 0) == rounded
+    factor = 16.0 if rounded else 8.0
+    assert kernel.error == pytest.approx(
+        factor * 2.0**-52 * kernel.gamma * np.max(np.sum(X * X, axis=1)), rel=1e-6
+    )
     exact = np.exp(-kernel.gamma * cdist(X, X, "sqeuclidean"))
     x = np.where(rng.random(M) < 0.5, rng.standard_normal(M), 0.0)
     size = np.sum(np.abs(x))
