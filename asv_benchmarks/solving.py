@@ -5,6 +5,9 @@ Every solve goes to the certified gap that the method promises in METHODS.
 
 from __future__ import annotations
 
+import numpy as np
+
+import qpsvm
 from asv_benchmarks.common import (
     INSTANCE_NAMES,
     LARGE_PROBLEMS,
@@ -69,3 +72,21 @@ class ManyPoints:
 
     def peakmem_solve(self, name, method):
         settle(self.problem, method)
+
+
+class LinearRegression:
+    """Regressions on normal points by the automatic choice, with a free bias and without one."""
+
+    params = [["3000x10", "3000x50", "20000x10"], [0.0, 0.1], [0.1, 100.0], [False, True]]
+    param_names = ["points", "epsilon", "C", "bias"]
+
+    def setup(self, size, epsilon, C, bias):
+        m, d = map(int, size.split("x"))
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((m, d))
+        values = X[:, 0] + 0.1 * rng.standard_normal(m)
+        self.problem = qpsvm.SVRDual(qpsvm.Linear(X), values, C, epsilon, bias=bias)
+        settle(self.problem, "auto", 1e-4)  # once before, so that no compilation is measured
+
+    def time_solve(self, size, epsilon, C, bias):
+        settle(self.problem, "auto", 1e-4)
