@@ -71,7 +71,8 @@ def test_little_time(hard):
     solve(hard, "smo", tol=TIGHT_TOLERANCE, max_iter=10)  # compile
     result = solve(hard, "smo", tol=TIGHT_TOLERANCE, time_limit=0.1, max_iter=10**9)
     check_honest(result, Status.TIME_LIMIT)
-    assert 0.1 <= result.timings["iterate"] + result.timings["certify"] < 10.0
+    spent = result.timings["iterate"] + result.timings["certify"]
+    assert 0.05 <= spent < 10.0  # the set-up is part of the limit
     assert result.n_iter > 0
 
 
