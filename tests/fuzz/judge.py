@@ -116,7 +116,9 @@ def _dual(problem: Problem, result: Any, verdict: Verdict) -> None:
         z = clarabel_point(program)
         if z is not None:
             other = program.value(z)
-            price = program.price_of_violation(z) + _rounding_of_matrix(problem, program, z)
+            price = program.price_of_violation(z)
+            if problem.kernel == "precomputed":
+                price += program.price_of_rounding(z)
             high = min(high, other.value + other.error + price)
             low = max(low, program.lower(z))
     if rational.fits(problem):
@@ -126,20 +128,6 @@ def _dual(problem: Problem, result: Any, verdict: Verdict) -> None:
     if problem.kernel == "linear" and problem.family in ("hinge", "meb", *TUBE_FAMILIES):
         low = max(low, _stored(problem, result, verdict))
     _bounds(problem, result, verdict, f.value, error, low, high)
-
-
-def _rounding_of_matrix(problem: Problem, program: Quadratic, x: Any) -> float:
-    """Return how far the value at x is below that of K + s I, s = 8 eps |K|_F, for a matrix K as given.
-
-    The bounds are those of K + s I: negative eigenvalues within the rounding of K count as 0.
-    """
-    if problem.kernel != "precomputed":
-        return 0.0
-    K = program.kernel.K
-    weights = np.zeros(len(K), np.longdouble)
-    np.add.at(weights, program.point[: len(x)], (program.sign * x)[: len(x)])
-    shift = 8.0 * EPS64 * np.sqrt((K * K).sum())
-    return float(0.5 * program.factor * shift * (weights @ weights))
 
 
 def taken(problem: Problem, program: Quadratic, x: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.fuzz.kernels import EPS, Kernel, matrix_of
+from tests.fuzz.kernels import EPS, EPS64, Kernel, matrix_of
 from tests.fuzz.problem import Problem
 
 N_BISECTIONS = 130
@@ -94,6 +94,15 @@ class Quadratic:
         for group in self.groups:
             worst = max(worst, float(abs((group.sign * x[group.where]).sum() - group.total)))
         return worst
+
+    def price_of_rounding(self, x: np.ndarray) -> float:
+        """Return how far the value at x is below that of K + s I, s = 8 eps |K|_F, for a matrix as given.
+
+        The bounds are those of K + s I: negative eigenvalues within the rounding of K count as 0.
+        """
+        K, weights = self.kernel.K, np.zeros(len(self.kernel.K), np.longdouble)
+        np.add.at(weights, self.point[: len(x)], (self.sign * x)[: len(x)])
+        return float(4.0 * EPS64 * self.factor * np.sqrt((K * K).sum()) * (weights @ weights))
 
     def price_of_violation(self, x: np.ndarray) -> float:
         """Return about how much the value may fall short of that of a feasible point beside x."""
