@@ -208,7 +208,11 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         (sweeps, "dcd", "the Gram has a factor whose matrices cost more than passes over it"),
         (factor, "crsvm", short_factor),
         (bias and factor, "dcd", short_factor),
-        (True, "mfn", "the Gram has a factor, and a few Newton steps in its columns suffice"),
+        (
+            X is not None,
+            "mfn",
+            "the Gram has a factor, and a few Newton steps in its columns suffice",
+        ),
         (factor, "mnp", short_factor),
         (newton, "face-newton", "a sample predicts that most points are support vectors"),
         (
