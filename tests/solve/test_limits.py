@@ -180,20 +180,23 @@ def test_interrupt_within_the_closing_certificate(hard, sigint, monkeypatch):
     assert result.n_iter == 5 and not pressed
 
 
-def test_an_interrupt_abandons_a_long_certificate(sigint, monkeypatch):
+@pytest.mark.parametrize(
+    ("method", "declared"), [("decomposition", HingeDual), ("face-newton", L2SVMDual)]
+)
+def test_an_interrupt_abandons_a_long_certificate(sigint, monkeypatch, method, declared):
     """The bounds then come from maintained products; a solve of no iterations recomputes them."""
     monkeypatch.setattr(trace, "INTERRUPT_GRACE_SECONDS", 0.0)
     X, y = two_clouds(1500, 3, seed=4)
-    problem = HingeDual(RBF(X, 0.3), y, 10.0)
+    problem = declared(RBF(X, 0.3), y, 10.0)
 
     def stop(progress):
         if progress.iteration >= 2:
             signal.raise_signal(signal.SIGINT)
 
-    found = solve(problem, "decomposition", tol=1e-10, callback=stop)
+    found = solve(problem, method, tol=1e-12, callback=stop)
     assert found.status is Status.INTERRUPTED
     assert not found.certificate.recomputed
-    exact = solve(problem, "decomposition", x0=found, max_iter=0)
+    exact = solve(problem, method, x0=found, max_iter=0)
     assert exact.certificate.recomputed
     assert np.array_equal(exact.x, found.x)
     assert exact.certificate.gap <= found.certificate.gap

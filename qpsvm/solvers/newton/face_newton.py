@@ -31,6 +31,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.canonical.base import FLOAT64_EPS, ApproximateProducts
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
@@ -84,9 +85,13 @@ class FaceState:
     product: Vector  # G x; outside the rows as predicted, or as last certified
     u: Vector  # weights, some of them negative; 0 outside the rows
     g: Vector  # G u, the margins; outside the rows like the product
+    error: Vector  # bound on the error of each entry of the product
     model: LowRankModel
     triangle: LowerTriangle  # K over the rows
     is_predicted: bool  # whether the weights predict S better than the margins
+    margin_error: float | Vector = 0.0  # bound on the error of g when it was set
+    total_move: float = 0.0  # sum of the sizes of all moves of u since then
+    n_moves: int = 0
     counters: dict[str, int] = field(default_factory=lambda: {"cg": 0, "columns": 0, "bytes": 0})
 
     @property
@@ -104,12 +109,10 @@ class FaceState:
             self.counters["columns"] = len(self.rows)
             self.counters["bytes"] = self.triangle.n_bytes + self.model.n_bytes
 
-    def set_point(self, u: Vector, g: Vector) -> None:
-        """Set x to the weights u >= 0 of the rows, scaled, and its product to the scaled margins g."""
-        total = float(np.sum(u))
-        if 0.0 < total < np.inf:
-            self.x[self.rows], self.product[:] = u / total, self.g / total
-            self.product[self.rows] = g / total
+    def record_move(self, size: float) -> None:
+        """Record that the weights of the rows moved by this size, and their margins with them."""
+        self.total_move += size
+        self.n_moves += 1
 
 
 @dataclass(frozen=True)
@@ -190,8 +193,8 @@ class FaceNewton(Solver):
         rank = max(1, min(max_rank, m, memory // (16 * m)))  # two arrays in float32
         model = LowRankModel(gram, kernel, rank, rng)
         triangle = LowerTriangle(kernel, max(memory - model.n_bytes, 0))
-        x, product, u, g = np.zeros((4, m))
-        state = FaceState(x, product, u, g, model, triangle, x0 is None)
+        x, product, u, g, error = np.zeros((5, m))
+        state = FaceState(x, product, u, g, error, model, triangle, x0 is None)
         if x0 is None:
             state.u[:], state.g[:] = model.weights()
         else:
@@ -204,7 +207,10 @@ class FaceNewton(Solver):
         g = _times(problem, state, u)
         state.g[state.rows] = g
         if x0 is None:
-            state.set_point(u, g)
+            state.margin_error = np.abs(state.g)  # predicted margins have no bound of their own
+            state.margin_error[state.rows] = 0.0
+            state.record_move(float(np.sum(u)))
+            _set_point(problem, state, u, g, 0.0)
         if not state.x.any():  # the prediction is of no use
             state.x[0] = 1.0
             self._set_product(problem, state, gram.column(0))
@@ -229,6 +235,7 @@ class FaceNewton(Solver):
         if np.isnan(decrease):
             return Reply(1, Stop.NUMERICAL)
         state.u[rows], state.g[rows] = u, g
+        state.record_move(t * float(np.sum(np.abs(d))))
         if decrease <= SETTLING_DECREASE * self.goal * before:
             _settle(problem, state, self.check_threshold * self.goal)
         return Reply(1, Stop.BUDGET if decrease > 1e-14 * before else Stop.STALLED)
@@ -238,12 +245,35 @@ class FaceNewton(Solver):
         self._set_product(problem, state, product)
         state.add_rows(0.2 * self.margin)  # computed margins need less safety than predicted ones
 
-    def _set_product(self, problem: QP, state: FaceState, product: NDArray[np.float64]) -> None:
+    def refresh_partly(self, problem: QP, state: FaceState, products: ApproximateProducts) -> None:
+        """Replace G x by one that is recomputed in part, and make rows of the violators."""
+        self._set_product(problem, state, products.product, products.error)
+        state.add_rows(0.2 * self.margin)
+
+    def approximate_products(self, problem: QP, state: FaceState) -> ApproximateProducts | None:
+        """Return the product with a bound on the error of each entry, where the kernel has one.
+
+        Over the rows it is that of the moves; elsewhere a move t changes an entry by at most
+        t max_j |G_ij|, which the product does not contain.
+        """
+        if state.triangle.column_error is None:
+            return None
+        return ApproximateProducts(state.x.copy(), state.product.copy(), state.error.copy())
+
+    def _set_product(
+        self,
+        problem: QP,
+        state: FaceState,
+        product: NDArray[np.float64],
+        error: float | Vector | None = None,
+    ) -> None:
         """Set the weights to x at its best scale, and the margins to theirs."""
         x = state.x
         curvature = float(x @ product + problem.gram.ridge @ (x * x))
         scale = 1.0 / curvature if curvature > 0.0 else 1.0  # without a best scale
         state.product[:], state.u[:], state.g[:] = product, scale * x, scale * product
+        state.error[:] = problem.entry_roundoff(x) if error is None else error
+        state.margin_error, state.total_move, state.n_moves = scale * state.error, 0.0, 0
 
 
 def _times(problem: QP, state: FaceState, v: Vector, wanted: Mask | None = None) -> Vector:
@@ -255,6 +285,28 @@ def _times(problem: QP, state: FaceState, v: Vector, wanted: Mask | None = None)
     signed = sign * v
     total = state.triangle.product(signed, wanted) + gram.shift * float(np.sum(signed))
     return gram.scale * sign * total
+
+
+def _set_point(problem: QP, state: FaceState, u: Vector, g: Vector, moved: float) -> None:
+    """Set x to the weights u >= 0 of the rows, scaled, and its product to the scaled margins g.
+
+    These weights were `moved` from those of the state. A sum over the rows has the errors of its
+    entries and the rounding of its terms; the margins of other points do not follow the moves.
+    """
+    total, rows = float(np.sum(u)), state.rows
+    if not 0.0 < total < np.inf:
+        return
+    state.x[rows], state.product[:] = u / total, state.g / total
+    state.product[rows] = g / total
+    entry_error = state.triangle.column_error
+    if entry_error is None:
+        return
+    moved += state.total_move
+    n_roundings = (len(rows) + 16) * moved + 8 * (state.n_moves + 2) * (total + moved)
+    error = np.full(problem.m, moved * problem.scale)
+    error[rows] = moved * problem.gram.scale * entry_error[rows]
+    error += state.margin_error + FLOAT64_EPS * problem.scale * n_roundings
+    state.error[:] = error / total
 
 
 def _primal(u: Vector, g: Vector, D: Vector) -> float:
@@ -307,11 +359,13 @@ def _settle(problem: QP, state: FaceState, goal: float) -> None:
     if not S.any():
         return
     v = np.where(S, u, 0.0)
-    if np.any(v != u):
+    moved = float(np.sum(np.abs(v - u)))
+    if moved > 0.0:
         g = g + _times(problem, state, v - u)
-    state.set_point(v, g)
+    _set_point(problem, state, v, g, moved)
     bounds = problem.bounds(state.x, state.product)
     if bounds.gap > goal * bounds.upper:
         _solve(problem, state, S, u := v.copy(), g, D, SETTLING_RESIDUAL_FRACTION)
         u = np.maximum(u, 0.0)
-        state.set_point(u, g + _times(problem, state, u - v))
+        change = _times(problem, state, u - v)
+        _set_point(problem, state, u, g + change, moved + float(np.sum(np.abs(u - v))))

@@ -41,6 +41,11 @@ class LowerTriangle:
         self.rows: NDArray[np.int64] = np.empty(0, np.int64)
         self.n_bytes = 0
 
+    @property
+    def column_error(self) -> Vector | None:
+        """Bound on the error of an entry, for each point of the Gram; None if unknown."""
+        return self._gram.column_error
+
     def add(self, new: NDArray[np.int64]) -> None:
         """Add points; none of them may be present."""
         first = len(self.rows)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, Cached, L2SVMDual, Linear, MEBDual, Status, solve
+from qpsvm.driver.fallback import run_with_store
 from qpsvm.driver.selection import auto
+from qpsvm.driver.trace import Limits
 from qpsvm.solvers.newton.face_newton import FaceNewton
 from qpsvm.solvers.newton.low_rank_model import LowRankModel, share_of_support
 from qpsvm.solvers.newton.lower_triangle import PANEL_ROWS, LowerTriangle
@@ -76,6 +78,26 @@ def test_points_that_the_model_missed_become_rows():
     with qp.with_store(1 << 30) as stored:
         first = len(few.init(stored, None, np.random.default_rng(0)).rows)
     assert poor.counters["columns"] > first
+
+
+@pytest.mark.parametrize(("gamma", "options"), [(0.3, {}), (3.0, {"rank": 2, "margin": 0.0})])
+def test_the_error_of_the_maintained_product_is_within_its_bound(gamma, options):
+    X, y = noisy(2500)
+    found = []
+
+    class Checked(FaceNewton):
+        def approximate_products(self, problem, state):
+            products = super().approximate_products(problem, state)
+            exact = problem.gram.product(products.x)
+            rounding = problem.entry_roundoff(products.x)
+            assert np.all(np.abs(exact - products.product) <= products.error + rounding)
+            found.append(np.median(products.error) / problem.scale)
+            return products
+
+    qp = L2SVMDual(RBF(X, gamma), y, C=5.0).as_qp()
+    outcome = run_with_store(qp, Checked(goal=1e-9, **options), None, Limits(1e-9, 60), 1 << 30, 0)
+    assert outcome.status is Status.OPTIMAL and found
+    assert min(found) < 1e-3  # the bound says something
 
 
 def test_memory_is_kept_and_the_answer_the_same():
