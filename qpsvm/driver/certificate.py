@@ -74,6 +74,10 @@ def certify(
         point = problem.primal_point(x, bounds.multipliers)
     if point is not None:
         bounds = at_stored_point(problem, bounds, point)
+    elif problem.negated:  # the lower bound is a rounded value of the dual
+        bounds = bounds._replace(lower=difference_below(bounds.lower, bounds.roundoff))
+    if not bounds.lower < np.inf:  # sums that overflow prove nothing
+        bounds = bounds._replace(gap=np.inf, lower=-np.inf)
     if support_only or not problem.convex:  # stationary at best: no lower bound
         bounds = bounds._replace(gap=np.inf, lower=-np.inf)
         if problem.negated:

@@ -16,8 +16,10 @@ from qpsvm import (
     HingeDual,
     HingePrimal,
     L2SVMDual,
+    Laplacian,
     LeastSquares,
     Linear,
+    MEBDual,
     OneClassDual,
     Polynomial,
     PolytopeDistanceDual,
@@ -319,3 +321,34 @@ def test_a_hard_margin_that_exists_has_no_direction(method):
     if method in qpsvm.methods(problem):
         result = solve(problem, method, tol=1e-6)
         assert result.converged and result.direction is None and result.model.separable is True
+
+
+def test_the_lower_bound_of_a_primal_problem_contains_the_rounding_of_the_dual_value():
+    """Points far from each other beside the width of the kernel: K is the identity, the optimum 1."""
+    X = np.array(
+        [[4.980392156862745e-09, 4.431372549e-09], [4.07843137254902e-09, 9.843137254e-09]]
+    )
+    problem = HingePrimal(RBF(X, gamma=8.405528452762287e20), np.ones(2), C=100.0, bias=False)
+    found = solve(problem, "smo", tol=1e-9).certificate
+    assert found.lower <= 1.0 <= found.upper
+
+
+def test_sums_that_overflow_give_no_lower_bound():
+    X = np.array([[2.383717028318269e50, 1.452589771604943e50]])
+    X = np.vstack([X, [2.383717028320653e50, 1.4525897716063956e50]])
+    problem = HingePrimal(Linear(X), [-1.0, 1.0], C=1e150, bias=False)
+    assert solve(problem, "pdipm", tol=1e-9).certificate.lower < np.inf
+
+
+def test_the_roundoff_of_a_laplacian_kernel_contains_that_of_centered_coordinates():
+    X = np.array(
+        [[11099.052987908304], [16470.68588654828], [-17877.870534312493], [264623886441.766]]
+    )
+    gamma = 2.3860256195564557e-08
+    problem = MEBDual(Laplacian(X, gamma))
+    found = solve(problem, "mfw", tol=1e-9)
+    difference = abs(X - X.T).astype(np.longdouble)
+    K = np.exp(-np.longdouble(gamma) * difference)
+    x = found.x.astype(np.longdouble)
+    exact = x @ K @ x - x @ np.diag(K)
+    assert abs(float(exact - found.certificate.upper)) <= found.certificate.roundoff

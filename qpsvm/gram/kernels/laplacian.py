@@ -52,6 +52,18 @@ class Laplacian(PointGram):
         return np.ones(self.m)
 
     @cached_property
+    def error(self) -> float:
+        """Effect of the rounding of centered coordinates on the kernel, whose slope is at most 1.
+
+        Each coordinate of both points is off by half an eps of its distance from the mean, at most.
+        """
+        mean = self._mean
+        if isinstance(mean, float):
+            return 0.0
+        reach = np.maximum(np.max(self.X, axis=0) - mean, mean - np.min(self.X, axis=0))
+        return float(np.finfo(np.float64).eps) * self.gamma * float(np.sum(reach))
+
+    @cached_property
     def _formula_of_points(self) -> Formula:
         return laplacian(self.gamma)
 
