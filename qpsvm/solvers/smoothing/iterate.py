@@ -22,6 +22,9 @@ fraction of the squared distance of the weights from the center. Below 1 proxima
 CURVATURE_REDUCTION = 0.5
 """Factor by which the curvature is reduced after a restart and at a new smoothing."""
 
+LEAST_CURVATURE = float(np.finfo(float).tiny)
+"""Least curvature of a step, which divides by it: points near 0 and restarts would let it underflow."""
+
 
 @dataclass
 class NesterovState:
@@ -63,7 +66,7 @@ class NesterovState:
         The curvature is kept: 1 / mu grows, but the middle zone loses points in proportion. Steps
         increase the curvature where it is too small.
         """
-        bound = self.bound / mu
+        bound = max(self.bound / mu, LEAST_CURVATURE)
         self.curvature = min(self.curvature, bound) if self.curvature > 0.0 else bound
         self.mu, self.width, self.k = mu, mu * self.d, 0
         self.compute_gradient(problem)
@@ -84,7 +87,7 @@ class NesterovState:
     def step(self, problem: MarginProblem, restart: bool) -> None:
         """Make one step of (33) to (35)."""
         features = problem.features
-        bound = self.bound / self.mu
+        bound = max(self.bound / self.mu, LEAST_CURVATURE)
         while True:
             y = gradient_step(problem.penalty, self.w, self.v, self.curvature)
             values = features.values(y)
@@ -104,7 +107,7 @@ class NesterovState:
         back = self.w - y
         if restart and float(back @ features.paired(moved, moved_values)) > 0.0:
             self.k, momentum = 0, 0.0
-            self.curvature *= CURVATURE_REDUCTION
+            self.curvature = max(self.curvature * CURVATURE_REDUCTION, LEAST_CURVATURE)
             self.restarts += 1
         else:
             momentum = self.k / (self.k + 3.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from qpsvm import RBF, LPSVMPrimal, solve
+from qpsvm import RBF, Linear, LPSVMPrimal, solve
 from qpsvm.solvers.smoothing.nesvm import NESVM
 
 
@@ -25,3 +25,10 @@ def test_stages_that_end_at_once_leave_bounds_that_hold():
     result = solve(LPSVMPrimal(RBF(X, gamma=2.6e-138), y, bias=False), "nesvm", tol=1e-9)
     c = result.certificate
     assert c.lower <= 52.0 * (1 + 1e-9) and c.upper >= 52.0 * (1 - 1e-9)
+
+
+def test_restarts_on_points_near_zero_leave_a_curvature_to_divide_by():
+    """Each restart halves it, and the bound itself is the square of 1e-150."""
+    problem = LPSVMPrimal(Linear(np.array([[1e-150]])), [1.0], C=10.0, bias=False)
+    result = solve(problem, tol=1e-12)
+    assert result.converged and result.value == pytest.approx(10.0)
