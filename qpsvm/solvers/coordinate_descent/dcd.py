@@ -181,10 +181,8 @@ class DualCoordinateDescent(PenaltiesOnFactor):
         if state.bias or self.newton is not None:
             return state.bias or bool(self.newton)
         left = np.log10(state.gap / (ROUND_END_FRACTION * max(self.target or 0.0, 1e-15)))
-        gained = max(
-            np.log10(state.gap_before / state.gap) / (PASSES_BEFORE_NEWTON / 2.0),
-            MIN_DIGITS_PER_PASS,
-        )
+        gain = max(state.gap_before / state.gap, 1.0)  # 0 where the gap was 0 and has grown
+        gained = max(np.log10(gain) / (PASSES_BEFORE_NEWTON / 2.0), MIN_DIGITS_PER_PASS)
         steps = FIRST_NEWTON_STEPS + NEWTON_STEPS_PER_DIGIT * left
         return bool(left > 0.0) and (
             2.0 * left / gained > steps * (1.0 + proximal.cost(state) / state.rows.entries)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -299,3 +301,13 @@ def test_the_unit_of_the_values_does_not_matter(unit):
 def test_linear_regressions_are_solved_by_it_automatically():
     for bias in (False, True):
         assert find(SVRDual(Linear(X), POINT_VALUES, bias=bias), "auto", {}).name == "dcd"
+
+
+def test_a_gap_that_was_zero_and_has_grown_is_silent():
+    steps = [984312, 662744, 113728, 325488, 39216, 90200, 74512, 129408]
+    points = np.array([[1e8, 1e8 + step] for step in steps], dtype=np.float32)
+    x0 = [0.28766, -0.85737, 0.13699, 1.89318, 1.22548, -0.22754, 1.17335, 0.15205]
+    y = [-1.0, -1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solved(qpsvm.HingeDual(Linear(points), y, C=1e15, bias=False), "auto", tol=1e-3, x0=x0)
