@@ -383,6 +383,7 @@ class QP(Form):
         roundoff = self.gram.roundoff(self.scale, 2.0, 2.0, quadratic)
         return 0.5 * abs(quadratic) <= self._zero(roundoff)
 
+    @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
     def feasible(
         self, x: NDArray[np.float64], product: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -15,6 +15,7 @@ from qpsvm import (
     HingePrimal,
     InputError,
     L2SVMDual,
+    L2SVRDual,
     Laplacian,
     LeastSquares,
     Linear,
@@ -358,3 +359,22 @@ def test_one_new_point_is_a_row(kernel):
     model = solve(HingeDual(kernel(X), Y)).model
     is_refused("points", lambda: model.predict(X[0]), containing="points.reshape(1, -1)")
     assert model.predict(X[0].reshape(1, -1)).shape == (1,)
+
+
+def test_steps_that_overflow_are_said_and_silent():
+    x = np.array([[0.4030347168445587], [0.36191830039024353], [-0.5363567471504211]])
+    near = Laplacian(x.astype(np.float32), gamma=6.294229985821969e-07)
+    steep = Sigmoid(
+        np.array([[0.15490196078431373], [0.30980392156862746]]), 95.79488461018016, 0.0
+    )
+    far = Linear(np.array([[1.2000000000000001e51, -8.004e50]]))
+    cases = [
+        (HingeDual(near, [1.0, -1.0, 1.0], C=np.inf), "smo", 1e-3),
+        (HingePrimal(steep, [1.0, -1.0], C=np.inf), "decomposition", 1e-4),
+        (L2SVRDual(far, [-1.0], C=1e15, epsilon=1e-6), "mfn", 1e-6),
+    ]
+    for problem, method, tol in cases:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            result = solve(problem, method, tol=tol)
+        assert result.status in (Status.STALLED, Status.NONCONVEX, Status.NUMERICAL_ERROR)

@@ -224,6 +224,7 @@ class State:
         return self.points.combination(*self.merged(some, self.sign[some] * a))
 
     @property
+    @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging v
     def product(self) -> Vector:
         """G x, by a pass over the points: Z'S a equals v only at the optimum."""
         if self._product is None:

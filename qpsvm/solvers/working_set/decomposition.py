@@ -233,6 +233,7 @@ class Decomposition(OnWorkingSet):
         return 500 + 2 * problem.m // self.entering
 
 
+@np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
 def _value(problem: QP, pair: PairState) -> float:
     """Return the absolute value of the objective."""
     gradient = pair.z * pair.s
