@@ -146,7 +146,8 @@ class Quadratic:
             least = float(margins.min(initial=np.inf))
         if not 0.0 < least < np.inf:
             return 0.0 if least == np.inf else -np.inf
-        return -(half + lost) / least**2 * (1.0 + 1e-17)
+        with np.errstate(over="ignore"):  # in extended precision the square of least stays above 0
+            return -float((half + lost) / np.longdouble(least) ** 2 * (1.0 + 1e-17))
 
     def _least(self, g: np.ndarray) -> float:
         """Return a lower bound of min g'a + 1/2 a'Da over the domain."""

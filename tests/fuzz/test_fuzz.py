@@ -13,6 +13,7 @@ import qpsvm
 from tests.fuzz.campaign import handed_over, method_of, solved
 from tests.fuzz.judge import judge
 from tests.fuzz.problem import CLASS_OF_FAMILY, Problem
+from tests.fuzz.quadratic import quadratic_of
 from tests.fuzz.random_problems.generator import problems_of_seed
 from tests.fuzz.random_problems.strategies import problems
 from tests.fuzz.reproduce import write_script
@@ -154,3 +155,13 @@ def test_a_failure_is_made_small_and_its_script_runs(tmp_path, monkeypatch):
     exec(compile(path.read_text(), str(path), "exec"), space)
     assert space["result"].status.name == "NONCONVEX"
     assert space["X"].shape == (2, 2)
+
+
+@pytest.mark.parametrize("scale, C", [(1.4e-150, 1e6), (246233.0, 1e150)])
+def test_the_judge_stretches_weights_whose_margins_have_no_square_in_float64(scale, C):
+    """Margins of 1e-294 and of 1e160: their squares underflow and overflow."""
+    values = {"y": np.array([1.0, -1.0]), "C": C, "bias": False}
+    points = scale * np.array([[1.0, 0.0], [-0.4, 0.0]])
+    problem = Problem("hinge", "linear", {}, points, "C", values, "auto", 1e-6, False)
+    program = quadratic_of(problem)
+    assert program.lower(np.full(2, C)) < program.value(np.zeros(2)).value
