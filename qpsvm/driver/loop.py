@@ -15,6 +15,7 @@ from qpsvm.canonical.qp import QP
 from qpsvm.clock import Clock, CompilationStopped, Expired, active_clock, completing
 from qpsvm.driver.certificate import certify
 from qpsvm.driver.trace import Choice, Limits, Trace, bounds_of
+from qpsvm.gram.psd import is_psd_decided
 from qpsvm.numerics.parallel import single_threaded_blas
 from qpsvm.result import History, Status
 from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Solver, Stop
@@ -200,7 +201,7 @@ def _check(
     if certified is not None and certified.certificate.passed:
         return Status.OPTIMAL, certified
     if looks_done:
-        if stop is Stop.NONCONVEX:
+        if stop is Stop.NONCONVEX and not _is_convexity_decided(problem):
             return Status.NONCONVEX, None
         if trace.n_stalled_checks >= MAX_STALLED_CHECKS:
             numerical = stop is Stop.NUMERICAL
@@ -287,6 +288,11 @@ def _refuted(problem: Form, certified: Certified) -> bool:
     """Return whether the value is unbounded along a certified point."""
     unbounded = certified.certificate.gap == np.inf
     return unbounded and problem.refuted(certified.x, certified.product)
+
+
+def _is_convexity_decided(problem: Form) -> bool:
+    """Return whether the Gram is positive semidefinite: negative curvature is then rounding."""
+    return problem.convex and isinstance(problem, QP) and is_psd_decided(problem.gram.kernel)
 
 
 def _n_pair_steps(state: Any) -> int:

@@ -105,6 +105,8 @@ class Trace:
         self.rows = [Row(*row) for row in zip(*columns, strict=True)]
         self.proved = certified
         self.best, self.best_gap = certified.x.copy(), certified.certificate.gap
+        if not self.problem.convex:  # the Gram in float64 fails the test that its rounding passed
+            self.proved, self.best_gap = None, np.inf
         self.n_iter, self.certify_time = n_iter, timings["certify"]
         self.started -= timings["iterate"] + timings["certify"]
 

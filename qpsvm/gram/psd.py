@@ -40,6 +40,17 @@ def is_psd(gram: Gram) -> bool:
     return psd_defect(gram) < np.inf
 
 
+def is_psd_decided(gram: Gram) -> bool:
+    """Return whether a matrix that passes the test is positive semidefinite but for its rounding.
+
+    Kernels that are so by their kind pass, and matrices that the test factors as a whole. Where it can
+    only refute, or is left out, negative curvature that is found later tells more.
+    """
+    if isinstance(gram, RepeatedGram):
+        return is_psd_decided(gram.gram)
+    return gram.psd == "fact" or (gram.psd == "check" and gram.m <= MAX_POINTS_FOR_FACTOR)
+
+
 def psd_defect(gram: Gram, store: ColumnStore | None = None) -> float:
     """Return how far the least eigenvalue of K may be below 0, or infinity if it exceeds rounding.
 

@@ -162,3 +162,33 @@ def test_a_fallback_that_meets_no_number_leaves_a_stalled_solve():
     assert np.isfinite(result.certificate.gap)
     started = solve(problem, "dcd")
     assert started.status is Status.STALLED
+
+
+def test_a_gram_that_is_refuted_in_float64_leaves_no_bound_of_the_first_method():
+    X = np.array([[2.0, 2.0], [2.0, 3.0], [-1.0, -3.0]], dtype=np.float32)
+    K = qpsvm.Sigmoid(X, gamma=9.638554216867469e-08, coef0=0.0)
+    result = solve(qpsvm.NuSVCDual(K, [1.0, -1.0, -1.0], nu=1e-6), tol=1e-12)
+    assert "columns in float64" in result.reason and result.status is Status.NONCONVEX
+    assert result.certificate.lower == -np.inf
+
+
+@pytest.mark.parametrize("method", ["swap", "fw"])
+def test_rounding_far_from_zero_is_no_negative_curvature(method):
+    """The squared norms are 1e28, beside distances of 1; the kernel is positive semidefinite."""
+    X = np.array(
+        [[100000000041122.16], [99999999.83362412], [100000000.73360196], [100000000.5654632]]
+    )
+    other = np.array(
+        [[99999970.8797774], [100000003.5246027], [99999999.51271993], [1.00000000253438e14]]
+    )
+    for points, y in ((X, [1.0, 1.0, -1.0, -1.0]), (other, [-1.0, 1.0, -1.0, 1.0])):
+        result = solve(PolytopeDistanceDual(qpsvm.Linear(points), y, chi=1e-3), method, tol=1e-9)
+        assert result.status in (Status.STALLED, Status.OPTIMAL)
+        assert np.isfinite(result.certificate.gap)
+
+
+def test_curvature_within_the_rounding_of_a_tested_matrix_is_no_negative_curvature():
+    X = np.array([[2459999.75], [2460000.75], [2460000.0]], dtype=np.float32)
+    K = qpsvm.CustomKernel(X, lambda A, B: np.asarray(1.0 + A @ B.T) ** 2)
+    result = solve(PolytopeDistanceDual(K, [1.0, 1.0, -1.0], chi=1e150), "fw", tol=1e-9)
+    assert result.status is Status.STALLED and np.isfinite(result.certificate.gap)
