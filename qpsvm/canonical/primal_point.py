@@ -41,7 +41,8 @@ class HingePoint:
         """Return the point (t w, b) for the multipliers (b, t) of a hinge dual.
 
         With t other than 1, or a hard margin, every margin must be at least 1: the pair is rescaled to
-        make up for rounding.
+        make up for rounding, from the second time on with a margin to spare for the rounding of the new
+        pair.
         """
         kernel = qp.gram.kernel
         X = kernel.factor()
@@ -55,7 +56,7 @@ class HingePoint:
         w = w if t == 1.0 else t * w  # of text, new memory of w costs more than the products
         soft = t == 1.0 and np.isfinite(C).all()
         lengths = np.sqrt(np.maximum(kernel.diag(), 0.0))
-        for _ in range(MAX_RESCALINGS):
+        for rescalings in range(MAX_RESCALINGS + 1):
             b = bias_of(w, bias, self.origin)
             stored = level_at(w, b, self.origin)
             margin = y * (times(X, w) + stored)
@@ -63,10 +64,10 @@ class HingePoint:
             errors = 4.0 * FLOAT64_EPS * (size * lengths + (abs(stored) if size else 0.0))
             proven = margin - errors
             least = float(np.min(proven))
-            if soft or least >= 1.0 or not least > 0.0:
+            if soft or least >= 1.0 or not least > 0.0 or rescalings == MAX_RESCALINGS:
                 break
-            scale = (1.0 + 4.0 * FLOAT64_EPS) / least
-            w, bias = w * scale, bias * scale
+            spare = 4.0 * FLOAT64_EPS + rescalings * float(np.max(errors))
+            w, bias = w * ((1.0 + spare) / least), bias * ((1.0 + spare) / least)
         violating = np.flatnonzero(~(proven >= 1.0))
         if np.isinf(C[violating]).any():  # a hard margin that rounding violates
             return PrimalPoint(np.inf, 0.0, w, b)

@@ -210,6 +210,20 @@ def test_an_exact_dot_is_rounded_once():
         assert exact_dot(a, b, -float(exact)) == float(exact - Fraction(float(exact)))
 
 
+def test_a_hard_margin_of_points_far_away_holds_where_it_is_stored():
+    """C is so large that only a hyperplane without slack bounds the value; its b is 25 million."""
+    far = [
+        1000000.431372549, 1000000.8039215687, 1000000.6039215686, 1000000.8980392157,
+        1000000.6823529411, 1000000.431372549, 1000000.8588235294,
+    ]  # fmt: skip
+    X = np.array(far)[:, None]
+    y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, -1.0])
+    result = solve(HingePrimal(sp.csc_matrix(X), y, 3e15), tol=1e-3)
+    c = result.certificate
+    exact = exact_objective(X, y, 3e15, result.model.w, result.model.b)
+    assert exact <= Fraction(c.upper) <= exact * (1 + Fraction(1, 10**9))
+
+
 OWNER_CASES = {
     "linear": lambda X, y: HingeDual(Linear(X), y),
     "rbf": lambda X, y: HingeDual(RBF(X, 0.3), y),
