@@ -64,6 +64,7 @@ class PrimalPoint(NamedTuple):
     error: float  # bound on the rounding error of `value`
     w: NDArray[np.float64]  # a normal, or a center in the user's coordinates
     b: float  # a bias in the user's coordinates, or the squared radius of a ball
+    epsilon: float = 0.0  # half the width of a tube
 
 
 def enclose(

@@ -121,8 +121,10 @@ class TubePoint:
     def at(self, qp: Any, x: Vector, multipliers: Vector) -> PrimalPoint | None:
         """Return (w, b) with 1/2 |w|^2 and the loss: sum C_i max(0, |y_i - f(x_i)| - epsilon).
 
-        Where epsilon is free, it costs the sum of all weights. A squared loss has a penalty 1/2 b^2
-        besides. The QP has the weights of both signs, one half after the other, of repeated points.
+        Where epsilon is free, it costs the sum of all weights, and the tube holds the points whose C_i is
+        no less than the sum of a sign, rounding included: C_i may be any number above it. A squared loss
+        has a penalty 1/2 b^2 besides. The QP has the weights of both signs, one half after the other, of
+        repeated points.
         """
         kernel = qp.gram.kernel.gram
         X = kernel.factor()
@@ -135,10 +137,16 @@ class TubePoint:
         stored = level_at(w, b, self.origin)
         residual = np.abs((self.values - stored) - times(X, w))
         lengths = np.sqrt(np.maximum(kernel.diag(), 0.0))
-        rounding = 0.0 if self.origin is None else abs(stored)
+        rounding = 0.0 if self.origin is None or not w.any() else abs(stored)
         errors = 4.0 * FLOAT64_EPS * (
             float(np.linalg.norm(w)) * lengths + residual + rounding
         ) + FLOAT64_EPS * np.abs(self.values - stored)
+        if (
+            self.epsilon is None
+        ):  # the domain has lowered bounds above its sum: no slack is left there
+            held = qp.domain.upper[:m] >= float(np.min(qp.domain.total))
+            least = epsilon
+            epsilon = max(least, float(np.max((residual + errors)[held], initial=0.0)))
         outside = np.flatnonzero(~(residual + errors <= epsilon))
         beyond, errors = np.maximum(residual[outside] - epsilon, 0.0), errors[outside]
         if self.squared:
@@ -148,10 +156,12 @@ class TubePoint:
         else:
             C = qp.domain.upper[outside]
             loss = float(C @ beyond)
-        if self.epsilon is None:
-            loss += float(np.sum(qp.domain.total)) * epsilon
+        error = float(C @ errors)
+        if self.epsilon is None:  # what rounding adds to the tube is no part of the value
+            total = float(np.sum(qp.domain.total))
+            loss, error = loss + total * least, error + total * (epsilon - least)
         value = 0.5 * float(w @ w) + loss
-        return PrimalPoint(value, float(C @ errors) + 8.0 * FLOAT64_EPS * value, w, b)
+        return PrimalPoint(value, error + 8.0 * FLOAT64_EPS * value, w, b, epsilon)
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,12 +95,12 @@ class TubeDual(WeightedFormulation[Regressor]):
         both[:, self.kept] = certified.x.reshape(2, -1)
         coef = both[0] - both[1]
         assert isinstance(qp.primal, TubePoint)
-        bias, epsilon = qp.primal.tube(qp, certified.x, certified.multipliers)
         point = certified.primal
         if point is None:
+            bias, epsilon = qp.primal.tube(qp, certified.x, certified.multipliers)
             expansion, b = Expansion.of(self.K, coef), bias + self.level
         else:
-            expansion, b = Expansion.of(self.K, coef, point.w), point.b
+            expansion, b, epsilon = Expansion.of(self.K, coef, point.w), point.b, point.epsilon
         model = Regressor(b if self.bias else 0.0, expansion, expansion.vector, epsilon)
         return Recovery(both.ravel(), coef, model)
 

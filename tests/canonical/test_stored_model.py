@@ -224,6 +224,20 @@ def test_a_hard_margin_of_points_far_away_holds_where_it_is_stored():
     assert exact <= Fraction(c.upper) <= exact * (1 + Fraction(1, 10**9))
 
 
+@pytest.mark.parametrize("C", [1.0, 1e6, 1e15])
+def test_the_tube_holds_points_whose_penalty_exceeds_the_sum_of_weights(C):
+    X, y, nu = np.array([[-0.3], [0.1], [0.7], [1.1]]), np.array([1.0, 0.2, -0.3, 0.9]), 1e-6
+    result = solve(NuSVRDual(Linear(X), y, C=C, nu=nu), "smo", tol=1e-9)
+    model, c = result.model, result.certificate
+    epsilon = Fraction(float(model.epsilon))
+    values = exact_values(X, model.w, model.b)
+    missed = [abs(Fraction(v) - f) for v, f in zip(y.tolist(), values, strict=True)]
+    assert max(missed) <= epsilon <= max(missed) + Fraction(1, 10**12)
+    square = sum(Fraction(float(v)) ** 2 for v in model.w)
+    exact = square / 2 + Fraction(nu) * 4 * Fraction(C) * epsilon
+    assert exact <= -Fraction(c.lower) <= exact + Fraction(c.gap)
+
+
 OWNER_CASES = {
     "linear": lambda X, y: HingeDual(Linear(X), y),
     "rbf": lambda X, y: HingeDual(RBF(X, 0.3), y),
