@@ -122,7 +122,7 @@ class TubePoint:
         """Return (w, b) with 1/2 |w|^2 and the loss: sum C_i max(0, |y_i - f(x_i)| - epsilon).
 
         Where epsilon is free, it costs the sum of all weights, and the tube holds the points whose C_i is
-        no less than the sum of a sign, rounding included: C_i may be any number above it. A squared loss
+        no less than the sum of a sign, rounding included: the QP knows no greater C_i. A squared loss
         has a penalty 1/2 b^2 besides. The QP has the weights of both signs, one half after the other, of
         repeated points.
         """
@@ -141,12 +141,13 @@ class TubePoint:
         errors = 4.0 * FLOAT64_EPS * (
             float(np.linalg.norm(w)) * lengths + residual + rounding
         ) + FLOAT64_EPS * np.abs(self.values - stored)
+        least = epsilon
         if (
             self.epsilon is None
-        ):  # the domain has lowered bounds above its sum: no slack is left there
-            held = qp.domain.upper[:m] >= float(np.min(qp.domain.total))
-            least = epsilon
-            epsilon = max(least, float(np.max((residual + errors)[held], initial=0.0)))
+        ):  # the domain lowered bounds above its sum: no slack is allowed there
+            without_slack = qp.domain.upper[:m] >= float(np.min(qp.domain.total))
+            reach = np.max((residual + errors)[without_slack], initial=0.0)
+            epsilon = max(least, float(reach))
         outside = np.flatnonzero(~(residual + errors <= epsilon))
         beyond, errors = np.maximum(residual[outside] - epsilon, 0.0), errors[outside]
         if self.squared:
