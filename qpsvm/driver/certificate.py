@@ -76,8 +76,7 @@ def certify(
         bounds = at_stored_point(problem, bounds, point)
     elif problem.negated:  # the lower bound is a rounded value of the dual
         lower = difference_below(bounds.lower, bounds.roundoff)
-        between = bounds.upper - lower - bounds.roundoff  # above the gap by the spacing of floats
-        bounds = bounds._replace(lower=lower, gap=max(bounds.gap, between))
+        bounds = bounds._replace(lower=lower, gap=max(bounds.gap, bounds.upper - lower))
     if not bounds.lower < np.inf:  # sums that overflow prove nothing
         bounds = bounds._replace(gap=np.inf, lower=-np.inf)
     if support_only or not problem.convex:  # stationary at best: no lower bound
