@@ -324,13 +324,21 @@ def test_a_hard_margin_that_exists_has_no_direction(method):
 
 
 def test_the_lower_bound_of_a_primal_problem_contains_the_rounding_of_the_dual_value():
-    """Points far from each other beside the width of the kernel: K is the identity, the optimum 1."""
+    """Points at 1e8, far from each other beside the width of the kernel.
+
+    K is the identity up to exp(-900), alpha = (1/2, 1/2, 1) is optimal, and the optimum is 5/4.
+    """
     X = np.array(
-        [[4.980392156862745e-09, 4.431372549e-09], [4.07843137254902e-09, 9.843137254e-09]]
+        [
+            [100000002.30406427, 100000001.397085, 100000001.99654794],
+            [100000003.62776001, 100000002.94222564, 100000002.65260316],
+            [99999997.67431094, 99999997.66082725, 99999999.41526616],
+        ]
     )
-    problem = HingePrimal(RBF(X, gamma=8.405528452762287e20), np.ones(2), C=100.0, bias=False)
-    found = solve(problem, "smo", tol=1e-9).certificate
-    assert found.lower <= 1.0 <= found.upper
+    problem = HingePrimal(RBF(X, gamma=203.70515964881648), [1.0, 1.0, -1.0], C=1.0)
+    found = solve(problem, tol=1e-9).certificate
+    assert found.lower <= 1.25 <= found.upper
+    assert found.gap >= found.upper - found.lower
 
 
 def test_sums_that_overflow_give_no_lower_bound():
