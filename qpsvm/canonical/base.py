@@ -31,6 +31,17 @@ class ApproximateProducts(NamedTuple):
     error: NDArray[np.float64]  # a bound on the error of each entry
 
 
+def update_roundoff(
+    n_terms: int, scale: float, total_move: float, n_updates: int, size: float
+) -> float:
+    """Return a bound on the rounding of an entry of G x that is updated by the moves of x.
+
+    A move of size t adds a sum of at most `n_terms` terms, whose rounding is at most (n_terms + 16) eps
+    times t `scale`, where |G_ij| <= `scale`. Each of `n_updates` updates rounds an entry of at most `size`.
+    """
+    return FLOAT64_EPS * ((n_terms + 16) * scale * total_move + 8 * (n_updates + 1) * size)
+
+
 class ProductError(NamedTuple):
     """Error of a product G x beyond the rounding of a recomputed one; entries off the support are bounds.
 

@@ -66,8 +66,8 @@ class HingePoint:
             least = float(np.min(proven))
             if soft or least >= 1.0 or not least > 0.0 or rescalings == MAX_RESCALINGS:
                 break
-            spare = 4.0 * FLOAT64_EPS + rescalings * float(np.max(errors))
-            w, bias = w * ((1.0 + spare) / least), bias * ((1.0 + spare) / least)
+            scale = (1.0 + 4.0 * FLOAT64_EPS + rescalings * float(np.max(errors))) / least
+            w, bias = w * scale, bias * scale
         violating = np.flatnonzero(~(proven >= 1.0))
         if np.isinf(C[violating]).any():  # a hard margin that rounding violates
             return PrimalPoint(np.inf, 0.0, w, b)
@@ -142,12 +142,10 @@ class TubePoint:
             float(np.linalg.norm(w)) * lengths + residual + rounding
         ) + FLOAT64_EPS * np.abs(self.values - stored)
         least = epsilon
-        if (
-            self.epsilon is None
-        ):  # the domain lowered bounds above its sum: no slack is allowed there
+        if self.epsilon is None:
+            # The domain lowered bounds above its sum: no slack is allowed there.
             without_slack = qp.domain.upper[:m] >= float(np.min(qp.domain.total))
-            reach = np.max((residual + errors)[without_slack], initial=0.0)
-            epsilon = max(least, float(reach))
+            epsilon = max(least, float(np.max((residual + errors)[without_slack], initial=0.0)))
         outside = np.flatnonzero(~(residual + errors <= epsilon))
         beyond, errors = np.maximum(residual[outside] - epsilon, 0.0), errors[outside]
         if self.squared:

@@ -103,10 +103,9 @@ class Trace:
         h = history
         columns = h.iteration, h.time, h.upper, h.lower, h.gap, h.estimated, h.n_support
         self.rows = [Row(*row) for row in zip(*columns, strict=True)]
-        self.proved = certified
-        self.best, self.best_gap = certified.x.copy(), certified.certificate.gap
-        if not self.problem.convex:  # the Gram in float64 fails the test that its rounding passed
-            self.proved, self.best_gap = None, np.inf
+        self.best = certified.x.copy()
+        if self.problem.convex:  # else the Gram in float64 fails the test that its rounding passed
+            self.proved, self.best_gap = certified, certified.certificate.gap
         self.n_iter, self.certify_time = n_iter, timings["certify"]
         self.started -= timings["iterate"] + timings["certify"]
 

@@ -31,7 +31,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import FLOAT64_EPS, ApproximateProducts
+from qpsvm.canonical.base import ApproximateProducts, update_roundoff
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_number
@@ -302,10 +302,12 @@ def _set_point(problem: QP, state: FaceState, u: Vector, g: Vector, moved: float
     if entry_error is None:
         return
     moved += state.total_move
-    n_roundings = (len(rows) + 16) * moved + 8 * (state.n_moves + 2) * (total + moved)
+    size = problem.scale * (total + moved)
     error = np.full(problem.m, moved * problem.scale)
     error[rows] = moved * problem.gram.scale * entry_error[rows]
-    error += state.margin_error + FLOAT64_EPS * problem.scale * n_roundings
+    error += state.margin_error + update_roundoff(
+        len(rows), problem.scale, moved, state.n_moves + 1, size
+    )
     state.error[:] = error / total
 
 

@@ -60,15 +60,20 @@ class NesterovState:
         """Products with X, X' or K; restarts; smaller smoothings."""
         return {"product": self.products, "restart": self.restarts, "stage": self.stages}
 
+    @property
+    def largest_curvature(self) -> float:
+        """The curvature that suffices everywhere: bound / mu, at least a number to divide by."""
+        return max(self.bound / self.mu, LEAST_CURVATURE)
+
     def smooth(self, problem: MarginProblem, mu: float) -> None:
         """Begin a smoothed problem at w.
 
         The curvature is kept: 1 / mu grows, but the middle zone loses points in proportion. Steps
         increase the curvature where it is too small.
         """
-        bound = max(self.bound / mu, LEAST_CURVATURE)
-        self.curvature = min(self.curvature, bound) if self.curvature > 0.0 else bound
         self.mu, self.width, self.k = mu, mu * self.d, 0
+        bound = self.largest_curvature
+        self.curvature = min(self.curvature, bound) if self.curvature > 0.0 else bound
         self.compute_gradient(problem)
 
     def compute_gradient(self, problem: MarginProblem) -> None:
@@ -87,7 +92,7 @@ class NesterovState:
     def step(self, problem: MarginProblem, restart: bool) -> None:
         """Make one step of (33) to (35)."""
         features = problem.features
-        bound = max(self.bound / self.mu, LEAST_CURVATURE)
+        bound = self.largest_curvature
         while True:
             y = gradient_step(problem.penalty, self.w, self.v, self.curvature)
             values = features.values(y)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import FLOAT64_EPS, ApproximateProducts
+from qpsvm.canonical.base import ApproximateProducts, update_roundoff
 from qpsvm.canonical.qp import QP
 from qpsvm.gram.column_store import ColumnStore
 
@@ -76,9 +76,8 @@ class GradientError:
                 by_entry += self.unweighted_move * (entry + store.sum_error)
             by_entry += 2.0 * gram.kernel.error * self.total_move
             error = np.minimum(error, by_entry, out=by_entry)
-        rounding = (problem.m + 16) * problem.scale * self.total_move + 8 * (
-            self.n_passes + 1
-        ) * size
         error *= gram.scale
-        error += self.error + FLOAT64_EPS * rounding
+        error += self.error + update_roundoff(
+            problem.m, problem.scale, self.total_move, self.n_passes, size
+        )
         return ApproximateProducts(x.copy(), product, error)
