@@ -37,7 +37,8 @@ def update_roundoff(
     """Return a bound on the rounding of an entry of G x that is updated by the moves of x.
 
     A move of size t adds a sum of at most `n_terms` terms, whose rounding is at most (n_terms + 16) eps
-    times t `scale`, where |G_ij| <= `scale`. Each of `n_updates` updates rounds an entry of at most `size`.
+    times t `scale`, where |G_ij| <= `scale`. Each of `n_updates` updates rounds an entry of at most
+    `size`.
     """
     return FLOAT64_EPS * ((n_terms + 16) * scale * total_move + 8 * (n_updates + 1) * size)
 
