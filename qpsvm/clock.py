@@ -32,8 +32,8 @@ class Interrupt:
 class Clock:
     """Start of a call, its time limit, and whether Ctrl-C was pressed.
 
-    A limit is met from `end` on, and from ``interrupt.pressed_at`` on. Loops over short chunks compare
-    these attributes with the time and call nothing: see `parallel_for`.
+    A limit is met from `end` on, and from `grace` seconds after ``interrupt.pressed_at`` on. Loops over
+    short chunks compare these attributes with the time and call nothing: see `parallel_for`.
 
     Parameters
     ----------
@@ -41,10 +41,14 @@ class Clock:
         Seconds from now.
     parent : Clock, optional
         The clock of an enclosing call: its limit and its interrupt apply too.
+    grace : float
+        Seconds for which work continues after Ctrl-C.
     """
 
-    def __init__(self, time_limit: float | None = None, parent: Clock | None = None) -> None:
-        self.begun = time.perf_counter()
+    def __init__(
+        self, time_limit: float | None = None, parent: Clock | None = None, grace: float = 0.0
+    ) -> None:
+        self.begun, self.grace = time.perf_counter(), grace
         self.end = float("inf") if time_limit is None else self.begun + time_limit
         if parent is not None:
             self.end = min(self.end, parent.end)
@@ -56,8 +60,10 @@ class Clock:
         return self.interrupt.pressed_at < float("inf")
 
     def after_interrupt(self, seconds: float) -> Clock:
-        """Return a clock that expires this many seconds after Ctrl-C was pressed."""
-        return Clock(self.interrupt.pressed_at + seconds - time.perf_counter())
+        """Return a clock that expires this many seconds after Ctrl-C is pressed, and at no time limit."""
+        clock = Clock(grace=seconds)
+        clock.interrupt = self.interrupt
+        return clock
 
     @property
     def seconds_left(self) -> float | None:
@@ -68,7 +74,7 @@ class Clock:
     @property
     def expired(self) -> bool:
         """Whether a limit is met, so that the iterations end."""
-        return time.perf_counter() >= min(self.end, self.interrupt.pressed_at)
+        return time.perf_counter() >= min(self.end, self.interrupt.pressed_at + self.grace)
 
     @contextmanager
     def abandoning(self) -> Iterator[None]:

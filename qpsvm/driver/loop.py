@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -180,7 +181,12 @@ def _check(
     provable = problem.convex or not near
     if looks_done and provable and (solver.uses_full_gap or stop is Stop.NUMERICAL):
         approximate_products = solver.approximate_products(problem, state)
-        certified = certified or trace.certify(state.x, approximate_products, bounds.gap)
+        try:
+            with nullcontext() if approximate_products is None else trace.within_grace():
+                certified = certified or trace.certify(state.x, approximate_products, bounds.gap)
+        except Expired:  # after Ctrl-C: the approximate products are certified as they are
+            trace.record(state.x, bounds, None)
+            return Status.INTERRUPTED, None
         trace.count_stalled_checks(certified)
     trace.record(state.x, bounds, certified)
 

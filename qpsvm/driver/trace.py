@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,8 +25,8 @@ rounding errors are in proportion to the larger value."""
 REFUTED_GAP_RATIO = 2.0
 """Ratio of certified to running gap of the best point above which the current point is certified too."""
 
-INTERRUPT_GRACE_SECONDS = 0.04
-"""Seconds after Ctrl-C in which the certificate of the answer may be recomputed."""
+INTERRUPT_GRACE_SECONDS = 0.025
+"""Seconds after Ctrl-C in which a certificate may be recomputed."""
 
 SAME_GAP_FACTOR = 1.0 + 1e-9
 """Factor within which two gaps are equal up to rounding."""
@@ -236,9 +237,8 @@ class Trace:
         known: it is certified from them, and the better of it and the certified points is returned.
         """
         if x is not None and approximate_products is not None and self.limits.clock.interrupted:
-            grace = self.limits.clock.after_interrupt(INTERRUPT_GRACE_SECONDS)
             try:
-                with grace.abandoning():
+                with self.within_grace():
                     return self._choose(x, approximate_products)
             except Expired:
                 self.certify(x, approximate_products, recompute=False)
@@ -263,6 +263,10 @@ class Trace:
         if low.certificate.upper >= self.proved.certificate.upper:
             return Choice(self.proved, "least value")  # it also has the least gap
         return Choice(low, "least value", self.proved)
+
+    def within_grace(self) -> AbstractContextManager[None]:
+        """Let work inside the ``with`` block be abandoned `INTERRUPT_GRACE_SECONDS` after Ctrl-C."""
+        return self.limits.clock.after_interrupt(INTERRUPT_GRACE_SECONDS).abandoning()
 
     def history(self) -> History:
         """Return the checks as arrays."""

@@ -64,7 +64,8 @@ def _run_chunks(task: Callable[[Any], None], chunks: Sequence[Any], n: int) -> N
                 if failures:
                     return
                 if clock is not None:
-                    if time.perf_counter() >= min(clock.end, clock.interrupt.pressed_at):
+                    interrupted_at = clock.interrupt.pressed_at + clock.grace
+                    if time.perf_counter() >= min(clock.end, interrupted_at):
                         raise Expired
                 task(chunk)
         except BaseException as failure:  # raised again by the caller

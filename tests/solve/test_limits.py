@@ -205,6 +205,26 @@ def test_an_interrupt_abandons_a_long_certificate(sigint, monkeypatch, method, d
     assert found.certificate.upper >= best.upper
 
 
+def test_an_interrupt_within_the_certificate_of_a_check_abandons_it(sigint, monkeypatch):
+    """The iterations end, and the maintained products are certified as they are."""
+
+    def certify(*arguments, recompute=True, **options):
+        if recompute and not pressed:
+            pressed.append(True)
+            signal.raise_signal(signal.SIGINT)
+        return honest(*arguments, recompute=recompute, **options)
+
+    honest, pressed = qpsvm.driver.loop.certify, []
+    monkeypatch.setattr(trace, "INTERRUPT_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(qpsvm.driver.loop, "certify", certify)
+    X, y = two_clouds(1500, 3, seed=4)
+    found = solve(HingeDual(RBF(X, 0.3), y, 10.0), "decomposition", tol=1e-3)
+    assert pressed and not found.certificate.recomputed
+    best = solve(HingeDual(RBF(X, 0.3), y, 10.0), tol=1e-8).certificate
+    assert found.certificate.lower <= best.lower
+    assert found.certificate.upper >= best.upper
+
+
 def test_second_interrupt_raises(hard, sigint):
     def callback(progress):
         signal.raise_signal(signal.SIGINT)
