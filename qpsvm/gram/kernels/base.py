@@ -279,12 +279,17 @@ class PointGram(Gram):
         """Return the values of a formula at CSR points, whose terms may be known."""
         a, b = terms or (formula.terms(few), formula.terms(some))
         if few.shape[0] * some.shape[0] >= MIN_ENTRIES_FOR_COMPILED_PASS:
-            from qpsvm.gram.engine.tiles import fill_between
-
-            out = np.empty((few.shape[0], some.shape[0]), few.dtype)
-            fill_between(few, a, some, b, formula, out)
-            return out
+            return self._in_compiled_pass(few, some, formula, a, b)
         return values_of_products(products(few, some), formula, a, b)
+
+    def _in_compiled_pass(
+        self, few: Any, some: Any, formula: Formula, a: Any, b: Any
+    ) -> NDArray[np.floating]:
+        from qpsvm.gram.engine.tiles import fill_between
+
+        out = np.empty((few.shape[0], some.shape[0]), few.dtype)
+        fill_between(few, a, some, b, formula, out)
+        return out
 
     @property
     def column_error(self) -> NDArray[np.float64] | None:

@@ -15,7 +15,6 @@ from qpsvm.gram.engine.formula import Formula, laplacian
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.kernels.gamma import settle_gamma
 from qpsvm.gram.storage.points import Points, mean_point
-from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS
 
 MAX_EXPONENT = 64.0
 """Sum of gamma |x|_1 and gamma |z|_1, in units of log 2, up to which a kernel value is computed from
@@ -73,15 +72,15 @@ class Laplacian(PointGram):
         return 0.0 if sp.issparse(self.X) else mean_point(self.X)
 
     def _swept(self, few: Any, some: Any, formula: Formula, *terms: Any) -> NDArray[np.floating]:
-        """Return the values at CSR points: by differences where there are few, or digits would be lost.
+        """Return the values at CSR points: by differences where digits would be lost otherwise.
 
         The compiled pass takes a distance as |x|_1 + |z|_1 less what both have in common.
         """
         a, b = terms or (formula.terms(few), formula.terms(some))
         largest = np.max(np.abs(a), initial=0.0) + np.max(np.abs(b), initial=0.0)
-        if few.shape[0] * some.shape[0] < MIN_ENTRIES_FOR_COMPILED_PASS or largest > MAX_EXPONENT:
+        if largest > MAX_EXPONENT:
             return self._values(few, some)
-        return super()._swept(few, some, formula, a, b)
+        return self._in_compiled_pass(few, some, formula, a, b)
 
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         if sp.issparse(B):
