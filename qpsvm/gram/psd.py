@@ -12,7 +12,7 @@ from qpsvm.gram.base import Gram
 from qpsvm.gram.column_store import ColumnStore
 from qpsvm.gram.precomputed import Precomputed
 from qpsvm.gram.repeated import RepeatedGram
-from qpsvm.numerics.parallel import parallel_for
+from qpsvm.numerics.parallel import parallel_for, single_threaded_blas
 
 MAX_POINTS_FOR_FACTOR = 2000
 """Number of points up to which the whole matrix is factored."""
@@ -153,7 +153,8 @@ class _FactorTest:
                 K[at, at] = block
         self._is_restored = False
         K[np.diag_indices_from(K)] += max(shift, np.finfo(float).tiny)
-        return all(self._eliminate(at, blocks[k + 1 :]) for k, at in enumerate(blocks))
+        with single_threaded_blas():
+            return all(self._eliminate(at, blocks[k + 1 :]) for k, at in enumerate(blocks))
 
     def _eliminate(self, at: slice, below: list[slice]) -> bool:
         """Factor a block of the diagonal and update the rows below; return whether it has a factor."""

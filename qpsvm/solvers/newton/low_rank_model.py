@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
 from qpsvm.gram import Gram, SignedGram
-from qpsvm.numerics.parallel import parallel_for
+from qpsvm.numerics.parallel import parallel_for, single_threaded_blas
 
 CHUNK_POINTS = 2048
 """Number of points whose rows of F are multiplied at a time."""
@@ -154,7 +154,8 @@ def share_of_support(problem: QP) -> float:
     n = min(SAMPLE_POINTS, problem.m)
     sample = problem.gram.take(np.sort(rng.choice(problem.m, n, replace=False)))
     sample = replace(sample, ridge=sample.ridge * (n / problem.m))
-    u, _ = LowRankModel(sample, sample.kernel, SAMPLE_RANK, rng).weights()
+    with single_threaded_blas():
+        u, _ = LowRankModel(sample, sample.kernel, SAMPLE_RANK, rng).weights()
     return float(np.mean(u > 0.0))
 
 
