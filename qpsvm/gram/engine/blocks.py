@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,3 +30,14 @@ def values_of_products(
         for _ in range(1, formula.map.degree):
             K *= t
     return np.tanh(K, out=K) if isinstance(formula.map, Tangent) else K
+
+
+def values_in_compiled_pass(
+    few: Any, some: Any, formula: Formula, a: Any, b: Any
+) -> NDArray[np.floating]:
+    """Return the values of a formula at CSR points with these terms, in one compiled pass."""
+    from qpsvm.gram.engine.tiles import fill_between
+
+    out = np.empty((few.shape[0], some.shape[0]), few.dtype)
+    fill_between(few, a, some, b, formula, out)
+    return out

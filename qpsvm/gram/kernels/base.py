@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_points
 from qpsvm.gram.base import Gram
-from qpsvm.gram.engine.blocks import values_of_products
+from qpsvm.gram.engine.blocks import values_in_compiled_pass, values_of_products
 from qpsvm.gram.engine.error_bounds import formula_error, term_counts
 from qpsvm.gram.engine.formula import Evaluator, Formula, L1Exponential
 from qpsvm.gram.kernels.limits import (
@@ -279,17 +279,8 @@ class PointGram(Gram):
         """Return the values of a formula at CSR points, whose terms may be known."""
         a, b = terms or (formula.terms(few), formula.terms(some))
         if few.shape[0] * some.shape[0] >= MIN_ENTRIES_FOR_COMPILED_PASS:
-            return self._in_compiled_pass(few, some, formula, a, b)
+            return values_in_compiled_pass(few, some, formula, a, b)
         return values_of_products(products(few, some), formula, a, b)
-
-    def _in_compiled_pass(
-        self, few: Any, some: Any, formula: Formula, a: Any, b: Any
-    ) -> NDArray[np.floating]:
-        from qpsvm.gram.engine.tiles import fill_between
-
-        out = np.empty((few.shape[0], some.shape[0]), few.dtype)
-        fill_between(few, a, some, b, formula, out)
-        return out
 
     @property
     def column_error(self) -> NDArray[np.float64] | None:

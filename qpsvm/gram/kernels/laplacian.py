@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import QUANTUM
+from qpsvm.gram.engine.blocks import values_in_compiled_pass
 from qpsvm.gram.engine.formula import Formula, laplacian
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.kernels.gamma import settle_gamma
@@ -80,7 +81,7 @@ class Laplacian(PointGram):
         largest = np.max(np.abs(a), initial=0.0) + np.max(np.abs(b), initial=0.0)
         if largest > MAX_EXPONENT:
             return self._values(few, some)
-        return self._in_compiled_pass(few, some, formula, a, b)
+        return values_in_compiled_pass(few, some, formula, a, b)
 
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         if sp.issparse(B):
