@@ -32,8 +32,7 @@ class Interrupt:
 class Clock:
     """Start of a call, its time limit, and whether Ctrl-C was pressed.
 
-    A limit is met from `end` on, and from `grace` seconds after ``interrupt.pressed_at`` on. Loops over
-    short chunks compare these attributes with the time and call nothing: see `parallel_for`.
+    A limit is met from `end` on, and from `grace` seconds after ``interrupt.pressed_at`` on.
 
     Parameters
     ----------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -63,10 +62,8 @@ def _run_chunks(task: Callable[[Any], None], chunks: Sequence[Any], n: int) -> N
             for chunk in queue:
                 if failures:
                     return
-                if clock is not None:
-                    interrupted_at = clock.interrupt.pressed_at + clock.grace
-                    if time.perf_counter() >= min(clock.end, interrupted_at):
-                        raise Expired
+                if clock is not None and clock.expired:
+                    raise Expired
                 task(chunk)
         except BaseException as failure:  # raised again by the caller
             failures.append(failure)
