@@ -12,7 +12,7 @@ from importlib import import_module
 
 from docs.papers.make.runs import carry_out
 
-STUDY_MODULES = ("polytopes", "polynomial", "rows", "figures")
+STUDY_MODULES = ("polytopes", "polynomial", "supports", "rows", "lowrank", "figures")
 """Modules of this folder."""
 
 
