@@ -3,7 +3,7 @@
 The kernel of section 5.2, sigma^2 = l / 2 for l = 123 features. `eigen` plays EIGS, without the fast
 Gauss transform, and `pivoted-cholesky` plays CHOL. Figure 5.7: the error of V V' in the paper's norm, the
 largest sum of absolute values in a row, relative to that of K, and the ratio of the seconds of both; the
-two are run by turns. Figure 5.8: seconds of approximation and training relative to those of LIBSVM's
+two run one after the other. Figure 5.8: seconds of approximation and training relative to those of LIBSVM's
 SVC at its default tolerance, and the accuracies of table 5.2.
 """
 
@@ -25,21 +25,24 @@ FACTOR_METHODS = {"EIGS": "eigen", "CHOL": "pivoted-cholesky"}
 SIZE_RANKS = {"EIGS": 64, "CHOL": 300}
 """Ranks of the figures against the size."""
 
-RANK_SET, RANKS = "a5a", (16, 32, 64, 128, 256, 512)
+RANK_SET, RANKS = "a5a", (16, 32, 64, 128, 256)
 SIZE_SETS = ("a1a", "a2a", "a3a", "a4a", "a5a", "a8a")
 N_FEATURES = 123
 CHUNK_ROWS = 500
 GAP_TOLERANCE = 1e-3
-N_ROUNDS = 2
+N_ROUNDS = 1
 
 
 def cases(quick: bool = False) -> list[Case]:
     """Return ranks on one set, and sets at one rank."""
     if quick:
         return [{"figure": "5.7", "set": "drawn", "EIGS": 8, "CHOL": 8}]
-    approximations = [{"figure": "5.7", "set": RANK_SET, "EIGS": r, "CHOL": r} for r in RANKS]
-    approximations += [{"figure": "5.7", "set": name, **SIZE_RANKS} for name in SIZE_SETS]
-    return approximations + [{"figure": "5.8", "set": name, **SIZE_RANKS} for name in SIZE_SETS]
+    by_size = [
+        {"figure": figure, "set": name, **SIZE_RANKS}
+        for name in SIZE_SETS
+        for figure in ("5.7", "5.8")
+    ]
+    return by_size + [{"figure": "5.7", "set": RANK_SET, "EIGS": r, "CHOL": r} for r in RANKS]
 
 
 @cache
