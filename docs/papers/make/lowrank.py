@@ -3,8 +3,8 @@
 The kernel of section 5.2, sigma^2 = l / 2 for l = 123 features. `eigen` plays EIGS, without the fast
 Gauss transform, and `pivoted-cholesky` plays CHOL. Figure 5.7: the error of V V' in the paper's norm, the
 largest sum of absolute values in a row, relative to that of K, and the ratio of the seconds of both; the
-two run one after the other. Figure 5.8: seconds of approximation and training relative to those of LIBSVM's
-SVC at its default tolerance, and the accuracies of table 5.2.
+two run one after the other. Figure 5.8: seconds of approximation and training relative to those of
+LIBSVM's SVC at its default tolerance, and the accuracies of table 5.2.
 """
 
 from __future__ import annotations

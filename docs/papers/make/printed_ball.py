@@ -4,7 +4,7 @@ The methods of the library search a sample and the vertices met so far, and end 
 row (`qpsvm.solvers.shared.sampling`). The paper's implementation is not at hand; this one follows
 section 5.2.3 to the letter. In each iteration it draws r points from all, takes the farthest one i* from
 the center, and ends where its squared distance is at most (1 + epsilon)^2 r_k^2. The misprints of steps
-8, 9 and 21 are corrected.
+8, 9 and 21 are corrected. Columns of points of the core are kept (section 5.2.4).
 
 Notation: K = y y' (k + 1) + I / C, Delta^2 = 2 + 1 / C, R = a'Ka, r_k^2 = Delta^2 - R, and the squared
 distance of point i from the center is Delta^2 - 2 (Ka)_i + R.
@@ -13,9 +13,10 @@ distance of point i from the center is Delta^2 - 2 (Ka)_i + R.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numba
 import numpy as np
 
 from qpsvm import RBF, L2SVMDual, solve
@@ -26,8 +27,14 @@ EPSILON = 1e-6
 SAMPLE_SIZE, FIRST_BALL_SIZE = 59, 20
 """r and p, sections 5.2.3 and 5.2.2."""
 
-CHECK_PERIOD = 256
+CHECK_PERIOD = 2048
 """Iterations between two looks at the clock."""
+
+FIRST_CAPACITY = 64
+"""Points of the core for which there is room at first."""
+
+ENDED, NEW_POINT, BUDGET_USED = range(3)
+"""Why `steps` returns."""
 
 
 @dataclass
@@ -37,69 +44,106 @@ class Ball:
     gram: RBF
     y: np.ndarray
     C: float
+    away: bool
     core: np.ndarray
     a: np.ndarray
+    h: np.ndarray
     place: np.ndarray  # of each point in the core, or -1
-    R: float = 0.0
-    size: int = 0
-    h: np.ndarray | None = None
-    iterations: int = 0
+    columns: np.ndarray  # (m, capacity), y_i y_j (k(i, j) + 1) without the ridge
+    numbers: np.ndarray = field(
+        default_factory=lambda: np.zeros(5)
+    )  # R, Delta^2, 1/C, pending h, far
+    counts: np.ndarray = field(
+        default_factory=lambda: np.zeros(3, np.int64)
+    )  # size, pending, steps
     ended: bool = False  # by the stop as printed, not by a limit
 
     @property
-    def square(self) -> float:
-        """Return Delta^2."""
-        return 2.0 + 1.0 / self.C
+    def size(self) -> int:
+        """Return the number of points in the core."""
+        return int(self.counts[0])
+
+    @property
+    def iterations(self) -> int:
+        """Return the number of steps."""
+        return int(self.counts[2])
 
     @property
     def points(self) -> np.ndarray:
         """Return the points of the core."""
         return self.core[: self.size]
 
-    def values(self, drawn: np.ndarray) -> np.ndarray:
-        """Return (Ka)_i at points."""
-        signed = self.y[self.points] * self.a[: self.size]
-        K = self.gram.block(drawn, self.points)
-        own = np.where(self.place[drawn] >= 0, self.a[self.place[drawn]], 0.0)
-        return self.y[drawn] * (K @ signed + signed.sum()) + own / self.C
-
-    def column(self, i: int) -> np.ndarray:
-        """Return K_ij for the points j of the core."""
-        k = self.gram.block(np.array([i]), self.points)[0]
-        found = self.y[i] * self.y[self.points] * (k + 1.0)
-        found[self.place[i]] += 1.0 / self.C
-        return found
-
     def add(self, i: int, value: float) -> None:
-        """Add a point with weight 0 where it is not in the core."""
-        if self.place[i] >= 0:
-            return
-        if self.size == len(self.core):
-            self.core = np.append(self.core, np.zeros_like(self.core))
-            self.a = np.append(self.a, np.zeros_like(self.a))
-            self.h = None if self.h is None else np.append(self.h, np.zeros_like(self.h))
-        self.core[self.size], self.a[self.size], self.place[i] = i, 0.0, self.size
-        if self.h is not None:
-            self.h[self.size] = value
-        self.size += 1
+        """Add a point with weight 0; `value` is (Ka)_i."""
+        n = self.size
+        if n == len(self.core):
+            for name in ("core", "a", "h"):
+                array = getattr(self, name)
+                setattr(self, name, np.append(array, np.zeros_like(array)))
+            self.columns = np.hstack([self.columns, np.zeros_like(self.columns)])
+        self.core[n], self.a[n], self.h[n], self.place[i] = i, 0.0, value, n
+        self.columns[:, n] = self.y[i] * self.y * (self.gram.block(np.array([i]))[0] + 1.0)
+        self.counts[0] += 1
 
-    def move(self, i: int, at: float, step: float) -> None:
-        """Set a to (1 - step) a + step e_i; a negative step goes away from i. `at` is (Ka)_i."""
-        if self.h is not None:
-            self.h[: self.size] = (1.0 - step) * self.h[: self.size] + step * self.column(i)
-        self.a[: self.size] *= 1.0 - step
-        self.a[self.place[i]] += step
-        rest = 1.0 - step
-        self.R = rest * rest * self.R + 2.0 * step * rest * at + step * step * self.square
 
-    def drop(self, i: int) -> None:
-        """Remove a point from the core."""
-        last, at = self.size - 1, self.place[i]
-        arrays = (self.core, self.a) if self.h is None else (self.core, self.a, self.h)
-        for array in arrays:
-            array[at] = array[last]
-        self.place[self.core[at]], self.place[i] = at, -1
-        self.size = last
+@numba.njit(cache=True, fastmath=True)
+def value_at(i, columns, a, place, size, ridge):
+    """Return (Ka)_i."""
+    total = 0.0
+    for p in range(size):
+        total += columns[i, p] * a[p]
+    return total + (ridge * a[place[i]] if place[i] >= 0 else 0.0)
+
+
+@numba.njit(cache=True, fastmath=True)
+def move(i, at, step, columns, core, a, h, place, numbers, counts, away):
+    """Set a to (1 - step) a + step e_i, which goes away from i where step < 0; `at` is (Ka)_i."""
+    size, rest = counts[0], 1.0 - step
+    for p in range(size):
+        a[p] *= rest
+    if away:
+        for p in range(size):
+            h[p] = rest * h[p] + step * columns[i, p]
+        h[place[i]] += step * numbers[2]
+    a[place[i]] += step
+    numbers[0] = rest * rest * numbers[0] + 2.0 * step * rest * at + step * step * numbers[1]
+    counts[2] += 1
+
+
+@numba.njit(cache=True, fastmath=True)
+def steps(rng, columns, core, a, h, place, numbers, counts, away, r, most, budget):
+    """Make steps until the stop as printed, a point that is not in the core, or the budget."""
+    m, square, ridge = columns.shape[0], numbers[1], numbers[2]
+    for _ in range(budget):
+        size, R = counts[0], numbers[0]
+        best, least = -1, np.inf
+        for _ in range(r):
+            i = rng.integers(0, m)
+            at = value_at(i, columns, a, place, size, ridge)
+            if at < least:
+                best, least = i, at
+        r2, far = square - R, square - 2.0 * least + R
+        if far <= most * r2:
+            return ENDED
+        if away:
+            j = 0
+            for p in range(size):
+                if a[p] > 0.0 and (h[p] > h[j] or a[j] <= 0.0):
+                    j = p
+            near = square - 2.0 * h[j] + R
+            if 1.0 - near / r2 > far / r2 - 1.0:  # delta_minus > delta_plus
+                longest = a[j] / (1.0 - a[j])
+                step = min((h[j] - R) / near, longest)
+                move(core[j], h[j], -step, columns, core, a, h, place, numbers, counts, away)
+                if step == longest:
+                    a[j] = 0.0  # it stays in the core with its column
+                continue
+        if place[best] < 0:
+            counts[1], numbers[3], numbers[4] = best, least, far
+            return NEW_POINT
+        step = 0.5 * (1.0 - r2 / far)  # step 14
+        move(best, least, step, columns, core, a, h, place, numbers, counts, away)
+    return BUDGET_USED
 
 
 def first_ball(gram: RBF, y: np.ndarray, C: float, away: bool, rng: np.random.Generator) -> Ball:
@@ -107,12 +151,18 @@ def first_ball(gram: RBF, y: np.ndarray, C: float, away: bool, rng: np.random.Ge
     m = len(y)
     some = rng.choice(m, min(FIRST_BALL_SIZE, m), replace=False)
     x = solve(L2SVMDual(gram.take(some), y[some], C=C), tol=1e-6).x
-    core, place = some[x > 0.0], np.full(m, -1, np.int64)
-    place[core] = np.arange(len(core))
-    ball = Ball(gram, y, C, core, x[x > 0.0] / x.sum(), place, size=len(core))
-    h = ball.values(core)
-    ball.R = float(ball.a @ h)
-    ball.h = h if away else None
+    n = FIRST_CAPACITY
+    ball = Ball(
+        gram, y, C, away, np.zeros(n, np.int64), np.zeros(n), np.zeros(n), np.full(m, -1, np.int64),
+        np.zeros((m, n), np.float32),
+    )  # fmt: skip
+    ball.numbers[1], ball.numbers[2] = 2.0 + 1.0 / C, 1.0 / C
+    for i in some[x > 0.0]:
+        ball.add(int(i), 0.0)
+    size = ball.size
+    ball.a[:size] = x[x > 0.0] / x.sum()
+    ball.h[:size] = ball.columns[ball.points, :size] @ ball.a[:size] + ball.a[:size] / C
+    ball.numbers[0] = ball.a[:size] @ ball.h[:size]
     return ball
 
 
@@ -122,30 +172,27 @@ def trained(
     """Return the ball of Algorithm 2, or of Algorithm 3 with `away`."""
     rng, begun = np.random.default_rng(seed), time.perf_counter()
     ball = first_ball(gram, y, C, away, rng)
-    square, most = ball.square, (1.0 + EPSILON) ** 2
-    while ball.iterations % CHECK_PERIOD or time.perf_counter() - begun < limit:
-        drawn = rng.integers(len(y), size=SAMPLE_SIZE)
-        h = ball.values(drawn)
-        best = int(np.argmin(h))
-        r2, far = square - ball.R, square - 2.0 * h[best] + ball.R
-        if far <= most * r2:
+    most = (1.0 + EPSILON) ** 2
+    while time.perf_counter() - begun < limit:
+        arrays = (ball.columns, ball.core, ball.a, ball.h, ball.place, ball.numbers, ball.counts)
+        code = steps(rng, *arrays, away, SAMPLE_SIZE, most, CHECK_PERIOD)
+        if code == ENDED:
             ball.ended = True
             break
-        ball.iterations += 1
-        if away and ball.h is not None:
-            j = int(np.argmax(ball.h[: ball.size]))
-            near = square - 2.0 * ball.h[j] + ball.R
-            if 1.0 - near / r2 > far / r2 - 1.0:  # delta_minus > delta_plus
-                step = (ball.h[j] - ball.R) / near
-                longest = ball.a[j] / (1.0 - ball.a[j])
-                i = int(ball.core[j])
-                ball.move(i, float(ball.h[j]), -min(step, longest))
-                if step >= longest:
-                    ball.drop(i)
-                continue
-        i = int(drawn[best])
-        ball.add(i, float(h[best]))
-        ball.move(i, float(h[best]), 0.5 * (1.0 - r2 / far))  # step 14
+        if code == NEW_POINT:
+            i, value, far = int(ball.counts[1]), float(ball.numbers[3]), float(ball.numbers[4])
+            step = 0.5 * (1.0 - (ball.numbers[1] - ball.numbers[0]) / far)
+            ball.add(i, value)
+            arrays = (
+                ball.columns,
+                ball.core,
+                ball.a,
+                ball.h,
+                ball.place,
+                ball.numbers,
+                ball.counts,
+            )
+            move(i, value, step, *arrays, away)
     return ball
 
 
