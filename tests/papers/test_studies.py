@@ -7,7 +7,7 @@ import json
 import pytest
 
 import qpsvm
-from docs.papers.make import figures, polytopes, runs
+from docs.papers.make import figures, lowrank, nesvm_times, polytopes, rows, runs, supports
 
 
 @pytest.mark.parametrize("case", figures.cases(quick=True), ids=lambda case: case["figure"])
@@ -18,6 +18,17 @@ def test_what_the_figures_show_is_within_its_bounds(case):
 def test_the_smallest_case_of_the_polytopes_comes_to_its_gap():
     for case in polytopes.cases(quick=True):
         polytopes.check(case, polytopes.run(case))
+
+
+@pytest.mark.parametrize("study", [supports, rows, lowrank], ids=lambda study: study.__name__)
+def test_the_smallest_cases_of_paper_5(study):
+    for case in study.cases(quick=True):
+        study.check(case, study.run(case))
+
+
+def test_the_smallest_case_of_paper_4():
+    for case in nesvm_times.cases(quick=True):
+        nesvm_times.check(case, nesvm_times.run(case))
 
 
 def test_a_study_continues_where_it_ended(tmp_path, monkeypatch):
