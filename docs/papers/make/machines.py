@@ -99,7 +99,7 @@ def pairs(X: Any, y: np.ndarray, gamma: float, C: float) -> Iterator[Pair]:
         rows = np.flatnonzero((y == low) | (y == high))
         gram, labels = RBF(X[rows], gamma=gamma), np.where(y[rows] == high, 1.0, -1.0)
         R = 2.0 * solve(L2SVMDual(gram, labels, C=C), tol=GAP_TOLERANCE).value
-        epsilon = (1.0 + printed_ball.EPSILON) ** 2 - 1.0
+        epsilon = (1.0 + printed_ball.BALL_TOLERANCE) ** 2 - 1.0
         yield Pair((low, high), gram, labels, epsilon * ((2.0 + 1.0 / C) / R - 1.0))
 
 

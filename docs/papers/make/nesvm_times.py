@@ -26,7 +26,7 @@ from qpsvm.solvers.smoothing.nesvm import NESVM
 from qpsvm.solvers.smoothing.nesvm_as_printed import advance_as_printed, start_as_printed
 
 PAGE_TITLE = "Census income"
-SMOOTHING, END_OF_CHANGE = 5.0, 1e-3
+SMOOTHING_VALUE, END_OF_CHANGE = 5.0, 1e-3
 MAX_ITERATIONS, TIME_LIMIT = 20_000, 10.0
 PENALTY_SET, PENALTY_VALUES = "a4a", tuple(10.0**k for k in range(-3, 4))
 SIZE_SETS, SIZE_PENALTY = ("a1a", "a2a", "a3a", "a4a", "a5a"), 1.0
@@ -53,7 +53,7 @@ def cases(quick: bool = False) -> list[Case]:
 def printed(X: Any, y: np.ndarray, C: float) -> Fitted:
     """Return Algorithm 1 with its own stop."""
     form = HingePrimal(X, y, C=C, bias=False).as_margin()
-    settings = NESVM(variant="paper", mu=SMOOTHING)
+    settings = NESVM(variant="paper", mu=SMOOTHING_VALUE)
     state = start_as_printed(form, settings, None)
     before = np.inf
     for _ in range(MAX_ITERATIONS):

@@ -21,7 +21,7 @@ import numpy as np
 
 from qpsvm import RBF, L2SVMDual, solve
 
-EPSILON = 1e-6
+BALL_TOLERANCE = 1e-6
 """Section 5.2.2."""
 
 SAMPLE_SIZE, FIRST_BALL_SIZE = 59, 20
@@ -33,7 +33,7 @@ CHECK_PERIOD = 2048
 FIRST_CAPACITY = 64
 """Points of the core for which there is room at first."""
 
-ENDED, NEW_POINT, BUDGET_USED = range(3)
+STOP_REACHED, NEW_POINT, BUDGET_USED = range(3)
 """Why `steps` returns."""
 
 
@@ -124,7 +124,7 @@ def steps(rng, columns, core, a, h, place, numbers, counts, away, r, most, budge
                 best, least = i, at
         r2, far = square - R, square - 2.0 * least + R
         if far <= most * r2:
-            return ENDED
+            return STOP_REACHED
         if away:
             j = 0
             for p in range(size):
@@ -172,11 +172,11 @@ def trained(
     """Return the ball of Algorithm 2, or of Algorithm 3 with `away`."""
     rng, begun = np.random.default_rng(seed), time.perf_counter()
     ball = first_ball(gram, y, C, away, rng)
-    most = (1.0 + EPSILON) ** 2
+    most = (1.0 + BALL_TOLERANCE) ** 2
     while time.perf_counter() - begun < limit:
         arrays = (ball.columns, ball.core, ball.a, ball.h, ball.place, ball.numbers, ball.counts)
         code = steps(rng, *arrays, away, SAMPLE_SIZE, most, CHECK_PERIOD)
-        if code == ENDED:
+        if code == STOP_REACHED:
             ball.ended = True
             break
         if code == NEW_POINT:
