@@ -118,7 +118,7 @@ def run(case: Case) -> Case:
     base = data("a1a" if case["figure"] == 4 else case["set"])
     best = solve(HingePrimal(X, y, C=case["C"], bias=False), tol=1e-6).value
     base_seconds, seconds = [], {name: [] for name in SOLVER_FUNCTIONS}
-    found: Case = {"m": len(y), "n": N_FEATURES}
+    found: Case = {"m": len(y), "test": len(labels), "n": N_FEATURES}
     for _ in range(N_ROUNDS):
         base_seconds.append(timed(printed, base[0], base[1], 1.0)[1])
         for name, fit in SOLVER_FUNCTIONS.items():
