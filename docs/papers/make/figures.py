@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from docs.papers.make.pages import jung, zhou
+from docs.papers.make.pages import frandi, jung, zhou
 from docs.papers.make.runs import Case
 from qpsvm import Linear, LPSVMPrimal, MEBDual, solve
 from qpsvm.solvers.smoothing.nesvm import NESVM
@@ -153,7 +153,7 @@ PICTURE_FUNCTIONS = {
     "zhou_absolute": absolute,
 }
 
-CHART_FUNCTIONS = zhou.CHART_FUNCTIONS | jung.CHART_FUNCTIONS
+CHART_FUNCTIONS = frandi.CHART_FUNCTIONS | zhou.CHART_FUNCTIONS | jung.CHART_FUNCTIONS
 """What draws the figures of results."""
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 from docs.papers.make.items import PAGE_FOLDER
-from docs.papers.make.pages import jung, zhou
+from docs.papers.make.pages import frandi, jung, zhou
 from docs.papers.make.pages.markdown import head, row
 from docs.papers.make.polytopes import METHOD_TITLES
 from docs.papers.make.printed import POLYNOMIAL_TABLE
@@ -20,6 +20,7 @@ from docs.papers.make.runs import Case, kept
 STUDY_PAGES = {
     "polytopes": "kumar",
     "polynomial": "frandi",
+    **dict.fromkeys(frandi.STUDY_TABLES, "frandi"),
     **dict.fromkeys(jung.STUDY_TABLES, "jung"),
     **dict.fromkeys(zhou.STUDY_TABLES, "zhou"),
 }
@@ -61,9 +62,13 @@ def polynomial(records: list[Case]) -> Iterator[str]:
         yield row(case["set"], case["method"], C, f"{mean:.2f} ± {deviation:.2g}", ours, *counts)
 
 
-STUDY_TABLES = (
-    {"polytopes": polytopes, "polynomial": polynomial} | jung.STUDY_TABLES | zhou.STUDY_TABLES
-)
+STUDY_TABLES = {
+    "polytopes": polytopes,
+    "polynomial": polynomial,
+    **frandi.STUDY_TABLES,
+    **jung.STUDY_TABLES,
+    **zhou.STUDY_TABLES,
+}
 """What makes the lines of each study."""
 
 
