@@ -25,7 +25,7 @@ rounding errors are in proportion to the larger value."""
 REFUTED_GAP_RATIO = 2.0
 """Ratio of certified to running gap of the best point above which the current point is certified too."""
 
-INTERRUPT_GRACE_SECONDS = 0.025
+INTERRUPT_GRACE_SECONDS = 0.01
 """Seconds after Ctrl-C in which a certificate may be recomputed."""
 
 SAME_GAP_FACTOR = 1.0 + 1e-9

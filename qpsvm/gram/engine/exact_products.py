@@ -9,7 +9,7 @@ half the time, and those of binary points take a tenth.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -162,10 +162,12 @@ def _support_blocks(
     points: Callable[[Indices], Points], support: Indices, size: int, formula: Formula
 ) -> Callable[[int], Block]:
     """Return a function of k: the k-th block of the support, and its terms."""
-    if not len(support) or len(support) * points(support[:1]).shape[1] > MAX_KEPT_COORDINATES:
-        return lambda k: prepared(points(support[k * size : (k + 1) * size]), formula)
-    every, terms = prepared(points(support), formula)
-    return lambda k: (every[k * size : (k + 1) * size], terms[k * size : (k + 1) * size])
+
+    def block(k: int) -> Block:
+        return prepared(points(support[k * size : (k + 1) * size]), formula)
+
+    fits = len(support) * points(support[:1]).shape[1] <= MAX_KEPT_COORDINATES
+    return cache(block) if fits else block
 
 
 def _product_on_support(add: Callable[..., None], x: Vector, size: int) -> Vector:

@@ -15,7 +15,7 @@ from qpsvm.gram.base import Gram
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import parallel_for
 
-PANEL_ROWS = 512
+PANEL_ROWS = 256
 """Number of rows of a panel."""
 
 CHUNK_COLUMNS = 1024

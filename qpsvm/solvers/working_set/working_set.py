@@ -30,6 +30,10 @@ ROUNDING_LIMITED_FRACTION = 0.1
 """Fraction of the tolerance at which a rounding-limited solve is accepted: the next one starts with an
 exact gradient and moves less."""
 
+MAX_COLUMNS_OF_AN_EVALUATION = 1024
+"""Columns that an update of the gradient evaluates at once: between polls, an evaluation computes its
+columns on a few tiles of points."""
+
 SHRINKING_MARGIN = 0.1
 """Fraction of the KKT violation within which a coordinate at a bound is kept in the working set."""
 
@@ -323,8 +327,9 @@ def _update_gradient(
         pair.s += total
     released, moved, change = moved[at_bound], moved[~uncached], change[~uncached]
     factors = store.relative_error
-    for start in range(0, len(moved), store.n_slots):  # none where all were summed uncached
-        at = slice(start, start + store.n_slots)
+    step = min(store.n_slots, MAX_COLUMNS_OF_AN_EVALUATION)
+    for start in range(0, len(moved), step):  # none where all were summed uncached
+        at = slice(start, start + step)
         store.ensure(moved[at])
         state.gradient_error.record_moves(store, moved[at], change[at], cached=True)
         sizes = state.gradient_error.size
