@@ -131,6 +131,6 @@ def test_one_sample_without_a_violation_is_no_end(rng):
     y = np.where(np.arange(1000) < 20, 1.0, -1.0)
     gram = RBF(rng.standard_normal((1000, 3)) + np.where(y > 0, 1.5, 0.0)[:, None], 0.2)
     best = 2.0 * solve(L2SVMDual(gram, y, C=1.0), tol=1e-4).value
-    balls = [printed_ball.trained(gram, y, 1.0, False, seed, limit=10.0) for seed in range(7)]
+    balls = [printed_ball.trained(gram, y, 1.0, False, seed) for seed in range(7)]
     assert all(ball.ended for ball in balls)
     assert np.median([ball.numbers[0] for ball in balls]) > 1.1 * best

@@ -52,7 +52,7 @@ def test_the_printed_algorithms_come_to_the_optimum(away):
     """The maintained R is that of the weights, at least the optimal one; away steps come near it."""
     X, y = two_clouds(40, 3, seed=5, distance=3.0)
     gram, C = qpsvm.RBF(X, gamma=0.2), 1.0
-    ball = printed_ball.trained(gram, y, C, away, seed=0, limit=5.0)
+    ball = printed_ball.trained(gram, y, C, away, seed=0)
     best = 2.0 * qpsvm.solve(qpsvm.L2SVMDual(gram, y, C=C), tol=1e-9).value
     a = ball.a[: ball.size]
     K = y[ball.points, None] * y[ball.points] * (gram.block(ball.points, ball.points) + 1.0)
