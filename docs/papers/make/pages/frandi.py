@@ -139,7 +139,10 @@ def penalties(records: list[Case]) -> Iterator[str]:
     for record in records:
         case, found = record["case"], record["found"]
         if "C" in case:
-            shares = [f"{found[f'{m} accuracy']:.2f}" for m in MACHINE_METHODS]
+            shares = [
+                f"{found[f'{m} accuracy']:.2f}" + (", capped" if found[f"{m} capped"] else "")
+                for m in MACHINE_METHODS
+            ]
             times = [f"{found[f'{m} time']:.2g}" for m in MACHINE_METHODS]
             yield row(case["set"], f"{case['C']:g}", *shares, *times)
 
