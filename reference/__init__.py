@@ -6,7 +6,7 @@ when an upper and a lower bound of the optimal value, computed here, meet. Nothi
 imports qpsvm or shares a formula with it.
 
     reference.answer(problem)          Clarabel, verified; raises UnverifiedError otherwise
-    reference.answer_osqp(instance)    OSQP on the standard form, with its own verified residual
+    reference.answer_osqp(problem)     OSQP on the standard form, with its own verified residual
 
 A problem is an instance of the catalogue, or one that a user declared, as `qpsvm.HingeDual(K, y)`.
 """

@@ -39,6 +39,10 @@ OTHER_FAMILIES: dict[str, Callable[[Instance], Reference]] = {}
 """Functions that answer families which are no machines, entered by `reference.general`."""
 
 
+OTHER_FAMILIES_BY_OSQP: dict[str, Callable[[Instance], Reference]] = {}
+"""The same by OSQP."""
+
+
 class UnverifiedError(ArithmeticError):
     """No solver gave an answer whose bounds meet."""
 
@@ -141,10 +145,17 @@ def answer(problem: Any) -> Reference:
     return ask_clarabel(instance)
 
 
+def answer_osqp(problem: Any) -> Reference:
+    """Return OSQP's answer to an instance or a declared problem; its residual says how good it is."""
+    return _answer_osqp(problem if isinstance(problem, Instance) else instance_of(problem))
+
+
 @cache
 @threadpool_limits.wrap(limits=1)
-def answer_osqp(instance: Instance) -> Reference:
-    """Return OSQP's answer to an instance; its residual says how good it is."""
+def _answer_osqp(instance: Instance) -> Reference:
+    """Return OSQP's answer to an instance."""
+    if instance.family in OTHER_FAMILIES_BY_OSQP:
+        return OTHER_FAMILIES_BY_OSQP[instance.family](instance)
     form = TEXTBOOK_CLASSES[instance.family](instance.data())
     if isinstance(form, PairTextbook):
         return verify_pair(form, "OSQP")

@@ -50,8 +50,11 @@ DOMAIN_OF_CLASS = {
     "L2Ball": ("l2_ball", ("radius",)),
     "SimplexProduct": ("groups", ("group",)),
     "KSubset": ("k_subset", ("k",)),
+    "SpanningTrees": ("spanning_trees", ("edges",)),
+    "FlowPolytope": ("flow", ("tail", "head", "source", "target")),
+    "PerfectMatchings": ("matchings", ("edges",)),
     "Birkhoff": ("birkhoff", ("n",)),
-    "Spectrahedron": ("spectrahedron", ("n", "trace")),
+    "Spectrahedron": ("spectrahedron", ("n", "trace", "solid")),
     "NuclearBall": ("nuclear_ball", ("rows", "columns", "radius")),
     "SpectralBall": ("spectral_ball", ("rows", "columns", "radius")),
 }
@@ -128,6 +131,8 @@ def general_data(problem: Any) -> Data:
         raise ValueError(f"a domain must be one of {', '.join(DOMAIN_OF_CLASS)}; got {name}")
     domain, parameters = DOMAIN_OF_CLASS[name]
     p = {key: getattr(problem.domain, key) for key in parameters}
+    if domain == "flow":
+        p["edges"] = np.stack([p.pop("tail"), p.pop("head")], axis=1)
     if domain == "box":
         p = {key: np.asarray(value, dtype=float) for key, value in p.items()}
     keys = ("A", "b") if hasattr(problem, "A") else ("Q", "c")

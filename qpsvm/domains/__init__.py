@@ -10,7 +10,9 @@ from qpsvm.domains.capped_simplex import CappedSimplex
 from qpsvm.domains.combinatorial import KSubset, SpanningTrees
 from qpsvm.domains.flow import FlowPolytope
 from qpsvm.domains.hull import Hull
+from qpsvm.domains.matching import PerfectMatchings
 from qpsvm.domains.matrix import Birkhoff, NuclearBall, Spectrahedron, SpectralBall
+from qpsvm.domains.matroid import MatroidBases
 from qpsvm.domains.orthant import Orthant
 from qpsvm.domains.simplex import SimplexProduct, simplex
 
@@ -25,10 +27,12 @@ __all__ = [
     "KSubset",
     "L1Ball",
     "L2Ball",
+    "MatroidBases",
     "NuclearBall",
     "OracleDomain",
     "Orthant",
     "PenaltyBox",
+    "PerfectMatchings",
     "ScaledSimplex",
     "SimplexProduct",
     "SpanningTrees",

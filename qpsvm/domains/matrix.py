@@ -11,7 +11,7 @@ import scipy.sparse.linalg as sla
 from numpy.typing import NDArray
 
 from qpsvm.domains.base import OracleDomain, check_size, project_simplex
-from qpsvm.errors import check_number
+from qpsvm.errors import check_choice, check_number
 
 Vector = NDArray[np.float64]
 
@@ -72,14 +72,16 @@ class Birkhoff(OracleDomain):
 
 @dataclass(frozen=True, eq=False)
 class Spectrahedron(OracleDomain):
-    """Symmetric positive semidefinite matrices of order n with a given trace.
+    """Symmetric positive semidefinite matrices of order n with a given trace, or at most that.
 
-    Its extreme points are trace times qq', |q| = 1.
+    Its extreme points are trace times qq', |q| = 1, and 0 where the trace is a bound.
 
     Parameters
     ----------
     n : int
     trace : float
+    solid : bool
+        Whether the trace is a bound.
 
     Examples
     --------
@@ -91,13 +93,19 @@ class Spectrahedron(OracleDomain):
 
     n: int
     trace: float = 1.0
-    constant_norm = True
+    solid: bool = False
     projectable = True
 
     def __post_init__(self) -> None:
         """Check order and trace."""
         check_number("n", self.n, low=1, integer=True)
+        check_choice("solid", self.solid, (True, False))
         object.__setattr__(self, "trace", check_size("trace", self.trace))
+
+    @property
+    def constant_norm(self) -> bool:  # type: ignore[override]
+        """Whether all extreme points have the norm `trace`: 0 is one of the solid set."""
+        return not self.solid
 
     @property
     def m(self) -> int:  # type: ignore[override]
@@ -110,30 +118,46 @@ class Spectrahedron(OracleDomain):
         return (self.n, self.n)
 
     def linear_min(self, g: Vector) -> Vector:
-        """Return trace qq' with q the eigenvector of the least eigenvalue."""
+        """Return trace qq' with q the eigenvector of the least eigenvalue, or 0 where that is less."""
+        return self._least(g, 0.0)
+
+    def nearest_vertex(self, g: Vector, x: Vector, weight: float) -> Vector:
+        """Return trace qq' for g - weight x, or 0 where that is nearer."""
+        return self._least(g - weight * x, 0.5 * weight * self.trace)
+
+    def _least(self, g: Vector, threshold: float) -> Vector:
+        """Return trace qq'; 0 if the set is solid and the least eigenvalue is above -threshold."""
         G = _symmetric(g, self.n)
         if self.n <= MAX_DENSE_ORDER:
-            q = scipy.linalg.eigh(G, subset_by_index=[0, 0])[1][:, 0]
+            values, vectors = scipy.linalg.eigh(G, subset_by_index=[0, 0])
         else:
-            q = sla.eigsh(G, k=1, which="SA", v0=_first(self.n))[1][:, 0]
+            values, vectors = sla.eigsh(G, k=1, which="SA", v0=_first(self.n))
+        if self.solid and values[0] > -threshold:
+            return np.zeros(self.m)
+        q = vectors[:, 0]
         return (self.trace * np.outer(q, q)).ravel()
 
     def linear_gap(self, x: Vector, g: Vector) -> float:
-        """Return g'x - trace lambda_min, the eigenvalue by a dense factorization."""
-        G = _symmetric(g, self.n)
-        least = scipy.linalg.eigvalsh(G, subset_by_index=[0, 0])[0]
-        shifted = G - least * np.eye(self.n)
-        return float(np.sum(shifted * x.reshape(self.shape)))
+        """Return the gap by the least eigenvalue, from a dense factorization; solid sets have 0 too."""
+        G, X = _symmetric(g, self.n), x.reshape(self.shape)
+        least = float(scipy.linalg.eigvalsh(G, subset_by_index=[0, 0])[0])
+        least = min(least, 0.0) if self.solid else least
+        gap = float(np.sum((G - least * np.eye(self.n)) * X))
+        return gap - least * (self.trace - float(np.trace(X))) if self.solid else gap
 
     def violation(self, x: Vector) -> float:
         """Return the largest of the asymmetry, the error of the trace, and -lambda_min."""
         X = x.reshape(self.shape)
         least = float(np.linalg.eigvalsh(0.5 * (X + X.T))[0])
-        return float(max(0.0, np.max(np.abs(X - X.T)), abs(np.trace(X) - self.trace), -least))
+        excess = float(np.trace(X)) - self.trace
+        excess = excess if self.solid else abs(excess)
+        return float(max(0.0, np.max(np.abs(X - X.T)), excess, -least))
 
     def project(self, x: Vector) -> Vector:
         """Project the eigenvalues on the simplex: a full eigendecomposition."""
         values, Q = np.linalg.eigh(_symmetric(x, self.n))
+        if self.solid and np.sum(np.maximum(values, 0.0)) <= self.trace:
+            return ((Q * np.maximum(values, 0.0)) @ Q.T).ravel()
         return ((Q * project_simplex(values, self.trace)) @ Q.T).ravel()
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import qpsvm
 from problems import general
@@ -105,6 +106,64 @@ def test_theorem_3(option):
         assert reply.stop in (Stop.BUDGET, Stop.STALLED)
         bound *= 1.0 - 0.5 * eta
         assert case.h <= bound * (1.0 + 1e-9)
+
+
+def moved_mass(active, optimum):
+    """Return the least weights Delta_i to move from vertices of the active set so that z is in the cube.
+
+    optimum = sum (weight_i - Delta_i) v_i + Delta z, Delta = sum Delta_i: a linear program.
+    """
+    V, weights = active.points, active.weights
+    k = len(V)
+    rest = optimum - weights @ V  # Delta z = rest + sum Delta_i v_i
+    rows = np.concatenate([-V.T, V.T - 1.0])  # 0 <= Delta z <= Delta
+    found = linprog(
+        np.ones(k),
+        rows,
+        np.concatenate([rest, -rest]),
+        bounds=np.stack([np.zeros(k), weights], axis=1),
+    )
+    assert found.status == 0
+    deltas = np.clip(found.x, 0.0, weights)
+    total = float(deltas.sum())
+    return deltas, total, np.clip((rest + deltas @ V) / max(total, 1e-300), 0.0, 1.0)
+
+
+@pytest.mark.parametrize("option", [1, 2])
+@pytest.mark.parametrize("eta", [0.02, 0.3])
+def test_lemma_2(option, eta):
+    """h+ <= (1 - eta) h + beta eta^2 Delta (Delta E|w - x|^2 + sum Delta_i |v_i - x|^2).
+
+    lambda = 2 eta Delta, z is the mean of vertices w, whose squared distances are linear in z.
+    """
+    case = Case("nep-fc", n=40, m=12, start=0.0, weight="fixed", option=option)
+    for _ in range(25):
+        x, h = case.state.x.copy(), case.h
+        if h < 1e-10:
+            break
+        deltas, total, z = moved_mass(case.state.active, case.optimum)
+        spread = z @ (1.0 - x) ** 2 + (1.0 - z) @ x**2
+        own = deltas @ np.sum((case.state.active.points - x) ** 2, axis=1)
+        case.step(first=2.0 * eta * total)
+        bound = (1.0 - eta) * h + case.beta * eta**2 * total * (total * spread + own)
+        assert case.h <= bound + 1e-9 * case.beta
+
+
+def test_observation_1(rng):
+    """A decomposition that moves the mass Delta' gives one that moves any larger mass Delta <= 1."""
+    for _ in range(50):
+        V, weights = (rng.random((6, 9)) < 0.5).astype(float), rng.dirichlet(np.ones(6))
+        deltas = weights * rng.random(6)
+        small, z = deltas.sum(), rng.random(9)
+        point = (weights - deltas) @ V + small * z
+        large = rng.uniform(small, 1.0)
+        more = deltas + (weights - deltas) * (large - small) / (1.0 - small)
+        other = (small * z + (more - deltas) @ V) / large
+        assert np.all(more >= deltas - 1e-15) and np.all(more <= weights + 1e-15)
+        assert np.isclose(more.sum(), large)
+        assert np.isclose(small + (more - deltas).sum(), large)  # convex weights of z and the v_i
+        assert np.all((other >= -1e-12) & (other <= 1.0 + 1e-12))
+        np.testing.assert_allclose((weights - more) @ V + large * other, point, atol=1e-12)
 
 
 def test_theorem_6_the_search_decreases_no_less_than_any_of_its_weights():

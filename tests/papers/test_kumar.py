@@ -9,6 +9,7 @@ import qpsvm
 from problems.clouds import separable_clouds
 from qpsvm import RBF, Linear, PolytopeDistanceDual
 from qpsvm.solvers.methods import METHODS
+from qpsvm.solvers.shared import prefetch
 from tests.solvers.working_set.test_core_set import SEPARATED_INSTANCES, papers_epsilon, states
 
 X, Y = separable_clouds(120, 3, seed=5, gap=1.0)
@@ -62,6 +63,23 @@ def test_lemma_3_2_an_iterate_solves_a_perturbed_problem(problem, rng):
             assert abs(x[here] @ b) <= 1e-9 * square
         if k == 60:
             break
+
+
+@each
+@pytest.mark.parametrize("tol", [0.3, 0.03])
+def test_theorem_3_2_columns_are_those_of_the_iterations(problem, tol, monkeypatch):
+    """With prefetching off an iteration evaluates two columns, and the start four, of m + r entries each.
+
+    Times (29), the bound of Theorem 3.1, that is the theorem's count of kernel evaluations.
+    """
+    monkeypatch.setattr(prefetch, "MIN_PREFETCH_COLUMNS", 1 << 30)
+    result = qpsvm.solve(problem, "mfw", tol=tol)
+    assert result.converged
+    assert result.counters["columns"] <= 4 + 2 * result.n_iter
+    least = qpsvm.solve(problem, "mnp", tol=1e-9).certificate.lower
+    ratio = max(problem.delta() / least, 2.0)
+    epsilon = 0.5 * tol  # a relative gap of Psi; the paper's is in the norm
+    assert result.n_iter <= 6.0 + 10.0 * ratio * np.log2(ratio) + 32.0 * ratio / epsilon
 
 
 @each

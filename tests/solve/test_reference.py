@@ -117,6 +117,47 @@ def test_a_declared_problem_is_answered_as_its_solution_certifies(problem):
     assert found.upper - found.lower <= 1e-3 * abs(known.value) + 1e-9
 
 
+def general_problems():
+    """Return declared problems over general domains, polyhedra first, and whether they are one."""
+    rng = np.random.default_rng(5)
+    square = [[0, 0], [0, 1], [1, 1], [1, 2], [2, 2], [2, 0]]
+    layers = [[0, 1], [0, 2], [1, 3], [2, 3], [1, 2]]
+    sets = [
+        (qpsvm.domains.hypercube(6), True),
+        (qpsvm.domains.L1Ball(6, 0.7), True),
+        (qpsvm.domains.KSubset(6, 2), True),
+        (qpsvm.domains.PerfectMatchings(square), True),
+        (qpsvm.domains.SpanningTrees(layers), True),
+        (qpsvm.domains.FlowPolytope(*np.transpose(layers), 0, 3), True),
+        (qpsvm.domains.L2Ball(6, 0.7), False),
+        (qpsvm.domains.Spectrahedron(3, 1.0, solid=True), False),
+    ]
+    return [
+        (qpsvm.LeastSquares(rng.standard_normal((8, s.m)), rng.standard_normal(8), s), polyhedron)
+        for s, polyhedron in sets
+    ]
+
+
+@pytest.mark.parametrize(
+    ("problem", "polyhedron"),
+    general_problems(),
+    ids=[type(p.domain).__name__ for p, _ in general_problems()],
+)
+def test_osqp_and_clarabel_agree_on_general_domains(problem, polyhedron):
+    """Both bound the optimum that the certificate encloses; OSQP answers polyhedra alone."""
+    found = qpsvm.solve(problem, tol=1e-6, max_iter=50_000).certificate
+    known = reference.answer(problem)
+    near = known.residual + 1e-12 * abs(known.value)
+    assert found.lower - near <= known.value <= found.upper + near
+    if not polyhedron:
+        with pytest.raises(reference.UnverifiedError, match="OSQP"):
+            reference.answer_osqp(problem)
+        return
+    osqp = reference.answer_osqp(problem)
+    assert osqp.solver == "OSQP"
+    assert abs(known.value - osqp.value) <= known.residual + osqp.residual
+
+
 @pytest.mark.parametrize(
     ("problem", "named"),
     [
