@@ -250,6 +250,7 @@ def nth_smallest(values: NDArray[np.float64], n: int) -> float:
     return float(np.partition(values, n - 1)[n - 1])
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a gap may be infinite
 def slack_gap(
     x: NDArray[np.float64],
     upper: NDArray[np.float64],
