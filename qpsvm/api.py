@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from qpsvm.clock import Clock, call_clock
+from qpsvm.distributed.door import chunked_kernel
 from qpsvm.driver.polish import (
     at_bounds,
     exact_kernel_certificate,
@@ -171,6 +172,13 @@ def _solved(
     from qpsvm.driver.fallback import Stage, run_with_fallbacks, run_with_store
     from qpsvm.driver.trace import Limits
 
+    kernel = chunked_kernel(problem)
+    if kernel is not None:
+        from qpsvm.distributed.solve import solve_sharded
+
+        with shown(verbose, callback, method) as watch:
+            limits = Limits(tol, -1 if max_iter is None else max_iter, watch, clock)
+            return solve_sharded(problem, kernel, method, x0, limits)
     begun = time.perf_counter()
     exact_problem = exact_kernel_problem(problem) if original else None
     memory = default_memory_limit() if memory_limit is None else memory_limit

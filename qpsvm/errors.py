@@ -43,6 +43,17 @@ class MethodMismatchError(ValueError):
     """
 
 
+class ClusterError(RuntimeError):
+    """A Dask cluster that cannot go on with a solve, and no certified answer so far.
+
+    Examples
+    --------
+    >>> from qpsvm.errors import ClusterError
+    >>> issubclass(ClusterError, RuntimeError)
+    True
+    """
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a solve with ``interrupt="raise"``; the certified answer so far is `result`.
 

@@ -184,6 +184,8 @@ class History:
     n_support : ndarray of int
         Number of nonzero weights of the point that was checked: the size of its support or core set.
         Duplicate points that are merged count as one.
+    bytes_sent : ndarray of int
+        Bytes sent between this process and shards so far; 0 where the points are in this process.
     """
 
     iteration: NDArray[np.int64]
@@ -193,6 +195,7 @@ class History:
     gap: NDArray[np.float64]
     estimated: NDArray[np.bool_]
     n_support: NDArray[np.int64]
+    bytes_sent: NDArray[np.int64]
 
     def __len__(self) -> int:
         """Return the number of checks."""

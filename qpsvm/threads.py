@@ -44,6 +44,19 @@ def limit(n: int) -> Iterator[None]:
             numba.set_num_threads(before)
 
 
+def use_at_most(n: int) -> None:
+    """Let this thread's compiled loops use at most `n` threads from now on.
+
+    Examples
+    --------
+    >>> from qpsvm.threads import use_at_most
+    >>> use_at_most(64)
+    """
+    import numba
+
+    numba.set_num_threads(min(n, numba.get_num_threads()))
+
+
 def describe() -> dict[str, str]:
     """Return the numbers of threads: a line for numba and one for each BLAS library.
 

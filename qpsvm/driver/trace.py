@@ -62,6 +62,7 @@ class Row(NamedTuple):
     gap: float
     estimated: bool
     n_support: int
+    n_bytes: int = 0
 
 
 def bounds_of(certified: Certified) -> Bounds:
@@ -102,7 +103,16 @@ class Trace:
     ) -> None:
         """Continue the record of another method."""
         h = history
-        columns = h.iteration, h.time, h.upper, h.lower, h.gap, h.estimated, h.n_support
+        columns = (
+            h.iteration,
+            h.time,
+            h.upper,
+            h.lower,
+            h.gap,
+            h.estimated,
+            h.n_support,
+            h.bytes_sent,
+        )
         self.rows = [Row(*row) for row in zip(*columns, strict=True)]
         self.best = certified.x.copy()
         if self.problem.convex:  # else the Gram in float64 fails the test that its rounding passed
@@ -133,7 +143,14 @@ class Trace:
         upper, lower, gap = (unknown if np.isnan(value) else value for value, unknown in shown)
         row = self.n_iter, self.elapsed(), upper, lower, gap
         n_support = self.problem.n_support(x if certified is None else certified.x)
-        self.rows.append(Row(*row, estimated=certified is None, n_support=n_support))
+        self.rows.append(
+            Row(
+                *row,
+                estimated=certified is None,
+                n_support=n_support,
+                n_bytes=self.problem.counters.get("bytes_sent", 0),
+            )
+        )
 
     def _progress(
         self, least: tuple[float, float], upper: float, lower: float, gap: float
@@ -270,7 +287,7 @@ class Trace:
 
     def history(self) -> History:
         """Return the checks as arrays."""
-        iteration, elapsed, upper, lower, gap, estimated, n_support = np.array(self.rows).T
+        iteration, elapsed, upper, lower, gap, estimated, n_support, sent = np.array(self.rows).T
         return History(
             iteration.astype(np.int64),
             elapsed,
@@ -279,4 +296,5 @@ class Trace:
             gap,
             estimated.astype(bool),
             n_support.astype(np.int64),
+            sent.astype(np.int64),
         )

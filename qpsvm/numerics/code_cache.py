@@ -38,7 +38,7 @@ PACKAGE_FOLDER = Path(__file__).parents[1]
 """Folder of the package."""
 
 FOLDERS_ABOVE_COMPILED_CODE = frozenset(
-    "driver api data plot path estimators precompile demo files cli __main__ __init__".split()
+    "driver distributed api data plot path estimators precompile demo files cli __main__ __init__".split()
 )
 """Modules and folders of the package that no compiled function can depend on: nothing that compiles
 imports them (tests/test_architecture.py). Their sources are no part of the key."""

@@ -222,6 +222,7 @@ def _machine(task: Task, path: SubsetPath, tol: float, seconds: float) -> Machin
             np.array([gap]),
             np.array([False]),
             np.array([len(support)]),
+            np.zeros(1, np.int64),
         ),
         timings={"setup": 0.0, "iterate": seconds, "certify": 0.0, "total": seconds},
         method="smo",

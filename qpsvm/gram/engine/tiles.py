@@ -128,9 +128,22 @@ def add(
     With `size`, add the sum by the second weights to it. The sum of a point does not depend on the
     assignment of points to threads.
     """
+    points, terms = evaluator.points[columns], evaluator.terms[columns]
+    add_between(points, terms, evaluator, weights, out, size)
+
+
+def add_between(
+    few: Any,
+    a: NDArray[Any],
+    evaluator: Evaluator,
+    weights: list[Vector],
+    out: Vector,
+    size: Vector | None = None,
+) -> None:
+    """Do the same with columns of other points `few`, stored alike, whose terms are a."""
     points, b, factor, kernel_map = evaluator
-    sides, factor = sides_of_sweep(points[columns], b[columns], points, b, factor)
-    m, width = len(b), _width(len(columns), len(b))
+    sides, factor = sides_of_sweep(few, a, points, b, factor)
+    m, width = len(b), _width(len(a), len(b))
     x, top = np.zeros((2, len(sides[1])), b.dtype), np.ones(2)
     for n, w in enumerate(weights):  # scaled, so that they do not overflow in float32
         top[n] = float(np.max(np.abs(w), initial=0.0)) or 1.0

@@ -29,6 +29,7 @@ from qpsvm.gram.kernels.limits import (
     check_values,
 )
 from qpsvm.gram.storage.base import StoredPoints
+from qpsvm.gram.storage.chunked import as_chunked
 from qpsvm.gram.storage.csr import is_sparse, stored_alike
 from qpsvm.gram.storage.points import Points, products, stored
 from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS, squared_norms
@@ -62,12 +63,14 @@ class PointGram(Gram):
     """Whether the kernel is a function of the inner product."""
 
     def __post_init__(self) -> None:
-        """Check the points and settle the parameters."""
-        X = check_points("X", self.X)
-        square = check_lengths(X)
+        """Check the points and settle the parameters; chunks are checked where they are loaded."""
+        chunked = as_chunked(self.X)
+        X = check_points("X", self.X) if chunked is None else chunked
+        square = check_lengths(X) if chunked is None else 0.0
         self._set(X=X, m=X.shape[0], dtype=X.dtype)
         self._settle()
-        check_values(self, square)
+        if chunked is None:
+            check_values(self, square)
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():

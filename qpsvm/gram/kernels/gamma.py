@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from qpsvm.errors import InputError, check_choice, check_number
+from qpsvm.gram.storage.chunked import ChunkedPoints
 from qpsvm.gram.storage.points import Points, largest_entry, variance_sum
 
 MIN_COORDINATE = 1e-138
@@ -31,7 +32,10 @@ def settle_gamma(gamma: Any, X: Points) -> float:
     else:
         inverse_gamma = X.shape[1] * _variance(X)
     least = float(np.finfo(np.float64).tiny)
-    size = largest_entry(X.data if sp.issparse(X) else X)
+    if isinstance(X, ChunkedPoints):
+        size = X.moments[2]
+    else:
+        size = largest_entry(X.data if sp.issparse(X) else X)
     if inverse_gamma < least and 0.0 < size < MIN_COORDINATE:
         raise InputError(
             f"gamma must be a number for points whose squares round to zero; got {gamma!r} "
@@ -42,6 +46,9 @@ def settle_gamma(gamma: Any, X: Points) -> float:
 
 def _variance(X: Points) -> float:
     """Return the variance over all entries."""
+    if isinstance(X, ChunkedPoints):
+        means, variances, _ = X.moments
+        return float(np.mean(variances) + np.var(means))
     if not sp.issparse(X):
         return float(np.var(X, dtype=np.float64))
     n_entries = X.shape[0] * X.shape[1]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.base import slices
 from qpsvm.gram.storage.base import StoredPoints
+from qpsvm.gram.storage.chunked import ChunkedPoints
 from qpsvm.gram.storage.csr import is_sparse
 from qpsvm.gram.storage.integer import PackedBits
 
@@ -85,6 +86,8 @@ def moved(X: NDArray[Any], by: NDArray[Any], dtype: Any, order: Any) -> NDArray[
 
 def variance_sum(X: Points) -> float:
     """Return the trace of the covariance (with 1/m): half the mean squared distance."""
+    if isinstance(X, ChunkedPoints):
+        return float(np.sum(X.moments[1]))
     mean = mean_point(X)
     if sp.issparse(X):
         return float(X.multiply(X).sum(dtype=np.float64) / X.shape[0] - mean @ mean)

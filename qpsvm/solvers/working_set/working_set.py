@@ -258,7 +258,7 @@ def _solve(
     x_start, rounding_limited = x.copy(), True
     while rounding_limited:
         arrays = _matrix(state), diagonal, side, ridge, z, upper
-        inner, n_left = InnerProblem(*arrays, *constants, state.unit), _inner_steps(len(x))
+        inner, n_left = InnerProblem(*arrays, *constants, state.unit), inner_steps(len(x))
         is_cut = True
         while is_cut:
             most = min(n_left, n_polled)
@@ -373,6 +373,6 @@ def _refine(problem: QP, state: WorkingSetState) -> None:
     add_to_working_set(problem, state, working_set)
 
 
-def _inner_steps(n: int) -> int:
+def inner_steps(n: int) -> int:
     """Return the maximum number of inner steps: enough for n coordinates, about 0.2 s at most."""
     return max(1000, min(10_000 + 20 * n, 200_000_000 // n))

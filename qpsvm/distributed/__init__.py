@@ -1,0 +1,1 @@
+"""Solves over rows that are spread: shards of points at the workers of a Dask cluster, or in files."""

@@ -1,0 +1,254 @@
+"""Shards at the workers of a Dask cluster: a task for each call, at the worker that holds the shard.
+
+A worker keeps its shards outside of Dask's results, so that they are neither moved nor copied. A call
+names the shard and the number of changes of its state; a worker that does not hold that state says so,
+and the shard is built again from its rows and brought to its state from the weights.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from qpsvm.distributed.group import Layout, ShardGroup, build, consecutive, n_bytes
+from qpsvm.distributed.shard import Shard
+from qpsvm.errors import ClusterError
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.storage.chunked import ChunkedPoints, DaskChunk
+from qpsvm.threads import use_at_most
+
+SECONDS_BETWEEN_POLLS = 0.25
+"""Seconds after which a call that is not answered looks for lost workers and limits."""
+
+MAX_INLINE_BYTES = 1 << 20
+"""Bytes of an argument up to which it goes with the call; a larger one is scattered first."""
+
+MAX_REBUILDS = 20
+"""Number of lost workers of a solve after which it gives up."""
+
+READING_METHODS = frozenset("summary diagonal rows sums slopes gap below entries".split())
+"""Methods that leave the state of a shard as it is."""
+
+LIVE_SHARDS: dict[str, Shard] = {}
+"""Shards that this process holds, by token."""
+
+
+class NotHeld:
+    """The answer of a worker that does not hold the state of a shard."""
+
+
+def current_client() -> Any:
+    """Return the Dask client of this process, or None."""
+    from distributed import default_client
+
+    try:
+        client = default_client()
+    except ValueError:
+        return None
+    return client if client.status == "running" else None
+
+
+def build_at_worker(
+    token: str, kernel: PointGram, points: ChunkedPoints, chunks: Any, *loaded: Any
+) -> int:
+    """Build a shard and keep it; return the number of its points."""
+    LIVE_SHARDS[token] = build(kernel, points, chunks, loaded or None)
+    return LIVE_SHARDS[token].n
+
+
+def call_at_worker(token: str, version: int, method: str, *arguments: Any) -> Any:
+    """Return the answer of a shard that this process holds."""
+    from distributed import get_worker
+
+    shard = LIVE_SHARDS.get(token)
+    if shard is None or shard.version != version:
+        return NotHeld()
+    use_at_most(get_worker().state.nthreads)
+    answer = getattr(shard, method)(*arguments)
+    shard.version += method not in READING_METHODS
+    return answer
+
+
+def forget_at_worker(tokens: list[str]) -> None:
+    """Release shards."""
+    for token in tokens:
+        LIVE_SHARDS.pop(token, None)
+
+
+@dataclass
+class ClusterShards(ShardGroup):
+    """Shards at workers."""
+
+    client: Any = None
+    workers: list[str] = field(default_factory=list)  # address of the worker of each shard
+    tokens: list[str] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    n_rebuilt: int = 0
+    deadline: float = np.inf  # time.perf_counter() after which no answer is waited for
+
+    @classmethod
+    def of(cls, client: Any, kernel: PointGram, points: ChunkedPoints) -> Self:
+        """Place the shards where their rows are, or evenly, and load them there."""
+        workers = _addresses(client)
+        if not workers:
+            raise ClusterError("the Dask cluster has no worker; start one or close the client")
+        chunks = consecutive(points.sizes, len(workers))
+        homes = _homes(client, points)
+        if homes is not None:
+            found = [tuple(c for c, at in enumerate(homes) if at == name) for name in workers]
+            workers = [name for name, own in zip(workers, found, strict=True) if own]
+            chunks = tuple(own for own in found if own)
+        names = [f"qpsvm-{uuid.uuid4().hex}" for _ in chunks]
+        layout, workers = Layout(points, chunks), workers[: len(chunks)]
+        group = cls(kernel, layout, client=client, workers=workers, tokens=names)
+        group.versions = [0] * group.n
+        group._build(list(range(group.n)))
+        return group
+
+    def _build(self, shards: list[int]) -> None:
+        """Load the rows of shards at their workers."""
+        points = self.layout.points
+        known = replace(points, chunks=(None,) * len(points.chunks), labels=None)
+        futures = []
+        for k in shards:
+            own, at = self.layout.chunks[k], {"workers": [self.workers[k]]}
+            taken = [points.chunks[c] for c in own]
+            if isinstance(taken[0], DaskChunk):
+                rows = self.client.compute([chunk.delayed for chunk in taken], **at)
+                arguments = self.tokens[k], self.kernel, known, own, *rows
+            else:
+                some = [points.chunks[c] if c in own else None for c in range(len(points.chunks))]
+                arguments = self.tokens[k], self.kernel, replace(known, chunks=tuple(some)), own
+            key = f"qpsvm-load-{uuid.uuid4().hex}"
+            futures.append(
+                self.client.submit(build_at_worker, *arguments, key=key, pure=False, **at)
+            )
+        for k, answer in zip(shards, self._answers(shards, futures), strict=True):
+            self.versions[k] = 0
+            if isinstance(answer, NotHeld):
+                self._rebuild(k)
+
+    def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
+        arguments = self._scattered(arguments)
+        futures = [self._submit(k, method, own) for k, own in enumerate(arguments)]
+        answers = self._answers(list(range(self.n)), futures)
+        return [self._ensured(k, method, arguments[k], answer) for k, answer in enumerate(answers)]
+
+    def _call_one(self, k: int, method: str, arguments: tuple[Any, ...]) -> Any:
+        answer = self._answers([k], [self._submit(k, method, arguments)])[0]
+        return self._ensured(k, method, arguments, answer)
+
+    def _ensured(self, k: int, method: str, arguments: tuple[Any, ...], answer: Any) -> Any:
+        """Return the answer, after the shard was built again where it was lost."""
+        while isinstance(answer, NotHeld):
+            self._rebuild(k)
+            answer = self._answers([k], [self._submit(k, method, arguments)])[0]
+        self.versions[k] += method not in READING_METHODS
+        return answer
+
+    def _submit(self, k: int, method: str, arguments: tuple[Any, ...]) -> Any:
+        at = self.tokens[k], self.versions[k], method, *arguments
+        key = f"qpsvm-{method}-{uuid.uuid4().hex}"
+        return self.client.submit(
+            call_at_worker, *at, key=key, pure=False, workers=[self.workers[k]]
+        )
+
+    def _scattered(self, arguments: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return arguments whose large common arrays were sent to all workers once."""
+        sent: dict[int, Any] = {}
+        for value in arguments[0]:
+            shared = all(any(value is other for other in own) for own in arguments)
+            if shared and isinstance(value, np.ndarray) and n_bytes(value) > MAX_INLINE_BYTES:
+                sent[id(value)] = self.client.scatter(
+                    value, broadcast=True, hash=False, workers=sorted(set(self.workers))
+                )
+        return [tuple(sent.get(id(value), value) for value in own) for own in arguments]
+
+    def _answers(self, shards: list[int], futures: list[Any]) -> list[Any]:
+        """Wait for the answers; `NotHeld` stands for that of a worker that was lost."""
+        from distributed import CancelledError, KilledWorker, wait
+        from distributed.comm.core import CommClosedError
+
+        lost: set[int] = set()
+        try:
+            while True:
+                waiting = [f for k, f in zip(shards, futures, strict=True) if k not in lost]
+                if not waiting:
+                    break
+                try:
+                    wait(waiting, timeout=SECONDS_BETWEEN_POLLS)
+                    break
+                except TimeoutError:
+                    alive = set(_addresses(self.client))
+                    lost = {k for k in shards if self.workers[k] not in alive}
+                    if time.perf_counter() > self.deadline:
+                        raise ClusterError("workers did not answer within the time limit") from None
+            answers = []
+            for k, future in zip(shards, futures, strict=True):
+                try:
+                    answers.append(NotHeld() if k in lost else future.result())
+                except KilledWorker:
+                    answers.append(NotHeld())
+            return answers
+        except (CancelledError, CommClosedError, OSError) as problem:
+            raise ClusterError(f"the connection to the Dask cluster was lost: {problem}") from None
+        finally:
+            for future in futures:
+                future.release()
+
+    def _rebuild(self, k: int) -> None:
+        """Build a shard again at a living worker, and bring it to its state."""
+        self.n_rebuilt += 1
+        alive = _addresses(self.client)
+        waited = time.perf_counter()
+        while not alive and time.perf_counter() - waited < 10.0:
+            time.sleep(SECONDS_BETWEEN_POLLS)  # a nanny starts another process
+            alive = _addresses(self.client)
+        if self.n_rebuilt > MAX_REBUILDS or not alive:
+            raise ClusterError(
+                f"{self.n_rebuilt} workers of the Dask cluster were lost; too many to go on"
+            )
+        free = [name for name in alive if name not in self.workers]
+        counts = [self.workers.count(name) for name in alive]
+        self.workers[k] = free[0] if free else alive[int(np.argmin(counts))]
+        self.tokens[k] = f"qpsvm-{uuid.uuid4().hex}"
+        self._build([k])
+        if self.restore is not None:
+            self.restore(k)
+
+    def close(self) -> None:
+        """Release the shards at living workers."""
+        try:
+            alive = set(_addresses(self.client))
+            at = [name for name in set(self.workers) if name in alive]
+            for name in at:
+                self.client.submit(
+                    forget_at_worker, self.tokens, pure=False, workers=[name]
+                ).result(timeout=2.0)
+        except Exception:
+            return  # what cannot be reached holds nothing for long
+
+
+def _addresses(client: Any) -> list[str]:
+    """Return the addresses of the living workers, sorted."""
+    try:
+        return sorted(client.scheduler_info(n_workers=-1)["workers"])
+    except (OSError, TimeoutError) as problem:
+        raise ClusterError(f"the connection to the Dask cluster was lost: {problem}") from None
+
+
+def _homes(client: Any, points: ChunkedPoints) -> list[str] | None:
+    """Return the worker of each chunk of an array that the cluster holds already; else None."""
+    if not all(isinstance(chunk, DaskChunk) for chunk in points.chunks):
+        return None
+    futures = getattr(client, "futures", {})
+    keys = [chunk.delayed.key for chunk in points.chunks]
+    if not all(key in futures for key in keys):
+        return None
+    held = client.who_has()
+    places = [held.get(key) or held.get(str(key)) for key in keys]
+    return [sorted(at)[0] for at in places] if all(places) else None

@@ -1,0 +1,309 @@
+"""Working-set decomposition across shards: the working set is solved here, gradients live at the shards.
+
+An iteration is that of `qpsvm.solvers.working_set.decomposition`. Shards send their maximum violators as
+(index, value); those that enter are fetched, solved for together with the working set by the same inner
+steps, and sent to all shards once; afterwards only the moves of their weights are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.canonical.base import FLOAT64_EPS
+from qpsvm.distributed.kernel_sums import kernel_values, step_precision
+from qpsvm.distributed.shard import Violators
+from qpsvm.distributed.sharded_qp import Product, ShardedQP
+from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
+from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.working_set.decomposition import (
+    BLOCK_ENTRY_LIMITS,
+    CHECK_PERIOD,
+    CHECK_VIOLATION_FRACTION,
+    INNER_GAP_FRACTION,
+    MIN_TOLERANCE_FRACTION,
+    SETTLED_NEW_FRACTION,
+)
+from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
+from qpsvm.solvers.working_set.working_set import SHRINKING_MARGIN, inner_steps
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+CORNER_SAMPLE_SIZE = 64
+"""Number of points whose mean predicts the outliers of a capped simplex."""
+
+MIN_DROPPED_POINTS, DROPPED_SHARE = 64, 8
+"""Minimum number of points that are dropped at a time, and the share of the working set, 1 / 8."""
+
+
+@dataclass
+class ShardedState:
+    """The working set at the client, and what the shards said last."""
+
+    x: Vector  # weights, (m,)
+    product: Product
+    rows: Indices  # indices of the working set
+    ids: Indices  # their places among the remembered points
+    s: Vector  # signed gradient there
+    block: NDArray[Any]  # kernel values of the working set
+    found: list[Violators] = field(default_factory=list)  # of each shard
+    violation: float = np.inf
+    checked_violation: float = np.inf
+    n_pairs: int = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Size of the working set, inner steps, bytes of its matrix."""
+        return {"core": len(self.rows), "pair": self.n_pairs, "matrix_bytes": self.block.nbytes}
+
+
+@dataclass(frozen=True)
+class ShardedDecomposition(Solver):
+    """Solve over a working set whose members come from all shards.
+
+    Parameters
+    ----------
+    tol : float
+        Target relative gap.
+    entering, largest : int
+        Maximum number of points that enter in an iteration, and that the working set may have.
+    least, inner_tol : float
+        As in `Decomposition`.
+    """
+
+    tol: float = 1e-3
+    entering: int = 1000
+    largest: int = 4096
+    least: float = 0.2
+    inner_tol: float = 0.3
+
+    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
+    first_check: ClassVar[int] = CHECK_PERIOD
+
+    def period(self, problem: ShardedQP) -> int:
+        """Return a short period: an iteration solves a whole reduced problem."""
+        return CHECK_PERIOD
+
+    def default_max_iter(self, problem: ShardedQP) -> int:
+        """Return a budget in which every coordinate could be added twice."""
+        return 500 + 2 * problem.m // self.entering
+
+    def init(self, problem: ShardedQP, x0: Vector | None, rng: Any) -> ShardedState:
+        """Return the state at x0, or at a corner of the domain."""
+        x = starting_point(problem) if x0 is None else problem.domain.repair(x0)
+        product = problem.product(x)
+        problem.take_exact()
+        none = np.empty(0, np.int64)
+        dtype = step_precision(problem.shards.kernel, problem.largest)
+        state = ShardedState(
+            x, Product("running"), none, none, np.empty(0), np.empty((0, 0), dtype)
+        )
+        assert product.name == "exact"
+        upper = problem.remembered.columns[2][problem.remembered.id[x > 0]]
+        free = np.flatnonzero(x > 0)[x[x > 0] < upper][: self.largest]
+        self._enter(problem, state, free)
+        self._step(problem, state, none, np.empty(0))
+        state.checked_violation = state.violation
+        return state
+
+    def refresh(self, problem: ShardedQP, state: ShardedState, product: Any) -> None:
+        """Let the shards continue from the recomputed product."""
+        problem.take_exact()
+        self._step(problem, state, np.empty(0, np.int64), np.empty(0))
+
+    def advance(self, problem: ShardedQP, state: ShardedState, n_steps: int) -> Reply:
+        """Make one iteration."""
+        violation = state.violation
+        if np.isnan(violation):
+            return Reply(0, Stop.NUMERICAL)
+        if violation <= 0.0:
+            return Reply(0, Stop.STALLED)
+        # 1. Drop members at their bounds, and let the maximum violators enter.
+        self._drop(problem, state)
+        n_before = len(state.rows)
+        self._enter(problem, state, self._violators(problem, state))
+        if not len(state.rows):
+            return Reply(0, Stop.STALLED)
+        # 2. Solve over the working set.
+        settled = len(state.rows) - n_before < SETTLED_NEW_FRACTION * len(state.rows)
+        moved, moves = self._solve(problem, state, settled)
+        if not len(moved):
+            return Reply(1, Stop.STALLED)
+        # 3. Let the shards update their gradients.
+        self._step(problem, state, state.ids[moved], moves)
+        if state.violation > CHECK_VIOLATION_FRACTION * state.checked_violation:
+            return Reply(1, Stop.BUDGET)
+        state.checked_violation = state.violation
+        return Reply(1, Stop.NEWS)
+
+    def _step(self, problem: ShardedQP, state: ShardedState, ids: Indices, moves: Vector) -> None:
+        """Send moves of weights out, and take the violators back."""
+        layout = problem.shards.layout
+        parts = layout.split(state.rows)
+        own = [(local, state.x[state.rows[at]]) for at, local in parts]
+        unsent = problem.remembered.unsent()
+        state.found = problem.shards.call("step", *unsent, ids, moves, self.entering, each=own)
+        problem.known["running"] = state.x.copy()
+        for (at, _), found in zip(parts, state.found, strict=True):
+            state.s[at] = found.s
+        low, high = self._extremes(state)
+        state.violation = high - low
+
+    @staticmethod
+    def _extremes(state: ShardedState) -> tuple[float, float]:
+        return min(v.low for v in state.found), max(v.high for v in state.found)
+
+    def _violators(self, problem: ShardedQP, state: ShardedState) -> Indices:
+        """Return the maximum violators, about half of them for each direction, by ascending index."""
+        low, high = self._extremes(state)
+        margin = self.least * (high - low)
+        layout = problem.shards.layout
+        up = np.concatenate([layout.index(k, v.up) for k, v in enumerate(state.found)])
+        down = np.concatenate([layout.index(k, v.down) for k, v in enumerate(state.found)])
+        s_up = np.concatenate([v.s_up for v in state.found])
+        s_down = -np.concatenate([v.s_down for v in state.found])
+        up, s_up = up[s_up < high - margin], s_up[s_up < high - margin]
+        down, s_down = down[s_down < -(low + margin)], s_down[s_down < -(low + margin)]
+        fewest, share, most = BLOCK_ENTRY_LIMITS
+        size = min(self.entering, most, max(fewest, int(share * np.count_nonzero(state.x))))
+        n_up = max(size // 2, size - len(down))
+        n_down = max(size // 2, size - len(up))
+        chosen = (
+            up[np.argsort(s_up, kind="stable")[:n_up]],
+            down[np.argsort(s_down, kind="stable")[:n_down]],
+        )
+        return np.unique(np.concatenate(chosen))
+
+    def _enter(self, problem: ShardedQP, state: ShardedState, rows: Indices) -> None:
+        """Add points to the working set, and their kernel values to its matrix."""
+        if not len(rows):
+            return
+        ids = problem.remember(rows)
+        points, kernel = problem.remembered.points, problem.shards.kernel
+        n = len(state.rows)
+        state.rows, state.ids = np.concatenate([state.rows, rows]), np.concatenate([state.ids, ids])
+        origin = problem.gram.kernel.origin_of_points  # type: ignore[attr-defined]
+        new = kernel_values(kernel, points[ids], points[state.ids], state.block.dtype, origin)
+        block = np.empty((len(state.rows),) * 2, state.block.dtype)
+        block[:n, :n], block[n:], block[:n, n:] = state.block, new, new[:, :n].T
+        state.block = block
+        state.s = np.concatenate([state.s, self._known_gradient(problem, state, rows)])
+
+    @staticmethod
+    def _known_gradient(problem: ShardedQP, state: ShardedState, rows: Indices) -> Vector:
+        """Return the signed gradient of points that the shards just named as violators."""
+        s = np.zeros(len(rows))
+        for k, found in enumerate(state.found):
+            for local, values in ((found.up, found.s_up), (found.down, found.s_down)):
+                index = problem.shards.layout.index(k, local)
+                at = np.searchsorted(rows, index)
+                at[at == len(rows)] = 0
+                hit = rows[at] == index
+                s[at[hit]] = values[hit]
+        return s
+
+    def _drop(self, problem: ShardedQP, state: ShardedState) -> None:
+        """Drop members at a bound that belong to no violating pair, once they are many."""
+        n = len(state.rows)
+        if not n:
+            return
+        z, upper = self._sides(problem, state)
+        x = state.x[state.rows]
+        up, down = _movable(x, z, upper)
+        low = float(np.min(state.s[up], initial=np.inf))
+        high = float(np.max(state.s[down], initial=-np.inf))
+        margin = SHRINKING_MARGIN * state.violation
+        gain = np.maximum(
+            np.where(up, high + margin - state.s, -np.inf),
+            np.where(down, state.s - low + margin, -np.inf),
+        )
+        wanted = (up & down) | (gain > 0)
+        if np.count_nonzero(wanted) > self.largest:
+            wanted[np.argpartition(gain, n - 3 * self.largest // 4)[: -3 * self.largest // 4]] = (
+                False
+            )
+        if np.count_nonzero(~wanted) < max(MIN_DROPPED_POINTS, n // DROPPED_SHARE):
+            return
+        keep = np.flatnonzero(wanted)
+        state.rows, state.ids, state.s = state.rows[keep], state.ids[keep], state.s[keep]
+        state.block = np.ascontiguousarray(state.block[np.ix_(keep, keep)])
+
+    @staticmethod
+    def _sides(problem: ShardedQP, state: ShardedState) -> tuple[Vector, Vector]:
+        """Return z and the upper bounds of the working set."""
+        columns = problem.remembered.columns
+        sign, upper = columns[0][state.ids], columns[2][state.ids]
+        return (sign if problem.kind == "hyperplane" else np.ones(len(sign))), upper
+
+    def _solve(
+        self, problem: ShardedQP, state: ShardedState, settled: bool
+    ) -> tuple[Indices, Vector]:
+        """Make the inner steps; return which members moved, and their moves times their signs."""
+        gram = problem.gram
+        sign, ridge, _, diagonal = (column[state.ids] for column in problem.remembered.columns)
+        z, upper = self._sides(problem, state)
+        noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(state.s)))
+        tolerance, min_tolerance = max(self.inner_tol * state.violation, noise), np.inf
+        goal = 0.0
+        if settled:
+            min_tolerance = max(MIN_TOLERANCE_FRACTION * state.violation, noise)
+            goal = INNER_GAP_FRACTION * self.tol * problem.remembered.value
+        x = state.x[state.rows]
+        up, down = (np.where(flag, 0.0, np.inf)[None, :] for flag in _movable(x, z, upper))
+        block = state.block.view()
+        block.flags.writeable = False
+        own_diagonal = gram.scale * (diagonal + gram.shift) + ridge
+        side = (z * sign).astype(state.block.dtype)
+        arrays = block, own_diagonal, side, ridge, z, upper
+        inner = InnerProblem(*arrays, float(gram.shift), float(gram.scale))
+        before = x.copy()
+        n_done, _, _ = solve_inner(
+            inner,
+            x,
+            before,
+            state.s.copy(),
+            up,
+            down,
+            inner_steps(len(x)),
+            tolerance,
+            min_tolerance,
+            goal,
+        )
+        state.n_pairs += n_done
+        change = x - before
+        moved = np.flatnonzero(change != 0)
+        state.x[state.rows] = x
+        return moved, (sign * change)[moved]
+
+
+def _movable(x: Vector, z: Vector, upper: Vector) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which coordinates are in I_up and which in I_low."""
+    free_above, free_below = x < upper, x > 0
+    return np.where(z > 0, free_above, free_below), np.where(z > 0, free_below, free_above)
+
+
+def starting_point(problem: ShardedQP) -> Vector:
+    """Return 0 in a box, the first vertex of a simplex, and of one with bounds the outliers' vertex."""
+    x = np.zeros(problem.m)
+    if problem.kind == "hyperplane":
+        return x
+    if problem.kind == "simplex":
+        x[0] = 1.0
+        return x
+    rows = np.unique(np.linspace(0, problem.m - 1, CORNER_SAMPLE_SIZE).astype(np.int64))
+    x[rows] = 1.0 / len(rows)
+    problem.product(x)
+    parts = problem.shards.call("sums", "exact")
+    level = problem._multiplier("exact", parts)
+    under = problem.shards.call("below", "exact", level)
+    full = [problem.shards.layout.index(k, local) for k, local in enumerate(under)]
+    domain = problem.domain
+    assert isinstance(domain, CappedSimplex)
+    x[:] = 0.0
+    some = np.sort(np.concatenate(full))
+    x[some] = domain.upper[some]
+    return domain.repair(x)

@@ -1,0 +1,162 @@
+"""The shards of a solve, in this process one after the other or at the workers of a Dask cluster.
+
+A call goes to every shard and returns its answers in the order of the shards: sums over them have the
+same bits wherever the shards are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.distributed.kernel_sums import PointsOfShard
+from qpsvm.distributed.shard import Shard
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.storage.chunked import ChunkedPoints
+
+Indices = NDArray[np.int64]
+
+
+def n_bytes(value: Any) -> int:
+    """Return the bytes of the arrays and numbers in arguments or answers, as they are sent."""
+    if sp.issparse(value):
+        return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
+    if isinstance(value, np.ndarray):
+        full = int(np.prod([n for n, step in zip(value.shape, value.strides, strict=True) if step]))
+        return full * value.itemsize
+    if isinstance(value, dict):
+        return sum(map(n_bytes, value.values()))
+    if isinstance(value, (tuple, list)):
+        return sum(map(n_bytes, value))
+    return 8 if isinstance(value, (int, float)) else 0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which chunks of rows each shard holds, in order."""
+
+    points: ChunkedPoints
+    chunks: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        """Note for every chunk its shard and the index of its first row there."""
+        owner, offset = np.empty((2, len(self.points.chunks)), np.int64)
+        for k, own in enumerate(self.chunks):
+            n = 0
+            for c in own:
+                owner[c], offset[c] = k, n
+                n += self.points.sizes[c]
+        object.__setattr__(self, "_owner", owner)
+        object.__setattr__(self, "_offset", offset)
+
+    def rows(self, k: int) -> Indices:
+        """Return the indices of all rows of a shard."""
+        starts = self.points.starts
+        return np.concatenate([np.arange(starts[c], starts[c + 1]) for c in self.chunks[k]])
+
+    def index(self, k: int, local: Indices) -> Indices:
+        """Return the indices of rows that a shard knows as `local`."""
+        own, sizes = np.array(self.chunks[k]), np.array(self.points.sizes)
+        ends = np.cumsum(sizes[own])
+        at = np.searchsorted(ends, local, side="right")
+        return self.points.starts[own[at]] + local - (ends[at] - sizes[own[at]])
+
+    def split(self, rows: Indices) -> list[tuple[Indices, Indices]]:
+        """Return, for each shard, the positions in `rows` that it holds and their indices there."""
+        starts = self.points.starts
+        chunk = np.searchsorted(starts, rows, side="right") - 1
+        local = self._offset[chunk] + rows - starts[chunk]  # type: ignore[attr-defined]
+        owner = self._owner[chunk]  # type: ignore[attr-defined]
+        found = [np.flatnonzero(owner == k) for k in range(len(self.chunks))]
+        return [(at, local[at]) for at in found]
+
+
+def build(kernel: PointGram, points: ChunkedPoints, chunks: Any, loaded: Any = None) -> Shard:
+    """Return the shard of some chunks, which are loaded here unless they are given."""
+    given = [None] * len(chunks) if loaded is None else loaded
+    parts = [points.rows(c, rows) for c, rows in zip(chunks, given, strict=True)]
+    X = parts[0]
+    if len(parts) > 1:
+        X = sp.vstack(parts, format="csr") if sp.issparse(X) else np.concatenate(parts)
+    return Shard(PointsOfShard(kernel, X), int(points.starts[chunks[0]]))
+
+
+@dataclass
+class ShardGroup(ABC):
+    """All shards of a solve."""
+
+    kernel: PointGram
+    layout: Layout
+    n_sent: int = 0  # bytes sent to shards and back
+    n_calls: int = 0  # round trips
+    restore: Callable[[int], None] | None = None  # brings a shard that was rebuilt to its state
+
+    @property
+    def n(self) -> int:
+        """Number of shards."""
+        return len(self.layout.chunks)
+
+    def call(
+        self, method: str, *common: Any, each: list[tuple[Any, ...]] | None = None
+    ) -> list[Any]:
+        """Return the answers of a method of every shard, with common arguments before its own."""
+        arguments = [common + own for own in each or [()] * self.n]
+        answers = self._call(method, arguments)
+        self.n_sent += sum(map(n_bytes, arguments)) + sum(map(n_bytes, answers))
+        self.n_calls += 1
+        return answers
+
+    def call_one(self, k: int, method: str, *arguments: Any) -> Any:
+        """Return the answer of one shard."""
+        answer = self._call_one(k, method, arguments)
+        self.n_sent += n_bytes(arguments) + n_bytes(answer)
+        return answer
+
+    @abstractmethod
+    def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
+        """Return the answers of all shards, in order."""
+
+    @abstractmethod
+    def _call_one(self, k: int, method: str, arguments: tuple[Any, ...]) -> Any:
+        """Return the answer of one shard."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the shards."""
+
+
+@dataclass
+class ProcessShards(ShardGroup):
+    """Shards in this process."""
+
+    shards: list[Shard] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Load the points."""
+        points = self.layout.points
+        self.shards = [build(self.kernel, points, own) for own in self.layout.chunks]
+
+    def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
+        return [self._call_one(k, method, own) for k, own in enumerate(arguments)]
+
+    def _call_one(self, k: int, method: str, arguments: tuple[Any, ...]) -> Any:
+        return getattr(self.shards[k], method)(*arguments)
+
+    def close(self) -> None:
+        """Release the shards."""
+        self.shards = []
+
+
+def consecutive(sizes: tuple[int, ...], n_shards: int) -> tuple[tuple[int, ...], ...]:
+    """Return consecutive chunks for each shard, about equal numbers of rows, none empty."""
+    n_shards = min(n_shards, len(sizes))
+    middle = np.cumsum(sizes) - 0.5 * np.asarray(sizes)
+    own = np.minimum(middle * n_shards / sum(sizes), n_shards - 1).astype(np.int64)
+    found = [tuple(np.flatnonzero(own == k).tolist()) for k in range(n_shards)]
+    return tuple(chunks for chunks in found if chunks)

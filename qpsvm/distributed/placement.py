@@ -1,0 +1,32 @@
+"""Where the shards of a solve are: at the workers of a Dask client, or in this process.
+
+Dask is asked for a client only where the program has loaded it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from qpsvm.distributed.group import Layout, ProcessShards, ShardGroup, consecutive
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.gram.storage.chunked import ChunkedPoints
+
+MAX_SHARDS_IN_PROCESS = 4
+"""Number of shards without a cluster, so that sums have the same order as with a few workers."""
+
+
+def make_group(kernel: PointGram) -> ShardGroup:
+    """Return the shards of a chunked kernel, at the workers of the current client if there is one."""
+    points = kernel.X
+    assert isinstance(points, ChunkedPoints)
+    template = kernel._over(np.zeros((1, points.n_features), points.dtype))
+    if "distributed" in sys.modules:
+        from qpsvm.distributed.cluster import ClusterShards, current_client
+
+        client = current_client()
+        if client is not None:
+            return ClusterShards.of(client, template, points)
+    chunks = consecutive(points.sizes, MAX_SHARDS_IN_PROCESS)
+    return ProcessShards(template, Layout(points, chunks))

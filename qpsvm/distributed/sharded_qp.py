@@ -1,0 +1,340 @@
+"""The QP of a dual whose points are in shards: products stay there, bounds are sums over shards.
+
+Formulas and roundoffs are those of `qpsvm.canonical`. A multiplier is found by sections of the derivative
+of the dual function, which is a sum over shards; any multiplier gives a valid bound, and the last section
+is as narrow as rounding. Sums are made in float64 and added in the order of the shards.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.canonical.base import Bounds, enclose
+from qpsvm.canonical.qp import QP
+from qpsvm.distributed.group import ShardGroup
+from qpsvm.distributed.kernel_sums import is_translatable, stacked
+from qpsvm.distributed.shard import Entering, Setup
+from qpsvm.domains import BoxHyperplane, CappedSimplex, SimplexProduct
+from qpsvm.errors import InputError
+from qpsvm.gram.base import Gram
+from qpsvm.gram.psd import SAMPLE_POINTS, psd_defect
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+SECTIONS_AT_ONCE = 257
+"""Number of multipliers at which the derivative is evaluated in one round trip."""
+
+MAX_SECTION_ROUNDS = 8
+"""Maximum number of such round trips: each divides an interval by 256."""
+
+SECTION_WIDTH = 1e-14
+"""Width of the last section, relative to the multipliers at its ends."""
+
+
+class Product(NamedTuple):
+    """The name of a product G x that the shards hold: "running" or "exact"."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedGram(Gram):
+    """What the QP needs to know of a kernel whose points are in shards."""
+
+    shards: ShardGroup
+    largest: float  # largest absolute diagonal entry
+    error_of_values: float
+    origin_of_points: Vector | None = None
+    is_kernel = True
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Number of points."""
+        return self.shards.layout.points.shape[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        """Precision of the points."""
+        return self.shards.layout.points.dtype
+
+    @property
+    def psd(self) -> str:  # type: ignore[override]
+        """As that of the kernel."""
+        return self.shards.kernel.psd
+
+    @property
+    def error(self) -> float:
+        """Bound on the error of a float64 entry."""
+        return self.error_of_values
+
+    @cached_property
+    def _diagonal(self) -> Vector:
+        out = np.empty(self.m)
+        for k, part in enumerate(self.shards.call("diagonal")):
+            out[self.shards.layout.rows(k)] = part
+        return out
+
+    def diag(self) -> Vector:
+        """Return the diagonal, shape (m,), read from the shards once."""
+        return self._diagonal
+
+    def block(self, columns: Indices, rows: Any = None, dtype: Any = None) -> NDArray[Any]:
+        """Raise InputError: points are in shards."""
+        raise InputError("K must not be gathered: its points are in shards")
+
+    def take(self, rows: Indices) -> Gram:
+        """Raise InputError: no point may be omitted."""
+        raise InputError(
+            "C and sample_weight must be > 0 for every point of chunked rows; got 0, which omits a point"
+        )
+
+    def cross(self, points: Any, columns: Indices) -> Vector:
+        """Raise InputError: points are in shards."""
+        raise InputError("K must not be gathered: its points are in shards")
+
+
+class Remembered:
+    """Copies of the points that entered, at the client and in the order in which shards know them."""
+
+    def __init__(self, m: int) -> None:
+        self.row = np.empty(0, np.int64)  # index of each point, (k,)
+        self.id = np.full(m, -1, np.int64)  # place among them by index, -1 for others
+        self.points: Any = None
+        self.columns = np.empty((4, 0))  # sign, ridge, upper, diagonal
+        self.n_known = 0  # the first ones, which the shards have
+        self.value = 0.0  # absolute value of the objective at the last bounds
+
+    def add(self, rows: Indices, found: Entering) -> None:
+        """Append points."""
+        self.id[rows] = len(self.row) + np.arange(len(rows))
+        self.row = np.concatenate([self.row, rows])
+        self.points = found.points if self.points is None else stacked(self.points, found.points)
+        self.columns = np.concatenate([self.columns, np.array(found[1:])], axis=1)
+
+    def unsent(self) -> tuple[int, Any]:
+        """Return the points that the shards do not have, which they get now, and the first's place."""
+        start, self.n_known = self.n_known, len(self.row)
+        return start, None if start == self.n_known else self.points[start:]
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedQP(QP):
+    """A QP on one simplex, one with bounds, or a box with a hyperplane, whose products are in shards."""
+
+    shards: ShardGroup = None  # type: ignore[assignment]
+    remembered: Remembered = None  # type: ignore[assignment]
+    known: dict[str, Vector] = field(default_factory=dict)  # x of each product of the shards
+
+    @classmethod
+    def of(cls, qp: QP, shards: ShardGroup) -> Self:
+        """Return the QP that the shards take part in."""
+        fields = {name: getattr(qp, name) for name in QP.__dataclass_fields__}
+        problem = cls(**fields, shards=shards, remembered=Remembered(qp.m))
+        shards.call("start", each=[(problem.setup(k),) for k in range(shards.n)])
+        for name in ("running", "exact"):
+            problem.known[name] = np.zeros(qp.m)
+        shards.restore = problem.restore
+        return problem.with_sampled_defect()
+
+    @property
+    def kind(self) -> str:
+        """The kind of its domain."""
+        if isinstance(self.domain, BoxHyperplane):
+            return "hyperplane"
+        return "capped" if isinstance(self.domain, CappedSimplex) else "simplex"
+
+    def setup(self, k: int) -> Setup:
+        """Return the coefficients of the points of a shard."""
+        rows, upper = self.shards.layout.rows(k), getattr(self.domain, "upper", np.inf)
+
+        def own(values: Any) -> Any:
+            values = np.asarray(values, np.float64)
+            if values.ndim == 0 or np.all(values == values[0]):
+                return float(values if values.ndim == 0 else values[0])
+            return values[rows]
+
+        gram = self.gram
+        arrays = own(gram.sign), own(gram.ridge), own(upper), own(self.linear)
+        return Setup(self.kind, *arrays, float(gram.shift), float(gram.scale))
+
+    def with_sampled_defect(self) -> Self:
+        """Return the problem with the defect of the kernel at a sample of its points."""
+        if self.shards.kernel.psd != "check":
+            return self
+        rows = np.unique(np.linspace(0, self.m - 1, min(self.m, SAMPLE_POINTS)).astype(np.int64))
+        sample = self.shards.kernel._over(self.fetch(rows).points)
+        defect = psd_defect(sample)
+        if defect == np.inf:
+            return replace(self, convex=False)
+        return replace(self, defect=defect * self.gram.scale)
+
+    def fetch(self, rows: Indices) -> Entering:
+        """Return copies of points, in the order of `rows`."""
+        parts = self.shards.layout.split(rows)
+        found = self.shards.call("rows", each=[(local,) for _, local in parts])
+        order = np.argsort(np.concatenate([at for at, _ in parts]), kind="stable")
+        points = None
+        for part in found:
+            if part.points.shape[0]:
+                points = part.points if points is None else stacked(points, part.points)
+        columns = np.concatenate([np.array(part[1:]) for part in found], axis=1)[:, order]
+        assert points is not None
+        return Entering(points[order], *columns)
+
+    def remember(self, rows: Indices) -> Indices:
+        """Fetch points that are not remembered; return the places of all `rows` among those that are."""
+        new = rows[self.remembered.id[rows] < 0]
+        if len(new):
+            self.remembered.add(new, self.fetch(new))
+        return self.remembered.id[rows]
+
+    # --- products ---------------------------------------------------------------------------------
+
+    def product(self, x: Vector) -> Any:
+        """Let the shards recompute G x in float64."""
+        self.shards.call("recompute", *self._weights(x), each=self._own(x))
+        self.known["exact"] = x.copy()
+        return Product("exact")
+
+    def _weights(self, x: Vector) -> tuple[int, Any, Indices, Vector]:
+        """Return points that the shards lack, places of the support, and its signed weights."""
+        support = np.flatnonzero(x != 0)
+        ids = self.remember(support)
+        return *self.remembered.unsent(), ids, self.gram.sign[support] * x[support]
+
+    def _own(self, x: Vector) -> list[tuple[Indices, Vector]]:
+        """Return, for each shard, its points with weights and these weights."""
+        support = np.flatnonzero(x != 0)
+        parts = self.shards.layout.split(support)
+        return [(local, x[support[at]]) for at, local in parts]
+
+    def take_exact(self) -> None:
+        """Let the shards continue from the recomputed product."""
+        self.shards.call("take_exact")
+        self.known["running"] = self.known["exact"].copy()
+
+    def restore(self, k: int) -> None:
+        """Bring a shard that was loaded again to the state of the others."""
+        shards, memory = self.shards, self.remembered
+        shards.call_one(k, "summary")
+        shards.call_one(k, "move", getattr(self.gram.kernel, "origin_of_points", None))
+        shards.call_one(k, "start", self.setup(k))
+        if memory.n_known:
+            shards.call_one(k, "remember", 0, memory.points[: memory.n_known])
+        for name in ("running", "exact"):
+            x = self.known[name]
+            support = np.flatnonzero(x != 0)
+            weights = self.gram.sign[support] * x[support]
+            own = self._own(x)[k]
+            shards.call_one(k, "recompute", -1, None, memory.id[support], weights, *own)
+            if name == "running":
+                shards.call_one(k, "take_exact")
+
+    # --- bounds -----------------------------------------------------------------------------------
+
+    @cached_property
+    def scale(self) -> float:
+        """Largest absolute diagonal entry of G."""
+        return self.gram.scale * (self.largest + self.gram.shift)
+
+    @property
+    def largest(self) -> float:
+        """Largest |k(x, x)|."""
+        kernel = self.gram.kernel
+        assert isinstance(kernel, ShardedGram)
+        return kernel.largest
+
+    def bounds(self, x: Vector, product: Any, error: Any = None) -> Bounds:
+        """Return the bounds at x, whose product the shards hold: see `QP.bounds`."""
+        name = product.name
+        parts = self.shards.call("sums", name)
+        total = {
+            key: math.fsum(part[key] for part in parts) for key in ("quadratic", "ridge", "linear")
+        }
+        value = 0.5 * total["quadratic"] + 0.5 * total["ridge"] + total["linear"] + self.constant
+        self.remembered.value = abs(value)
+        t = self._multiplier(name, parts)
+        own_gap, own_roundoff = self._gap(name, x, t)
+        weights = float(np.linalg.norm(x, 1))
+        weight = self.domain.total if isinstance(self.domain, BoxHyperplane) else weights
+        roundoff = self.gram.roundoff(self.scale, weights, weight, total["quadratic"])
+        roundoff += 8.0 * np.finfo(np.float64).eps * abs(value)
+        multipliers = np.array([t])
+        of_sum = self.domain.error_of_sums(x, multipliers)
+        if self.kind == "hyperplane":
+            gap, multipliers = own_gap + own_roundoff + of_sum, np.array([t, 1.0])
+        else:
+            gap, roundoff = own_gap, roundoff + own_roundoff + of_sum
+            if self.defect:  # |a - x|^2 is at most sum of a and x'x
+                left = 0.5 * self.defect * (1.0 + float(x @ x))
+                roundoff += left
+        floor = self.floor(roundoff, self._total(x))
+        least = self.known_least
+        if least == 0.0 and self.gram.kernel.psd == "check":
+            least = -roundoff
+        found = enclose(value, gap, roundoff, least, multipliers, floor)
+        return found._replace(upper=-found.lower, lower=-found.upper) if self.negated else found
+
+    def _gap(self, name: str, x: Vector, t: float) -> tuple[float, float]:
+        """Return the gap with the multiplier t, and its roundoff besides that of G."""
+        entry = self.entry_roundoff(x)
+        parts = self.shards.call("gap", name, t, entry, self.defect)
+        return math.fsum(part[0] for part in parts), math.fsum(part[1] for part in parts)
+
+    def _multiplier(self, name: str, parts: list[dict[str, Any]]) -> float:
+        """Return the best multiplier: where the derivative of the dual function changes its sign."""
+        low = min(part["first"] for part in parts)
+        high = max(part["last"] for part in parts)
+        flat = min(part["least_flat"] for part in parts)
+        if not np.isfinite([low, high]).all():
+            return flat if np.isfinite(flat) else np.nan
+        target = 1.0
+        if isinstance(self.domain, BoxHyperplane):
+            target = self.domain.positive
+        elif isinstance(self.domain, CappedSimplex):
+            target = float(self.domain.total[0])
+        else:  # the level of water is at most that in the lowest entry alone
+            high = min(flat, low + float(np.max(self.gram.ridge)))
+        target *= 1.0 - 1e-12
+        low = min(low, high)
+        for _ in range(MAX_SECTION_ROUNDS):
+            if high - low <= SECTION_WIDTH * max(abs(low), abs(high)):
+                break
+            grid = np.linspace(low, high, SECTIONS_AT_ONCE)
+            slopes = np.sum(self.shards.call("slopes", name, grid), axis=0)
+            k = int(np.searchsorted(slopes, target))
+            if k == 0:
+                return low
+            if k == len(grid):
+                return high
+            low, high = float(grid[k - 1]), float(grid[k])
+        return high
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Bytes sent between client and shards, and round trips."""
+        return {
+            "columns": 0, "bytes": 0, "bytes_sent": self.shards.n_sent, "calls": self.shards.n_calls,
+            "shards": self.shards.n, "rebuilt": getattr(self.shards, "n_rebuilt", 0),
+        }  # fmt: skip
+
+
+def qp_of(problem: Any, shards: ShardGroup, translates: bool) -> ShardedQP:
+    """Return the QP of a formulation whose kernel is in shards; the points are moved to their mean."""
+    parts = shards.call("summary")
+    origin = None
+    if translates or is_translatable(shards.kernel):
+        origin = sum(part[1] for part in parts) / sum(part[0] for part in parts)
+    limits = shards.call("move", origin)
+    largest, error = (max(part[i] for part in limits) for i in (0, 1))
+    gram = ShardedGram(shards, largest, error, origin)
+    qp = replace(problem, K=gram).as_qp()
+    assert isinstance(qp.domain, (SimplexProduct, CappedSimplex, BoxHyperplane))
+    return ShardedQP.of(replace(qp, primal=None), shards)

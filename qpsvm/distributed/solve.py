@@ -1,0 +1,173 @@
+"""The door of a solve over shards: formulation to QP, the ordinary loop, and the model of its answer."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.canonical.primal_point import HingePoint
+from qpsvm.canonical.qp import QP
+from qpsvm.distributed.decomposition import ShardedDecomposition
+from qpsvm.distributed.placement import make_group
+from qpsvm.distributed.sharded_qp import ShardedQP, qp_of
+from qpsvm.domains import CappedSimplex
+from qpsvm.driver.loop import Outcome, run
+from qpsvm.driver.trace import Limits
+from qpsvm.errors import InputError, MethodMismatchError
+from qpsvm.expansion import Expansion
+from qpsvm.formulations import (
+    Formulation,
+    HingeDual,
+    HingePrimal,
+    L2SVMDual,
+    MEBDual,
+    OneClassDual,
+    SVDDDual,
+)
+from qpsvm.gram import SignedGram
+from qpsvm.gram.kernels.base import PointGram
+from qpsvm.result import Result
+
+SHARDED_PROBLEMS = (HingeDual, HingePrimal, L2SVMDual, OneClassDual, SVDDDual, MEBDual)
+"""Formulations that are solved over chunked rows."""
+
+TRANSLATED_PROBLEMS = (HingeDual, SVDDDual, MEBDual)
+"""Those whose answer moves with the points, where the hinge machine has a bias."""
+
+SHARDED_METHODS = ("auto", "decomposition")
+"""Names of methods over chunked rows."""
+
+
+def solve_sharded(
+    problem: Formulation, kernel: PointGram, method: str, x0: Any, limits: Limits
+) -> Result:
+    """Solve a problem whose points are chunked: see `qpsvm.solve`."""
+    begun = time.perf_counter()
+    if not isinstance(problem, SHARDED_PROBLEMS):
+        names = ", ".join(kind.__name__ for kind in SHARDED_PROBLEMS)
+        raise InputError(
+            f"problem must be one of {names} over chunked rows; got {type(problem).__name__}"
+        )
+    if method not in SHARDED_METHODS:
+        raise MethodMismatchError(
+            f"method must be one of {', '.join(SHARDED_METHODS)} over chunked rows; got {method!r}"
+        )
+    dual = problem._dual if isinstance(problem, HingePrimal) else problem  # type: ignore[attr-defined]
+    bias = getattr(dual, "bias", True)
+    if isinstance(dual, HingeDual) and not (bias and np.isfinite(dual.C).all()):
+        raise InputError("a hinge machine over chunked rows must have a bias and a finite C")
+    shards = make_group(kernel)
+    try:
+        qp = qp_of(dual, shards, isinstance(dual, TRANSLATED_PROBLEMS) and _is_linear(kernel))
+        start = None if x0 is None else dual.start(qp, x0)
+        solver = ShardedDecomposition(limits.tol)
+        if limits.max_iter < 0:
+            limits = replace(limits, max_iter=solver.default_max_iter(qp))
+        if isinstance(problem, HingePrimal):
+            qp = replace(qp, negated=True)
+        outcome = run(qp, solver, start, limits, seed=0)
+        return _result(problem, dual, qp, outcome, begun)
+    finally:
+        shards.close()
+
+
+def _is_linear(kernel: PointGram) -> bool:
+    return kernel.by_factor
+
+
+def _result(
+    problem: Formulation, dual: Any, qp: ShardedQP, outcome: Outcome, begun: float
+) -> Result:
+    """Return the result, whose model holds copies of the points of the support alone."""
+    certified = outcome.certified
+    support = np.flatnonzero(certified.x != 0)
+    rows = support if len(support) else np.zeros(1, np.int64)
+    small, form = _over_support(dual, qp, rows)
+    product = _product_at(qp, certified.x, rows)
+    part = certified._replace(x=certified.x[rows], product=product)
+    recovery = small.recover(form, part)
+    model = _with_indices(recovery.model, rows, certified.x)
+    x, own = certified.x, recovery.dual
+    if isinstance(problem, HingePrimal):
+        w = model.expansion.features
+        if w is None:
+            w = np.zeros(qp.m)
+            w[model.expansion.indices] = model.expansion.coef
+        x, own = np.append(w, model.b), certified.x
+    total = time.perf_counter() - begun
+    timings = dict(outcome.timings, total=total)
+    timings["setup"] = total - timings["iterate"] - timings["certify"]
+    return Result(
+        x=x,
+        dual=own,
+        status=outcome.status,
+        certificate=certified.certificate,
+        model=model,
+        support=support,
+        n_iter=outcome.n_iter,
+        history=outcome.history,
+        timings=timings,
+        method="decomposition",
+        counters=outcome.counters,
+        reason=f"points in {qp.shards.n} shards",
+        selection=outcome.selection,
+    )
+
+
+def _over_support(dual: Any, qp: ShardedQP, rows: NDArray[np.int64]) -> tuple[Any, QP]:
+    """Return the formulation and its QP over the points of the support alone."""
+    ids = qp.remember(rows)
+    kernel = qp.shards.kernel._over(qp.remembered.points[ids])
+    changes: dict[str, Any] = {"K": kernel}
+    changes |= {name: getattr(dual, name)[rows] for name in ("y", "C") if hasattr(dual, name)}
+    if isinstance(dual, OneClassDual):
+        changes["sample_weight"] = None if dual.sample_weight is None else dual.sample_weight[rows]
+    small = object.__new__(type(dual))  # its bounds are those of all points, so it is not checked
+    for f in fields(dual):
+        object.__setattr__(small, f.name, changes.get(f.name, getattr(dual, f.name)))
+    ones = np.ones(len(rows))
+    moved = kernel
+    origin = qp.gram.kernel.origin_of_points  # type: ignore[attr-defined]
+    if origin is not None and kernel.by_factor and isinstance(kernel.X, np.ndarray):
+        moved = kernel._over(kernel.X - origin)
+    gram = SignedGram(
+        moved, qp.gram.sign[rows] * ones, qp.gram.ridge[rows] * ones, qp.gram.shift, qp.gram.scale
+    )
+    domain = qp.domain
+    if isinstance(domain, CappedSimplex):
+        part = object.__new__(CappedSimplex)
+        for name, value in (("upper", domain.upper[rows]), ("group", domain.group[rows])):
+            object.__setattr__(part, name, value)
+        object.__setattr__(part, "total", domain.total)
+        taken: Any = part
+    else:
+        taken = domain.take(rows)
+    plain = {
+        name: getattr(qp, name) for name in ("constant", "negated", "vanishing", "noise", "least")
+    }
+    translated = moved is not kernel and isinstance(dual, HingeDual)
+    primal = HingePoint(origin) if translated else None  # it takes the bias to the user's origin
+    return small, QP(gram, qp.linear[rows], taken, primal=primal, **plain)
+
+
+def _product_at(qp: ShardedQP, x: Any, rows: NDArray[np.int64]) -> Any:
+    """Return entries of the recomputed product."""
+    if not np.array_equal(qp.known["exact"], x):
+        qp.product(x)
+    out = np.empty(len(rows))
+    parts = qp.shards.layout.split(rows)
+    answers = qp.shards.call("entries", "exact", each=[(local,) for _, local in parts])
+    for (at, _), values in zip(parts, answers, strict=True):
+        out[at] = values
+    return out
+
+
+def _with_indices(model: Any, rows: NDArray[np.int64], x: Any) -> Any:
+    """Return a model whose expansion has the indices of the points among all."""
+    expansion = model.expansion
+    assert isinstance(expansion, Expansion)
+    return replace(model, expansion=replace(expansion, indices=rows[expansion.indices]))

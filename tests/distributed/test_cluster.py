@@ -1,0 +1,72 @@
+"""Solves on a Dask cluster: the same answers, workers that are killed, rows that are wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from qpsvm import RBF, HingeDual, InputError, MEBDual, solve
+from qpsvm.distributed.rows import open_rows
+from tests.distributed.conftest import CHUNK_ROWS
+
+da = pytest.importorskip("dask.array")
+pytestmark = pytest.mark.xdist_group("cluster")
+
+
+def chunked(X):
+    return da.from_array(X, chunks=(CHUNK_ROWS, -1))
+
+
+def same(one, other):
+    a, b = one.certificate, other.certificate
+    return a.lower <= b.upper and b.lower <= a.upper
+
+
+def test_a_dask_array_is_solved_where_it_lies(client, cloud):
+    X, y = cloud
+    here = solve(HingeDual(RBF(X, gamma=0.3), y), tol=1e-5)
+    held = chunked(X).persist()
+    first, again = (solve(HingeDual(RBF(held, gamma=0.3), y), tol=1e-5) for _ in range(2))
+    assert first.converged and same(first, here)
+    assert first.certificate == again.certificate and np.array_equal(first.x, again.x)
+    assert (
+        first.counters["shards"] <= 2 and first.counters["rebuilt"] == 0
+    )  # Dask chose where they lie
+    ball = solve(MEBDual(RBF(held, gamma=0.3)), tol=1e-5)
+    assert same(ball, solve(MEBDual(RBF(X, gamma=0.3)), tol=1e-5))
+
+
+def test_a_killed_worker_changes_no_answer(client, cloud):
+    X, y = cloud
+    here = solve(HingeDual(RBF(X, gamma=0.3), y), tol=1e-6)
+    left = list(client.run(os.getpid).values())
+    seen = []
+
+    def kill(progress):
+        seen.append(progress.iteration)
+        if len(seen) in (2, 4):
+            os.kill(left.pop(), signal.SIGKILL)
+
+    result = solve(HingeDual(RBF(chunked(X), gamma=0.3), y), tol=1e-6, callback=kill)
+    assert len(left) < 2 and result.counters["rebuilt"] >= 1
+    assert result.converged and same(result, here)
+
+
+def test_a_wrong_row_at_a_worker_is_named(client, cloud):
+    X, y = cloud
+    bad = X.copy()
+    bad[300, 2] = np.inf
+    with pytest.raises(InputError, match="chunk 1, from row 260"):
+        solve(HingeDual(RBF(chunked(bad), gamma=0.3), y))
+
+
+def test_workers_read_files_themselves(client, cloud, tmp_path):
+    X, y = cloud
+    np.save(tmp_path / "points.npy", X)
+    rows = open_rows(tmp_path / "points.npy", chunk_bytes=10_000)
+    result = solve(HingeDual(RBF(rows, gamma=0.3), y), tol=1e-5)
+    assert result.converged and result.counters["shards"] == 2
+    assert same(result, solve(HingeDual(RBF(X, gamma=0.3), y), tol=1e-5))

@@ -1,0 +1,122 @@
+"""Problems over shards have the answers of one process: values within the gap, and the same models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qpsvm import (
+    RBF,
+    CustomKernel,
+    HingeDual,
+    HingePrimal,
+    InputError,
+    L2SVMDual,
+    Laplacian,
+    Linear,
+    MEBDual,
+    MethodMismatchError,
+    OneClassDual,
+    Polynomial,
+    Status,
+    SVDDDual,
+    SVRDual,
+    solve,
+)
+from qpsvm.distributed.rows import open_rows
+from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
+
+CHUNK_BYTES = 8 * N_FEATURES * CHUNK_ROWS
+
+
+def square(A, B):
+    return (1.0 + 0.2 * np.asarray(A @ B.T)) ** 2
+
+
+KERNEL_OF_NAME = {
+    "rbf": lambda X: RBF(X, gamma=0.3),
+    "laplacian": lambda X: Laplacian(X, gamma=0.3),
+    "polynomial": lambda X: Polynomial(X, degree=2, gamma=0.1, coef0=1.0),
+    "linear": Linear,
+    "custom": lambda X: CustomKernel(X, square),
+}
+PROBLEM_OF_NAME = {
+    "hinge": lambda K, y: HingeDual(K, y, C=2.0),
+    "hinge primal": lambda K, y: HingePrimal(K, y, C=2.0),
+    "weighted hinge": lambda K, y: HingeDual(K, y, C=np.linspace(0.5, 2.0, K.m)),
+    "l2": lambda K, y: L2SVMDual(K, y, C=2.0),
+    "l2 without bias": lambda K, y: L2SVMDual(K, y, C=2.0, bias=False),
+    "one-class": lambda K, y: OneClassDual(K, nu=0.1),
+    "soft ball": lambda K, y: SVDDDual(K, C=20.0 / K.m),
+    "ball": lambda K, y: MEBDual(K),
+}
+KERNEL_CASES = [("rbf", name) for name in PROBLEM_OF_NAME] + [
+    (kernel, name)
+    for kernel in KERNEL_OF_NAME
+    for name in ("hinge", "one-class", "ball")
+    if kernel != "rbf"
+]
+
+
+@pytest.mark.parametrize(("kernel", "name"), KERNEL_CASES)
+def test_the_certified_answer_is_that_of_one_process(cloud, kernel, name):
+    X, y = cloud
+    rows = open_rows(X, chunk_bytes=CHUNK_BYTES)
+    here = solve(PROBLEM_OF_NAME[name](KERNEL_OF_NAME[kernel](X), y), tol=1e-4)
+    there = solve(PROBLEM_OF_NAME[name](KERNEL_OF_NAME[kernel](rows), y), tol=1e-4)
+    assert there.status is Status.OPTIMAL
+    bounds, others = here.certificate, there.certificate
+    assert bounds.lower <= others.upper and others.lower <= bounds.upper
+    assert others.relative_gap <= 1e-4 and others.violation <= 1e-9
+    assert (
+        there.support.tolist()
+        == np.flatnonzero(there.x if name != "hinge primal" else there.dual).tolist()
+    )
+    assert there.counters["shards"] == 4 and there.counters["bytes_sent"] > 0
+    if kernel != "linear" or name != "one-class":
+        new = X[:50] + 0.01
+        value = {True: "distance", False: "decision_function"}["ball" in name]
+        one, other = (getattr(r.model, value)(new) for r in (here, there))
+        size = float(np.max(np.abs(one)))
+        np.testing.assert_allclose(other, one, atol=0.05 * max(size, 1e-6))
+
+
+def test_the_bytes_of_each_iteration_are_in_the_history(cloud):
+    X, y = cloud
+    result = solve(HingeDual(RBF(open_rows(X, chunk_bytes=CHUNK_BYTES), gamma=0.3), y))
+    sent = result.history.bytes_sent
+    assert len(sent) == len(result.history) and np.all(np.diff(sent) > 0)
+    assert sent[-1] <= result.counters["bytes_sent"] < 40 * N_POINTS * N_FEATURES * 8
+
+
+def test_a_start_and_a_limit_of_iterations_hold(cloud):
+    X, y = cloud
+    K = RBF(open_rows(X, chunk_bytes=CHUNK_BYTES), gamma=0.3)
+    first = solve(HingeDual(K, y), tol=1e-6)
+    again = solve(HingeDual(K, y), x0=first, max_iter=0, tol=1e-6)
+    assert first.converged and again.converged and again.n_iter == 0
+    ended = solve(HingeDual(K, y), max_iter=1, tol=1e-8)
+    assert ended.status is Status.MAX_ITER
+    assert ended.certificate.lower <= first.certificate.upper <= ended.certificate.upper
+
+
+def test_a_callback_and_a_time_limit_end_it(cloud):
+    X, y = cloud
+    K = RBF(open_rows(X, chunk_bytes=CHUNK_BYTES), gamma=0.3)
+    stopped = solve(HingeDual(K, y), callback=lambda progress: progress.iteration >= 2, tol=1e-9)
+    assert stopped.status is Status.CALLBACK_STOP
+    late = solve(HingeDual(K, y), time_limit=0.0, tol=1e-9)
+    assert late.status is Status.TIME_LIMIT and np.isfinite(late.certificate.gap)
+
+
+def test_what_shards_cannot_do_is_said_in_one_sentence(cloud):
+    X, y = cloud
+    K = RBF(open_rows(X, chunk_bytes=CHUNK_BYTES), gamma=0.3)
+    with pytest.raises(MethodMismatchError, match="decomposition"):
+        solve(HingeDual(K, y), method="smo")
+    with pytest.raises(InputError, match="bias"):
+        solve(HingeDual(K, y, bias=False))
+    with pytest.raises(InputError, match="chunked"):
+        solve(SVRDual(K, y))
+    with pytest.raises(InputError, match="omits a point"):
+        solve(HingeDual(K, y, C=np.where(np.arange(len(y)) < 3, 0.0, 1.0)))
