@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, ROUNDED_PRODUCT, ProductError
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Orthant, PenaltyBox
-from qpsvm.domains.box_hyperplane import slack_gap
+from qpsvm.domains.box_hyperplane import gap_roundoff, slack_gap
 
 HINGE_DOMAINS = (BoxHyperplane, PenaltyBox)
 """Domains of a dual with bounds from penalties, with a free bias and without."""
@@ -105,6 +105,18 @@ def best_bias(qp: Any, slope: NDArray[np.float64]) -> float:
     if qp.is_hinge:
         return domain.best_multiplier(slope)
     return domain.middle_multiplier(slope)
+
+
+def penalty_roundoff(
+    qp: Any,
+    x: NDArray[np.float64],
+    product: NDArray[np.float64],
+    multipliers: NDArray[np.float64],
+    gap: float,
+) -> float:
+    """Return a bound on the rounding of a `penalty_gap` that `QP.roundoff` leaves out."""
+    own = gap_roundoff(qp.m, gap)
+    return own if qp.is_hinge else own + linear_roundoff(qp, x, product, multipliers)
 
 
 def linear_roundoff(

@@ -26,6 +26,7 @@ from qpsvm.canonical.penalty_gap import (
     best_bias,
     linear_roundoff,
     penalty_gap,
+    penalty_roundoff,
     ridge_roundoff,
     slope_roundoff,
 )
@@ -301,8 +302,7 @@ class QP(Form):
             gap, multipliers = penalty_gap(
                 self, x, product, quadratic, value, some, self.entry_roundoff(x), error
             )
-            if not self.is_hinge:
-                roundoff += linear_roundoff(self, x, product, multipliers)
+            roundoff += penalty_roundoff(self, x, product, multipliers, gap)
         else:
             slope = product if self.level is not None else product + self.linear
             gap, multipliers = self._separable_gap(x, slope, some[xs > 0])

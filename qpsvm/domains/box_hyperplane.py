@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.domains.base import BoxWithSums, Domain, deviation
+from qpsvm.domains.base import FLOAT64_EPS, BoxWithSums, Domain, deviation
+from qpsvm.numerics.products import weighted_sum, weighted_sum_depth
 
 MAX_SORTED_POINTS = 5000
 """Number of breakpoints up to which all are sorted."""
@@ -249,19 +250,34 @@ def nth_smallest(values: NDArray[np.float64], n: int) -> float:
     return float(np.partition(values, n - 1)[n - 1])
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a gap may be infinite
 def slack_gap(
     x: NDArray[np.float64],
     upper: NDArray[np.float64],
     slack: NDArray[np.float64],
     support: NDArray[np.int64] | None,
 ) -> float:
-    """Return sum (upper - x) max(0, -slack) + x max(0, slack), reading only nonzero terms."""
+    """Return sum (upper - x) max(0, -slack) + x max(0, slack), reading only nonzero terms.
+
+    The terms are added as `weighted_sum` does: `gap_roundoff` bounds the rounding.
+    """
     if len(x) <= MAX_SORTED_POINTS:
-        return float((upper - x) @ np.maximum(-slack, 0.0) + x @ np.maximum(slack, 0.0))
+        below = weighted_sum(upper - x, np.maximum(-slack, 0.0))
+        return below + weighted_sum(x, np.maximum(slack, 0.0))
     under = np.flatnonzero(~(slack >= 0.0))  # NaN included
     support = np.flatnonzero(x != 0) if support is None else support
-    gap = float((x[under] - upper[under]) @ slack[under])
-    return gap + float(x[support] @ np.maximum(slack[support], 0.0))
+    gap = weighted_sum(x[under] - upper[under], slack[under])
+    return gap + weighted_sum(x[support], np.maximum(slack[support], 0.0))
+
+
+def gap_roundoff(n_points: int, gap: float) -> float:
+    """Return a bound on the rounding of a `slack_gap` or `convex_gap` of `n_points` with given slacks.
+
+    Its terms are nonnegative; four roundings are those of a difference, a product and two sums.
+    """
+    if not np.isfinite(gap):
+        return 0.0
+    return 0.5 * FLOAT64_EPS * (weighted_sum_depth(n_points) + 4) * gap
 
 
 def convex_gap(

@@ -76,7 +76,9 @@ def certify(
         bounds = at_stored_point(problem, bounds, point)
     elif problem.negated:  # the lower bound is a rounded value of the dual
         lower = difference_below(bounds.lower, bounds.roundoff)
-        bounds = bounds._replace(lower=lower, gap=max(bounds.gap, bounds.upper - lower))
+        roundoff = 2.0 * bounds.roundoff  # the upper bound is a rounded value and its roundoff
+        gap = max(bounds.gap, bounds.upper - lower, roundoff)
+        bounds = bounds._replace(lower=lower, gap=gap, roundoff=roundoff)
     if not bounds.lower < np.inf:  # sums that overflow prove nothing
         bounds = bounds._replace(gap=np.inf, lower=-np.inf)
     if support_only or not problem.convex:  # stationary at best: no lower bound

@@ -108,3 +108,14 @@ def test_the_value_at_zero_is_the_sum_of_penalties_up_to_roundoff(declared, C, r
     c = certify(form, np.zeros(3 + 1 + 5000), tol=1e-9).certificate
     assert abs(Fraction(c.upper) - 5000 * Fraction(C)) <= Fraction(c.roundoff)
     assert c.roundoff <= 1e-14 * c.upper
+
+
+@pytest.mark.parametrize("C", [0.1, 1e149])
+@pytest.mark.parametrize("m", [37, 700])
+def test_the_penalties_of_a_given_matrix_at_zero_are_met_up_to_roundoff(m, C):
+    """The value is the gap at x = 0, whose sum had a roundoff of 0."""
+    y = np.where(np.arange(m) % 2, 1.0, -1.0)
+    qp = HingePrimal(Precomputed(np.eye(m)), y, C=C, bias=False).as_qp()
+    c = certify(qp, np.zeros(m), tol=1e-9).certificate
+    assert abs(Fraction(c.upper) - m * Fraction(C)) <= Fraction(c.roundoff)
+    assert c.roundoff <= 2e-14 * c.upper
