@@ -88,7 +88,6 @@ class ClusterShards(ShardGroup):
     tokens: list[str] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     n_rebuilt: int = 0
-    deadline: float = np.inf  # time.perf_counter() after which no answer is waited for
 
     @classmethod
     def of(cls, client: Any, kernel: PointGram, points: ChunkedPoints) -> Self:
