@@ -16,6 +16,7 @@ from qpsvm.domains import BoxHyperplane
 from qpsvm.gram.feature_map import CoefficientFeatures, Features, GramFeatures
 from qpsvm.gram.psd import psd_defect
 from qpsvm.gram.translation import bias_of, level_at
+from qpsvm.numerics.products import weighted_sum, weighted_sum_depth
 
 Vector = NDArray[np.float64]
 
@@ -213,11 +214,11 @@ class MarginProblem(Form):
         """Return the primal value."""
         shortfall = 1.0 - self.y * (values + b)
         if self.penalty == "l2":
-            penalty = 0.5 * float(w @ self.features.paired(w, values))
+            penalty = 0.5 * weighted_sum(w, self.features.paired(w, values))
         else:
             penalty = float(np.sum(np.abs(w)))
         loss = np.maximum(shortfall, 0.0) if self.loss == "hinge" else shortfall * shortfall
-        return penalty + float(self.C @ loss)
+        return penalty + weighted_sum(self.C, loss)
 
     def dual_value(self, a: Vector, v: Vector, paired: Vector) -> float:
         """Return the dual value of feasible weights."""
@@ -257,6 +258,7 @@ class MarginProblem(Form):
         cancel, unlike the square of the norm, which may even become negative. The defect of K from
         positive semidefiniteness is treated as an error of K. Where a margin is met up to its rounding a
         hinge has a slope, too, and a squared loss the square of that rounding; at w = 0 it has none.
+        The terms of the value have a few roundings each, and those of their sum (`weighted_sum_depth`).
         """
         w, b, a = self.split(x)
         values, v, _ = product
@@ -285,4 +287,6 @@ class MarginProblem(Form):
             squares, lost = longest * reach * total, 0.0
         terms = total_slope * size + squares
         entries = self.features.error * weight * (weight + total_slope)
-        return 4.0 * FLOAT64_EPS * (terms + abs(value)) + entries + lost + curved
+        sums = 0.5 * FLOAT64_EPS * (weighted_sum_depth(max(self.m, self.n)) + 8)
+        of_value = sums * (abs(value) + (length**2 if on_gram else 0.0))
+        return 4.0 * FLOAT64_EPS * terms + of_value + entries + lost + curved

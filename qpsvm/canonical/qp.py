@@ -37,6 +37,8 @@ from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.gram.operator import QuadraticGram, Residual
 from qpsvm.gram.psd import psd_defect
 
+Vector = NDArray[np.float64]
+
 MAX_RAY_FACTOR = 1e100
 """Factor from which a point of a cone is not moved along its ray: the value is unbounded there."""
 
@@ -71,7 +73,7 @@ class QP(Form):
     """
 
     gram: SignedGram
-    linear: NDArray[np.float64]
+    linear: Vector
     domain: Domain
     constant: float = 0.0
     negated: bool = False
@@ -129,15 +131,15 @@ class QP(Form):
             return {"columns": 0, "bytes": 0}
         return {"columns": self.store.n_computed, "bytes": self.store.n_bytes}
 
-    def product(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def product(self, x: Vector) -> Vector:
         """Return G x; of least squares A x."""
         return self.gram.product(x)
 
-    def entry_roundoff(self, x: NDArray[np.float64]) -> float:
+    def entry_roundoff(self, x: Vector) -> float:
         """Return a bound on the rounding error of an entry of a recomputed G x."""
         return (4.0 * FLOAT64_EPS * self.scale + self.gram.error) * float(np.linalg.norm(x, 1))
 
-    def product_error(self, x: NDArray[np.float64], error: NDArray[np.float64]) -> ProductError:
+    def product_error(self, x: Vector, error: Vector) -> ProductError:
         """Return what bounds on the errors of the entries of G x make of the terms of `bounds`."""
         support = x != 0
         error = np.where(support, error, 0.0)
@@ -146,11 +148,12 @@ class QP(Form):
 
     @np.errstate(invalid="ignore")  # thresholds may be infinite: then all entries matter
     def entries_that_matter(
-        self, x: NDArray[np.float64], product: NDArray[np.float64], known: NDArray[np.bool_]
+        self, x: Vector, product: Vector, known: NDArray[np.bool_], margin: float | Vector = 0.0
     ) -> NDArray[np.bool_] | None:
         """Return where the bounds at x may depend on an entry of G x; None where that is everywhere.
 
-        Entries of `product` that are not `known` are lower bounds.
+        Entries of `product` that are not `known` are lower bounds. With a `margin`, return also where
+        they would depend on an entry that was less by it, at the same multipliers.
         """
         domain, g = self.domain, product + self.linear
         if isinstance(domain, HINGE_DOMAINS) and not domain.bounded:  # `feasible` moves x
@@ -159,7 +162,7 @@ class QP(Form):
             multipliers = np.array([best_bias(self, g)])
         else:
             multipliers = domain.multipliers(x, g, self.gram.ridge)
-        found = domain.entries_that_matter(g, multipliers, known)
+        found = domain.entries_that_matter(g - margin, multipliers, known)
         if found is None:
             return None
         if isinstance(domain, HINGE_DOMAINS) and self.is_hinge:  # the least margin's points
@@ -168,14 +171,15 @@ class QP(Form):
                 return None
             least, bias = domain.take(some).cone_multiplier(product[some])
             if least > 0.0:
-                found |= domain.entries_that_matter(product - least, np.array([bias]), known)
+                less = product - (least + margin)
+                found |= domain.entries_that_matter(less, np.array([bias]), known)
         return found | (x != 0)
 
-    def repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def repair(self, x: Vector) -> Vector:
         """Return a point of the domain near x."""
         return self.domain.repair(x)
 
-    def violation(self, x: NDArray[np.float64]) -> float:
+    def violation(self, x: Vector) -> float:
         """Return the largest violation of the domain by x."""
         return self.domain.violation(x)
 
@@ -206,7 +210,7 @@ class QP(Form):
         return float(self.linear[0]) if same else None
 
     @cached_property
-    def ridge(self) -> NDArray[np.float64]:
+    def ridge(self) -> Vector:
         """The diagonal of D; a broadcast view where it is constant, which need not be read."""
         ridge = self.gram.ridge
         return np.broadcast_to(ridge[0], self.m) if np.all(ridge == ridge[0]) else ridge
@@ -248,19 +252,19 @@ class QP(Form):
             given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale * total * total
         return max(ROUNDOFFS_OF_ZERO * max(roundoff, given), self.noise)
 
-    def _total(self, x: NDArray[np.float64]) -> float:
+    def _total(self, x: Vector) -> float:
         """Return the sum of the weights that a declared value is relative to: of a simplex its total."""
         if isinstance(self.domain, PENALTY_DOMAINS):
             return float(np.sum(x))
         return float(np.max(self.domain.total)) if isinstance(self.domain, CappedSimplex) else 1.0
 
-    def roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64], value: float) -> float:
+    def roundoff(self, x: Vector, product: Vector, value: float) -> float:
         """Return a bound on the rounding error of value and gap from float64 products."""
         if isinstance(self.gram, Residual):
             return self.gram.roundoff(x, product)
         return self._product_roundoff(x, product) + 8.0 * FLOAT64_EPS * abs(value)
 
-    def _product_roundoff(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> float:
+    def _product_roundoff(self, x: Vector, product: Vector) -> float:
         """Return the roundoff of G and its product."""
         total = weight = float(np.linalg.norm(x, 1))
         hinge = isinstance(self.domain, HINGE_DOMAINS) and self.domain.bounded
@@ -271,12 +275,7 @@ class QP(Form):
         return self.gram.roundoff(self.scale, total, weight, quadratic)
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
-    def bounds(
-        self,
-        x: NDArray[np.float64],
-        product: NDArray[np.float64],
-        error: ProductError = ROUNDED_PRODUCT,
-    ) -> Bounds:
+    def bounds(self, x: Vector, product: Vector, error: ProductError = ROUNDED_PRODUCT) -> Bounds:
         """Return the bounds at a feasible x, given `product` = G x, whose error may exceed its rounding.
 
         upper = constant + 1/2 x'Gx + 1/2 x'Dx + c'x, and
@@ -329,7 +328,7 @@ class QP(Form):
         """The part of the defect that the ridge compensates: it is moved from D to G."""
         return min(self.defect, float(np.min(self.gram.ridge))) if self.defect else 0.0
 
-    def _lost_by_defect(self, x: NDArray[np.float64]) -> float:
+    def _lost_by_defect(self, x: Vector) -> float:
         """Return the loss of the lower bound where (a - x)'G(a - x) may be negative."""
         left = self.defect - self._moved_defect
         if left <= 0.0 or isinstance(self.domain, HINGE_DOMAINS):
@@ -337,8 +336,8 @@ class QP(Form):
         return 0.5 * left * self.domain.farthest(x)
 
     def _separable_gap(
-        self, x: NDArray[np.float64], slope: NDArray[np.float64], some: NDArray[np.int64]
-    ) -> tuple[float, NDArray[np.float64]]:
+        self, x: Vector, slope: Vector, some: NDArray[np.int64]
+    ) -> tuple[float, Vector]:
         moved = self._moved_defect
         slope = slope + moved * x if moved else slope
         if isinstance(self.domain, SimplexProduct):
@@ -367,7 +366,7 @@ class QP(Form):
             return None
         return replace(self, linear=np.zeros(self.m), domain=SimplexProduct(group))
 
-    def refuted(self, x: NDArray[np.float64], product: NDArray[np.float64]) -> bool:
+    def refuted(self, x: Vector, product: Vector) -> bool:
         """Return whether the value is unbounded below along x, at the precision of the data.
 
         That holds on a cone where x'Gx = 0 < -c'x: no hyperplane separates the classes then, since
@@ -384,9 +383,7 @@ class QP(Form):
         return 0.5 * abs(quadratic) <= self._zero(roundoff)
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
-    def feasible(
-        self, x: NDArray[np.float64], product: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def feasible(self, x: Vector, product: Vector) -> tuple[Vector, Vector]:
         """Return x and G x scaled to the best value where the domain is a cone."""
         if self.cone:
             quadratic, slope = float(x @ product), -float(self.linear @ x)

@@ -167,7 +167,7 @@ def partly_recomputed(
     """
     product, error = _with_error(problem, x, approximate_products)
     support, recomputed, roundoff = x != 0, np.zeros(problem.m, bool), problem.entry_roundoff(x)
-    n, known = np.count_nonzero(support), support
+    n, known, n_rounds = np.count_nonzero(support), support, 0
     if not np.isfinite(product).all():
         return None, None
     while True:
@@ -180,6 +180,10 @@ def partly_recomputed(
             return None, None
         if not len(rows):
             break
+        if n_rounds > 1:  # few entries at a time would take many rounds
+            wider = problem.entries_that_matter(x, product, known, 2.0 ** (n_rounds - 2) * error)
+            rows = np.flatnonzero(wider & ~recomputed)
+        n_rounds += 1
         product[rows] = problem.gram.product(x, rows)
         if np.any(
             np.abs(product[rows] - approximate_products.product[rows]) > error[rows] + roundoff

@@ -12,7 +12,7 @@ from qpsvm.formulations.meb import MEBDual
 from qpsvm.formulations.nu_svr import NuSVRDual
 from qpsvm.formulations.one_class import OneClassDual
 from qpsvm.formulations.polytope_distance import PolytopeDistanceDual
-from qpsvm.formulations.quadratic import LeastSquares, QuadraticProgram
+from qpsvm.formulations.quadratic import LeastSquares, QuadraticProgram, SmoothProgram
 from qpsvm.formulations.reduced_hulls import NuSVCDual
 from qpsvm.formulations.svdd import SVDDDual
 from qpsvm.formulations.svr import SVRDual
@@ -34,4 +34,5 @@ __all__ = [
     "QuadraticProgram",
     "SVDDDual",
     "SVRDual",
+    "SmoothProgram",
 ]

@@ -1,8 +1,10 @@
-"""General quadratics over a domain: least squares, and quadratic programs given by Q."""
+"""General problems over a domain: least squares, quadratic programs given by Q, smooth functions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -12,11 +14,16 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Certified
 from qpsvm.canonical.qp import QP
+from qpsvm.canonical.smooth import SmoothForm
 from qpsvm.domains import BoxHyperplane, Domain, Orthant, PenaltyBox
 from qpsvm.errors import InputError, check_number, check_points, check_vector
 from qpsvm.formulations.base import Formulation, Recovery
 from qpsvm.gram import SignedGram, as_gram
 from qpsvm.gram.operator import QuadraticGram, Residual, SparseGram
+from qpsvm.gram.smooth import SmoothFunction
+
+DIFFERENCE_STEP = 1e-3
+"""Length of the difference that checks a gradient, as a fraction of the way to a vertex."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +172,131 @@ class QuadraticProgram(Formulation[Minimizer]):
         """Return x in its natural shape."""
         point = certified.x.reshape(self.domain.shape)
         return Recovery(certified.x, certified.multipliers, Minimizer(point))
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothProgram(Formulation[Minimizer]):
+    r"""Minimize a smooth convex function over a domain: :math:`\min f(x)`, x in the domain.
+
+    The certificate is the Frank-Wolfe gap at the returned x, from one call of the linear oracle:
+
+    .. math:: f^* \ge f(x) - \max_{a} \nabla f(x)^T (x - a).
+
+    It rests on three assumptions on the user's functions, which no test at points can prove: f is convex
+    on the domain, `gradient` is its gradient, and the rounding errors of both are bounded by `precision`.
+    The smoothness constant enters the steps of some methods, and not the certificate. The functions are
+    called at points of the domain only.
+
+    One directional difference at construction refutes many wrong gradients: a convex f with Lipschitz
+    gradient satisfies :math:`0 \le f(x + d) - f(x) - \nabla f(x)^T d \le \tfrac\beta2 |d|^2`.
+
+    Parameters
+    ----------
+    value : callable
+        ``value(x)`` is f(x), a number. x has the shape of the domain's points (a matrix on a domain
+        of matrices), and is read-only.
+    gradient : callable
+        ``gradient(x)`` is the gradient, of the shape of x.
+    domain : Domain
+        Bounded.
+    smoothness : float
+        :math:`\beta`, a Lipschitz constant of the gradient in the Euclidean norm on the domain.
+    sample : callable, optional
+        ``sample(x, size, rng)`` is the mean of `size` independent draws of an unbiased gradient, for
+        ``"nep-sfw"`` and ``"sfw"``; `rng` is a ``numpy.random.Generator``.
+    precision : float
+        Bound on the rounding error of `value` relative to the larger of \|f(x)\| and its size at the
+        center of the domain, and of `gradient` in the same way, in the Euclidean norm. The error is part
+        of the certified gap. Where large terms cancel, state more.
+
+    Raises
+    ------
+    InputError
+        If an argument is malformed, if the functions return another shape or numbers that are not
+        finite, or if the difference refutes the gradient, the convexity or the smoothness.
+
+    References
+    ----------
+    Garber and Wolf, "Frank-Wolfe with a nearest extreme point oracle"; Jaggi, "Revisiting Frank-Wolfe"
+    (2013), for the gap.
+
+    Examples
+    --------
+    Maximum likelihood of proportions, with counts 1, 2 and 5 of 8, smoothed by one half:
+
+    >>> import numpy as np
+    >>> from qpsvm import SmoothProgram, solve
+    >>> from qpsvm.domains import simplex
+    >>> counts = np.array([1.0, 2.0, 5.0])
+    >>> problem = SmoothProgram(
+    ...     lambda x: -counts @ np.log(x + 0.5), lambda x: -counts / (x + 0.5), simplex(3),
+    ...     smoothness=20.0)
+    >>> result = solve(problem, method="fw", step="line-search", tol=1e-5)
+    >>> result.converged, result.x.round(2).tolist()
+    (True, [0.0, 0.07, 0.93])
+    """
+
+    value: Callable[[Any], Any]
+    gradient: Callable[[Any], Any]
+    domain: Domain
+    smoothness: float
+    sample: Callable[[Any, int, np.random.Generator], Any] | None = None
+    precision: float = 1e-13
+
+    def __post_init__(self) -> None:
+        """Validate the arguments, and compare value and gradient by one difference."""
+        for name in ("value", "gradient", "sample"):
+            function = getattr(self, name)
+            if not callable(function) and (name != "sample" or function is not None):
+                raise InputError(f"{name} must be callable; got {function!r}")
+        _check_domain(self.domain, getattr(self.domain, "m", 0))
+        check_number("smoothness", self.smoothness, low=0.0, open_low=True)
+        check_number("precision", self.precision, low=0.0, high=1e-2)
+        self._check_difference()
+
+    @cached_property
+    def function(self) -> SmoothFunction:
+        """The function with what is known of it."""
+        rng = np.random.default_rng(0)
+        vertices = [self.domain.linear_min(rng.standard_normal(self.domain.m)) for _ in range(4)]
+        center = np.mean(vertices, axis=0)
+        return SmoothFunction(
+            self.value, self.gradient, self.domain.shape, float(self.smoothness), self.precision,
+            center, self.sample,
+        )  # fmt: skip
+
+    def as_qp(self) -> SmoothForm:
+        """Return the form that methods on general domains solve."""
+        return SmoothForm(self.function, np.zeros(self.domain.m), self.domain, vanishing=True)
+
+    def recover(self, qp: QP, certified: Certified) -> Recovery:
+        """Return x in its natural shape."""
+        point = certified.x.reshape(self.domain.shape)
+        return Recovery(certified.x, None, Minimizer(point))
+
+    def _check_difference(self) -> None:
+        """Raise InputError where the functions are not finite, or refuted by a difference."""
+        f = self.function
+        x, before = f.center, f.value(f.center)
+        g = f.slope(x)
+        if not (np.isfinite(before) and np.isfinite(g).all()):
+            raise InputError(
+                f"value and gradient must be finite inside the domain; got the value {before!r} and "
+                f"{np.count_nonzero(~np.isfinite(g))} entries of the gradient that are not"
+            )
+        rng = np.random.default_rng(1)
+        d = DIFFERENCE_STEP * (self.domain.linear_min(rng.standard_normal(len(x))) - x)
+        after = f.value(x + d)
+        rest, most = after - before - float(g @ d), 0.5 * f.smoothness * float(d @ d)
+        rounding = 1e-12 * (abs(before) + float(np.abs(g) @ np.abs(d))) + self.precision * (
+            2.0 * abs(before) + float(np.linalg.norm(g) * np.linalg.norm(d))
+        )
+        if not -rounding <= rest <= most * (1.0 + 1e-9) + rounding:
+            raise InputError(
+                f"value and gradient disagree at a point inside the domain: f(x + d) - f(x) - "
+                f"gradient(x)'d must lie in [0, {most:.3g}], smoothness/2 |d|^2; got {rest:.3g}. The "
+                "gradient is wrong, or f is not convex, or smoothness is too small"
+            )
 
 
 def _check_domain(domain: Any, m: int) -> None:

@@ -68,6 +68,27 @@ class General(ABC):
     def entries(self, v: Vector, image: Vector, images: Vector) -> Vector:
         """Return v'Qw for each w whose image is a row of `images`; `image` is that of v."""
 
+    @property
+    def reference_point(self) -> Vector:
+        """The point whose gradient chooses the first vertex: the origin."""
+        return np.zeros(self.m)  # type: ignore[attr-defined]
+
+    def increases(
+        self, product: Vector, slope: float, d: Vector, d_product: Vector, length: float
+    ) -> bool:
+        """Return whether a step of this length along d from the point of `product` increases f.
+
+        f decreases by `slope` at first: it is a parabola.
+        """
+        return length * self.curvature(d, d_product) >= 2.0 * slope
+
+    def best_step(
+        self, product: Vector, slope: float, d: Vector, d_product: Vector, longest: float
+    ) -> float:
+        """Return the best step along d, at most `longest`; f decreases by `slope` > 0 at first."""
+        curvature = self.curvature(d, d_product)
+        return min(slope / curvature, longest) if curvature > 0.0 else longest
+
 
 @dataclass(frozen=True, eq=False)
 class SparseGram(Gram):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from docs.papers.make import printed_ball
 from problems.clouds import two_clouds
 from qpsvm import RBF, L2SVMDual, Linear, MEBDual, solve
 from qpsvm.domains import SimplexProduct
@@ -123,3 +124,13 @@ def test_the_guarantee_of_41_holds_for_a_normalized_kernel():
             a *= 1.0 - length
             a[i] += length
         assert (1.0 - 2.0 * epsilon - epsilon**2) * best <= g <= best * (1.0 + 1e-9)
+
+
+def test_one_sample_without_a_violation_is_no_end(rng):
+    """With 2 percent in a class, many samples have none of it, and the printed stop ends far off."""
+    y = np.where(np.arange(1000) < 20, 1.0, -1.0)
+    gram = RBF(rng.standard_normal((1000, 3)) + np.where(y > 0, 1.5, 0.0)[:, None], 0.2)
+    best = 2.0 * solve(L2SVMDual(gram, y, C=1.0), tol=1e-4).value
+    balls = [printed_ball.trained(gram, y, 1.0, False, seed) for seed in range(7)]
+    assert all(ball.ended for ball in balls)
+    assert np.median([ball.numbers[0] for ball in balls]) > 1.1 * best

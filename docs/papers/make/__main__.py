@@ -12,7 +12,16 @@ from importlib import import_module
 
 from docs.papers.make.runs import carry_out
 
-STUDY_MODULES = ("polytopes", "polynomial", "rows", "figures")
+STUDY_MODULES = (
+    "polytopes",
+    "polynomial",
+    "supports",
+    "rows",
+    "lowrank",
+    "nesvm_times",
+    "machines",
+    "figures",
+)
 """Modules of this folder."""
 
 

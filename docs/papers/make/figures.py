@@ -1,4 +1,6 @@
-"""Sketches of papers 1 and 4, drawn from computed balls, steps and smoothed losses.
+"""Sketches of papers 1 and 4, drawn from computed balls, steps and smoothed losses; charts of results.
+
+    python -m docs.papers.make.figures     # the charts, from what the studies kept
 
 Frandi et al.: figure 1, the balls of Algorithms 1 and 2 after one step from the same core, and figure
 2, the two directions on a simplex. Zhou et al.: figures 1 and 2, the hinge and the absolute value,
@@ -12,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from docs.papers.make.pages import frandi, jung, zhou
 from docs.papers.make.runs import Case
 from qpsvm import Linear, LPSVMPrimal, MEBDual, solve
 from qpsvm.solvers.smoothing.nesvm import NESVM
@@ -149,3 +152,24 @@ PICTURE_FUNCTIONS = {
     "zhou_hinge": hinge,
     "zhou_absolute": absolute,
 }
+
+CHART_FUNCTIONS = frandi.CHART_FUNCTIONS | zhou.CHART_FUNCTIONS | jung.CHART_FUNCTIONS
+"""What draws the figures of results."""
+
+
+def main() -> None:
+    """Draw the charts."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    for name, draw in CHART_FUNCTIONS.items():
+        figure = draw(plt)
+        figure.tight_layout()
+        figure.savefig(PAGE_FOLDER / f"{name}.png", dpi=80)
+        plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Values that Frandi et al. print: tables 2, 3, 5, 6 and 8."""
+"""Values that Frandi et al. print: tables 1, 2, 3, 5, 6 and 8; Zhou et al.: I; Jung et al.: 5.1."""
 
 from __future__ import annotations
 
@@ -120,3 +120,54 @@ P_VALUES = {
     "accuracy": {"fw, cvm": 4.977e-06, "mfw, cvm": 3.21e-04, "fw, mfw": 1.23e-03, "all": 1.20e-04},
 }
 """Table 6."""
+
+SUPPORT_TABLE = {
+    "mushrooms": (None, (52, 31, 21)),
+    "isolet": ((186, 74, 112), (186, 74, 112)),
+    "waveform": (None, (228, 110, 118)),
+    "letter": ((543, 266, 277), (40, 10, 30)),
+}
+"""Jung et al., table 5.1: support vectors and on-boundary ones, together and by class.
+
+The text at hand lacks the support vectors of mushrooms and waveform.
+"""
+
+CENSUS_SIZES = {
+    "a1a": (1605, 30956),
+    "a2a": (2265, 30296),
+    "a3a": (3185, 29376),
+    "a4a": (4781, 27780),
+    "a5a": (6414, 26147),
+    "a6a": (11220, 21341),
+}
+"""Zhou et al., table I: points to train on and to test, sets 1 to 6."""
+
+PRINTED_SIZES = {
+    "USPS": (7291, 2007),
+    "Pendigits": (7494, 3498),
+    "Letter": (15000, 5000),
+    "Protein": (17766, 6621),
+    "Shuttle": (43500, 14500),
+    "IJCNN": (49990, 91701),
+    "MNIST": (60000, 10000),
+    "USPS-Ext": (266079, 75383),
+    "KDD10pc": (395216, 98805),
+    "KDD-full": (4898431, 311029),
+    "Reuters": (7770, 3299),
+    "a1a": (1605, 30956),
+    "a2a": (2265, 30296),
+    "a3a": (3185, 29376),
+    "a4a": (4781, 27780),
+    "a5a": (6414, 26147),
+    "a6a": (11220, 21341),
+    "a7a": (16100, 16461),
+    "w1a": (2477, 47272),
+    "w2a": (3470, 46279),
+    "w3a": (4912, 44837),
+    "w4a": (7366, 42383),
+    "w5a": (9888, 39861),
+    "w6a": (17188, 32561),
+    "w7a": (24692, 25057),
+    "w8a": (49749, 14951),
+}
+"""Frandi et al., table 1: points to train on and to test."""

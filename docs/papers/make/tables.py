@@ -11,23 +11,20 @@ import sys
 from collections.abc import Iterator
 
 from docs.papers.make.items import PAGE_FOLDER
+from docs.papers.make.pages import frandi, jung, zhou
+from docs.papers.make.pages.markdown import head, row
 from docs.papers.make.polytopes import METHOD_TITLES
 from docs.papers.make.printed import POLYNOMIAL_TABLE
 from docs.papers.make.runs import Case, kept
 
-STUDY_PAGES = {"polytopes": "kumar", "polynomial": "frandi", "rows": "jung"}
+STUDY_PAGES = {
+    "polytopes": "kumar",
+    "polynomial": "frandi",
+    **dict.fromkeys(frandi.STUDY_TABLES, "frandi"),
+    **dict.fromkeys(jung.STUDY_TABLES, "jung"),
+    **dict.fromkeys(zhou.STUDY_TABLES, "zhou"),
+}
 """The page of each study."""
-
-
-def row(*cells: object) -> str:
-    """Return a line of a Markdown table."""
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def head(n_words: int, *names: str) -> Iterator[str]:
-    """Yield the heading, the first columns being words."""
-    yield row(*names)
-    yield "|" + "---|" * n_words + "---:|" * (len(names) - n_words)
 
 
 def polytopes(records: list[Case]) -> Iterator[str]:
@@ -65,21 +62,13 @@ def polynomial(records: list[Case]) -> Iterator[str]:
         yield row(case["set"], case["method"], C, f"{mean:.2f} ± {deviation:.2g}", ours, *counts)
 
 
-def rows(records: list[Case]) -> Iterator[str]:
-    """Yield iterations and the share of rows, as printed and by default."""
-    names = ("iterations, printed", "rows", "iterations, default", "rows")
-    yield from head(2, "Data", "Variant", "q_U / m", *names)
-    for record in records:
-        case, found = record["case"], record["found"]
-        cells = []
-        for form in ("paper", "preconditioner"):
-            ended = found[f"{form} gap"] <= 1e-8
-            cells.append(f"{found[f'{form} iterations']}" + ("" if ended else ", not ended"))
-            cells.append(f"{found[f'{form} rows']:.2f}")
-        yield row(case["set"], case["variant"], case["share"], *cells)
-
-
-STUDY_TABLES = {"polytopes": polytopes, "polynomial": polynomial, "rows": rows}
+STUDY_TABLES = {
+    "polytopes": polytopes,
+    "polynomial": polynomial,
+    **frandi.STUDY_TABLES,
+    **jung.STUDY_TABLES,
+    **zhou.STUDY_TABLES,
+}
 """What makes the lines of each study."""
 
 

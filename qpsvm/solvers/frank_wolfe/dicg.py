@@ -71,7 +71,7 @@ class DecompositionInvariant(GeneralSolver):
                 return Reply(step, Stop.STALLED)
             d_product = quad.product(d)
             longest = domain.longest(state.x, d)
-            length = line_search(problem, g, d, d_product, longest)
+            length = line_search(problem, state.product, g, d, d_product, longest)
             if self.step == "dyadic":
                 allowed = min(2.0 / (state.t + 1.0), longest)
                 length = 0.5 ** np.ceil(-np.log2(allowed)) if allowed > 0.0 else 0.0

@@ -37,6 +37,7 @@ from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain
 from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.operator import FLOAT64_EPS
+from qpsvm.gram.smooth import SmoothFunction
 from qpsvm.numerics.jit import compiled
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.frank_wolfe.general import (
@@ -185,6 +186,9 @@ class FullyCorrective(GeneralSolver):
             q = active.points @ (g - beta * state.x)
         else:
             H, q = active.hessian, active.linear
+        if isinstance(quad, SmoothFunction):
+            n_steps = 1 if self.option == 1 else self.inner_steps
+            return smooth_candidate(quad, active, start, u, n_steps)
         if self.corrector == "fista":
             weights = start.copy()
             fista(H, q, float(np.linalg.eigvalsh(H)[-1]), self.inner_steps, weights)
@@ -205,13 +209,34 @@ class Candidate(NamedTuple):
     image: Vector
 
 
+def smooth_candidate(
+    f: SmoothFunction, active: Mixture, start: Vector, u: Vector, n_steps: int
+) -> Candidate:
+    """Return the weights after steps to the least of the quadratic that bounds f from above.
+
+    Each is a gradient step, exactly projected on the hull of the active set; none increases f.
+    """
+    weights, beta = start, f.smoothness
+    for _ in range(n_steps):
+        x = weights @ active.points
+        q = active.points @ (f.slope(x) - beta * x)
+        following = minimize_on_simplex(active.hessian, q, weights, active.find(u))
+        moved = float(np.max(np.abs(following - weights)))
+        weights = np.where(following > MIN_WEIGHT, following, 0.0)
+        weights = weights / weights.sum()
+        if moved <= MIN_WEIGHT:
+            break
+    return Candidate(f.value(weights @ active.points), weights, u, u)
+
+
 class Mixture(ActiveSet):
     """An active set with the restriction of f to its hull: 1/2 c'Hc + q'c."""
 
     def __init__(self, problem: QP, x: Vector, image: Vector) -> None:
         super().__init__(x, image)
         quad = quadratic(problem)
-        self._at_zero = gradient(problem, quad.product(np.zeros(problem.m)))  # c, or -A'b
+        # c, or -A'b; of a smooth function the gradient at its center, which is not used
+        self._at_zero = gradient(problem, quad.product(quad.reference_point))
         self.hessian = quad.entries(x, image, self.images)[:, None]  # (k, k)
         self.linear = self.points @ self._at_zero  # (k,)
 

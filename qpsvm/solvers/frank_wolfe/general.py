@@ -78,20 +78,19 @@ def gradient(problem: QP, product: Vector) -> Vector:
 
 
 def starting_point(problem: QP, x0: Vector | None) -> Vector:
-    """Return x0 made feasible, or the vertex that is best for the gradient at the origin."""
+    """Return x0 made feasible, or the vertex that is best for the gradient at the reference point."""
     if x0 is not None:
         return problem.domain.repair(x0)
-    zero = quadratic(problem).product(np.zeros(problem.m))
-    return problem.domain.linear_min(gradient(problem, zero))
+    quad = quadratic(problem)
+    return problem.domain.linear_min(gradient(problem, quad.product(quad.reference_point)))
 
 
-def line_search(problem: QP, g: Vector, d: Vector, d_product: Vector, longest: float) -> float:
+def line_search(
+    problem: QP, product: Vector, g: Vector, d: Vector, d_product: Vector, longest: float
+) -> float:
     """Return the best step along d, at most `longest`; infinite where f is unbounded below."""
     slope = -float(g @ d)
-    curvature = quadratic(problem).curvature(d, d_product)
-    if slope <= 0.0:
-        return 0.0
-    return min(slope / curvature, longest) if curvature > 0.0 else longest
+    return quadratic(problem).best_step(product, slope, d, d_product, longest) if slope > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -177,7 +176,7 @@ class VertexFrankWolfe(GeneralSolver):
         else:
             to, to_image = v, quad.product(v)
             d, d_product = to - state.x, to_image - state.product
-        length = line_search(problem, g, d, d_product, longest)
+        length = line_search(problem, state.product, g, d, d_product, longest)
         if self.step == "theory":
             length = 2.0 / (state.counts[TOWARD_STEP] + 2.0)
         if length == 0.0 or not np.isfinite(length):

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain
 from qpsvm.errors import check_choice, check_number
-from qpsvm.gram.operator import Residual
+from qpsvm.gram.operator import General, Residual
+from qpsvm.gram.smooth import SmoothFunction
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.frank_wolfe.general import (
     GeneralSolver,
@@ -91,11 +92,10 @@ class NearestFrankWolfe(GeneralSolver):
             v = problem.domain.nearest_vertex(g, state.x, weight)
             d = v - state.x
             d_product = quad.product(v) - state.product
-            best = line_search(problem, g, d, d_product, np.inf)
-            length = eta
+            length, slope = eta, -float(g @ d)
             if self.step == "line-search":
-                length = min(best, 1.0)
-            elif self.safeguard and eta >= 2.0 * best:  # f is a parabola along d
+                length = line_search(problem, state.product, g, d, d_product, 1.0)
+            elif self.safeguard and quad.increases(state.product, slope, d, d_product, eta):
                 length = 0.0
             state.t += 1
             state.moves += length > 0.0
@@ -119,7 +119,7 @@ class NearestState(PointState):
 
 @dataclass(frozen=True)
 class StochasticFrankWolfe(GeneralSolver):
-    """Algorithm 3, for least squares: the gradient comes from a sample of the rows of A.
+    """Algorithm 3: the gradient comes from a sample of the rows of A, or from the user's oracle.
 
     Parameters
     ----------
@@ -128,7 +128,9 @@ class StochasticFrankWolfe(GeneralSolver):
     growth : float
         The sample of iteration t has growth (t + 1)^2 rows, the order that Theorem 7 asks for,
         drawn with replacement. Where that is no less than the number of rows, the gradient is
-        exact.
+        exact. For a user's oracle it is the number of draws. With draws of standard deviation G, a
+        domain of diameter D and D_* as above, the theorem's batches have
+        growth = (2 G D / (beta D_*^2))^2 or less.
     oracle_scale : float
         Factor of beta in the oracle.
     """
@@ -153,6 +155,8 @@ class StochasticFrankWolfe(GeneralSolver):
     def fits(self, problem: QP) -> bool:
         """Return whether rows of A can be drawn."""
         gram = problem.gram
+        if isinstance(gram, SmoothFunction):
+            return super().fits(problem) and gram.of_sample is not None
         return super().fits(problem) and isinstance(gram, Residual) and gram.has_rows
 
     def has_oracle(self, domain: Domain) -> bool:
@@ -166,15 +170,9 @@ class StochasticFrankWolfe(GeneralSolver):
     def advance(self, problem: QP, state: StochasticState, n_steps: int) -> Reply:
         """Make iterations of Algorithm 3."""
         quad = quadratic(problem)
-        assert isinstance(quad, Residual)
-        n_rows = len(quad.b)
         for step in range(n_steps):
             eta = 2.0 / (state.t + 1.0)
-            size = min(n_rows, int(np.ceil(self.growth * (state.t + 1.0) ** 2)))
-            if size < n_rows:
-                g = quad.sampled_slope(state.x, state.rng.integers(n_rows, size=size))
-            else:
-                g = quad.slope(state.product)
+            g, size = self._gradient(quad, state, int(np.ceil(self.growth * (state.t + 1.0) ** 2)))
             if not np.isfinite(g).all():
                 return Reply(step, Stop.NUMERICAL)
             if self.oracle == "linear":
@@ -186,6 +184,16 @@ class StochasticFrankWolfe(GeneralSolver):
             state.t += 1
             state.rows += size
         return Reply(n_steps, Stop.BUDGET)
+
+    def _gradient(self, quad: General, state: StochasticState, size: int) -> tuple[Vector, int]:
+        """Return a gradient from so many draws, and the number of rows or draws that it took."""
+        if isinstance(quad, SmoothFunction):
+            return quad.sampled_slope(state.x, size, state.rng), size
+        assert isinstance(quad, Residual)
+        n_rows = len(quad.b)
+        if size < n_rows:
+            return quad.sampled_slope(state.x, state.rng.integers(n_rows, size=size)), size
+        return quad.slope(state.product), n_rows
 
     def refresh(self, problem: QP, state: StochasticState, product: Vector) -> None:
         """Replace the image of x by a recomputed one."""
@@ -201,7 +209,7 @@ class StochasticState:
     t : int
         Number of the next iteration.
     rows : int
-        Rows of A read so far.
+        Rows of A, or draws of the user's oracle, so far.
     """
 
     def __init__(self, x: Vector, problem: QP, rng: np.random.Generator) -> None:

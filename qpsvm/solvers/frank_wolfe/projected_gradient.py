@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain
+from qpsvm.gram.smooth import SmoothFunction
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.frank_wolfe.general import GeneralSolver, gradient, quadratic, starting_point
 
@@ -28,6 +29,10 @@ Vector = NDArray[np.float64]
 @dataclass(frozen=True)
 class ProjectedGradient(GeneralSolver):
     """Accelerated projected gradient, restarted."""
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether f is defined outside of the domain, where momentum leads."""
+        return super().fits(problem) and not isinstance(problem.gram, SmoothFunction)
 
     def has_oracle(self, domain: Domain) -> bool:
         """Return whether the domain has a projection."""

@@ -1,0 +1,31 @@
+"""Products and sums, beside exact ones."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from qpsvm.numerics.products import weighted_sum, weighted_sum_depth
+
+UNIT_ROUNDOFF = Fraction(2) ** -53
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 15, 127, 128, 129, 143, 1000, 1023, 20_000])
+def test_a_weighted_sum_is_off_by_its_depth_at_most(n, rng):
+    for a, b in (
+        (np.full(n, 0.1), np.ones(n)),  # equal terms are rounded in the same direction
+        (rng.random(n), rng.random(n)),
+        (rng.standard_normal(n), np.exp(20.0 * rng.standard_normal(n))),
+    ):
+        terms = [Fraction(v) * Fraction(w) for v, w in zip(a.tolist(), b.tolist(), strict=True)]
+        depth = weighted_sum_depth(n) * UNIT_ROUNDOFF
+        allowed = depth / (1 - depth) * sum(abs(t) for t in terms)
+        assert abs(Fraction(weighted_sum(a, b)) - sum(terms)) <= allowed
+
+
+def test_the_depth_of_a_weighted_sum_grows_with_its_logarithm():
+    depths = [weighted_sum_depth(n) for n in range(1, 3000)]
+    assert max(depths) <= 2 + 9 + 144 // 8 + 5
+    assert weighted_sum_depth(10**9) <= 60
