@@ -88,7 +88,6 @@ class ClusterShards(ShardGroup):
     tokens: list[str] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     n_rebuilt: int = 0
-    deadline: float = np.inf  # time.perf_counter() after which no answer is waited for
 
     @classmethod
     def of(cls, client: Any, kernel: PointGram, points: ChunkedPoints) -> Self:
@@ -133,6 +132,7 @@ class ClusterShards(ShardGroup):
                 self._rebuild(k)
 
     def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
+        check_connected(self.client)
         arguments = self._scattered(arguments)
         futures = [self._submit(k, method, own) for k, own in enumerate(arguments)]
         answers = self._answers(list(range(self.n)), futures)
@@ -151,6 +151,7 @@ class ClusterShards(ShardGroup):
         return answer
 
     def _submit(self, k: int, method: str, arguments: tuple[Any, ...]) -> Any:
+        check_connected(self.client)
         at = self.tokens[k], self.versions[k], method, *arguments
         key = f"qpsvm-{method}-{uuid.uuid4().hex}"
         return self.client.submit(
@@ -233,8 +234,17 @@ class ClusterShards(ShardGroup):
             return  # what cannot be reached holds nothing for long
 
 
+def check_connected(client: Any) -> None:
+    """Raise ClusterError where a client is closed or has lost its scheduler."""
+    if client.status != "running":
+        raise ClusterError(
+            f"the connection to the Dask cluster was lost: its client is {client.status}"
+        )
+
+
 def _addresses(client: Any) -> list[str]:
     """Return the addresses of the living workers, sorted."""
+    check_connected(client)
     try:
         return sorted(client.scheduler_info(n_workers=-1)["workers"])
     except (OSError, TimeoutError) as problem:

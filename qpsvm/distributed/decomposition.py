@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS
-from qpsvm.distributed.kernel_sums import kernel_values, step_precision
+from qpsvm.distributed.kernel_sums import fill_values, step_precision
 from qpsvm.distributed.shard import Violators
 from qpsvm.distributed.sharded_qp import Product, ShardedQP
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
@@ -27,6 +27,7 @@ from qpsvm.solvers.working_set.decomposition import (
     MIN_TOLERANCE_FRACTION,
     SETTLED_NEW_FRACTION,
 )
+from qpsvm.solvers.working_set.gram_block import compact, empty_square
 from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
 from qpsvm.solvers.working_set.working_set import SHRINKING_MARGIN, inner_steps
 
@@ -49,7 +50,7 @@ class ShardedState:
     rows: Indices  # indices of the working set
     ids: Indices  # their places among the remembered points
     s: Vector  # signed gradient there
-    block: NDArray[Any]  # kernel values of the working set
+    block: NDArray[Any]  # leading part: kernel values of the working set
     found: list[Violators] = field(default_factory=list)  # of each shard
     violation: float = np.inf
     checked_violation: float = np.inf
@@ -187,10 +188,14 @@ class ShardedDecomposition(Solver):
         n = len(state.rows)
         state.rows, state.ids = np.concatenate([state.rows, rows]), np.concatenate([state.ids, ids])
         origin = problem.gram.kernel.origin_of_points  # type: ignore[attr-defined]
-        new = kernel_values(kernel, points[ids], points[state.ids], state.block.dtype, origin)
-        block = np.empty((len(state.rows),) * 2, state.block.dtype)
-        block[:n, :n], block[n:], block[:n, n:] = state.block, new, new[:, :n].T
-        state.block = block
+        n_total = len(state.rows)
+        if n_total > len(state.block):
+            larger = empty_square(min(problem.m, 2 * n_total), state.block.dtype)
+            larger[:n, :n] = state.block[:n, :n]
+            state.block = larger
+        new = state.block[n:n_total]
+        fill_values(kernel, points[ids], points[state.ids], origin, new)
+        state.block[:n, n:n_total] = new[:, :n].T
         state.s = np.concatenate([state.s, self._known_gradient(problem, state, rows)])
 
     @staticmethod
@@ -228,9 +233,8 @@ class ShardedDecomposition(Solver):
             )
         if np.count_nonzero(~wanted) < max(MIN_DROPPED_POINTS, n // DROPPED_SHARE):
             return
-        keep = np.flatnonzero(wanted)
+        keep = compact(state.block, wanted)
         state.rows, state.ids, state.s = state.rows[keep], state.ids[keep], state.s[keep]
-        state.block = np.ascontiguousarray(state.block[np.ix_(keep, keep)])
 
     @staticmethod
     def _sides(problem: ShardedQP, state: ShardedState) -> tuple[Vector, Vector]:
@@ -254,7 +258,7 @@ class ShardedDecomposition(Solver):
             goal = INNER_GAP_FRACTION * self.tol * problem.remembered.value
         x = state.x[state.rows]
         up, down = (np.where(flag, 0.0, np.inf)[None, :] for flag in _movable(x, z, upper))
-        block = state.block.view()
+        block = state.block[: len(x)]
         block.flags.writeable = False
         own_diagonal = gram.scale * (diagonal + gram.shift) + ridge
         side = (z * sign).astype(state.block.dtype)

@@ -96,6 +96,7 @@ class ShardGroup(ABC):
     n_sent: int = 0  # bytes sent to shards and back
     n_calls: int = 0  # round trips
     restore: Callable[[int], None] | None = None  # brings a shard that was rebuilt to its state
+    deadline: float = np.inf  # time.perf_counter() after which no answer is waited for
 
     @property
     def n(self) -> int:

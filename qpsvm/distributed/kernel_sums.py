@@ -37,13 +37,18 @@ def is_translatable(kernel: PointGram) -> bool:
     return isinstance(kernel, (RBF, Laplacian))
 
 
-def kernel_values(
-    kernel: PointGram, A: Any, B: Any, dtype: Any, origin: Vector | None
-) -> NDArray[Any]:
-    """Return k(A, B) of two sets of points in a precision."""
-    both, n = moved(stacked(A, B), origin, np.float64), A.shape[0]
-    gram = kernel._over(both)
-    return np.ascontiguousarray(gram.block(np.arange(n), np.arange(n, both.shape[0]), dtype))
+def fill_values(
+    kernel: PointGram, A: Any, B: Any, origin: Vector | None, out: NDArray[Any]
+) -> None:
+    """Write k(A, B) of two sets of points to the beginning of the rows of `out`, in its precision."""
+    A, B = (moved(points, origin, out.dtype) for points in (A, B))
+    formula = kernel._formula_of_points
+    if formula is None:
+        out[:, : B.shape[0]] = kernel._values(A.toarray() if sp.issparse(A) else A, B)
+        return
+    from qpsvm.gram.engine.tiles import fill_between
+
+    fill_between(A, formula.terms(A), B, formula.terms(B), formula, out)
 
 
 def step_precision(kernel: PointGram, largest: float) -> np.dtype[Any]:

@@ -38,6 +38,9 @@ SHARDED_PROBLEMS = (HingeDual, HingePrimal, L2SVMDual, OneClassDual, SVDDDual, M
 TRANSLATED_PROBLEMS = (HingeDual, SVDDDual, MEBDual)
 """Those whose answer moves with the points, where the hinge machine has a bias."""
 
+ANSWER_SECONDS = 30.0
+"""Seconds after the time limit in which workers must answer: the last certificate is computed then."""
+
 SHARDED_METHODS = ("auto", "decomposition")
 """Names of methods over chunked rows."""
 
@@ -61,6 +64,7 @@ def solve_sharded(
     if isinstance(dual, HingeDual) and not (bias and np.isfinite(dual.C).all()):
         raise InputError("a hinge machine over chunked rows must have a bias and a finite C")
     shards = make_group(kernel)
+    shards.deadline = limits.clock.end + ANSWER_SECONDS
     try:
         qp = qp_of(dual, shards, isinstance(dual, TRANSLATED_PROBLEMS) and _is_linear(kernel))
         start = None if x0 is None else dual.start(qp, x0)

@@ -8,8 +8,9 @@ import signal
 import numpy as np
 import pytest
 
-from qpsvm import RBF, HingeDual, InputError, MEBDual, solve
+from qpsvm import RBF, HingeDual, InputError, MEBDual, Status, solve
 from qpsvm.distributed.rows import open_rows
+from qpsvm.errors import ClusterError
 from tests.distributed.conftest import CHUNK_ROWS
 
 da = pytest.importorskip("dask.array")
@@ -70,3 +71,20 @@ def test_workers_read_files_themselves(client, cloud, tmp_path):
     result = solve(HingeDual(RBF(rows, gamma=0.3), y), tol=1e-5)
     assert result.converged and result.counters["shards"] == 2
     assert same(result, solve(HingeDual(RBF(X, gamma=0.3), y), tol=1e-5))
+
+
+def test_a_time_limit_holds_across_the_cluster(client, cloud):
+    X, y = cloud
+    result = solve(HingeDual(RBF(chunked(X), gamma=0.3), y), time_limit=0.0, tol=1e-9)
+    assert result.status is Status.TIME_LIMIT and np.isfinite(result.certificate.gap)
+
+
+def test_a_lost_client_is_one_error(client, cloud):
+    X, y = cloud
+
+    def close(progress):
+        if progress.iteration >= 1:
+            client.close()
+
+    with pytest.raises(ClusterError, match="connection"):
+        solve(HingeDual(RBF(chunked(X), gamma=0.3), y), tol=1e-9, callback=close)
