@@ -89,6 +89,7 @@ def examples() -> dict[str, list[Any]]:
         "K": [square, Linear(square)], "X": [square], "Q": [square], "A": [square],
         "y": [np.array([1.0, -1.0])], "b": [ones], "c": [ones],
         "bias": [True, False],
+        "value": [lambda x: 0.5 * float(x @ x)], "gradient": [np.copy], "smoothness": [1.0],
         "domain": [domains.simplex(2), domains.hypercube(2), domains.L2Ball(2)],
     }  # fmt: skip
     examples = {}

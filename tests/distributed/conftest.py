@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 N_POINTS, N_FEATURES, CHUNK_ROWS = 1500, 4, 260
+
+
+@pytest.fixture(autouse=True)
+def default_scheduler():
+    """Restore Dask's own scheduler: a client that was lost remains the default."""
+    yield
+    if "dask" in sys.modules:
+        sys.modules["dask"].config.set(scheduler=None)
 
 
 @pytest.fixture(scope="session")
