@@ -274,7 +274,7 @@ FIRST_SENTENCES = {
     "linear_svm": "To a gap of 1e-6 `crsvm` is the fastest solver on every set.",
     "low_rank": "A low-rank factor and training on it take 24 to 240 times less than SVC, at about "
     "the same accuracy.",
-    "multi_class": "A fit to several classes is 1.9 to 7.3 times as fast as that of the faster peer.",
+    "multi_class": "A fit to several classes is 2.6 to 6.9 times as fast as that of the faster peer.",
     "prediction": "A prediction takes a thirtieth to a hundred-and-fortieth of the time of SVC.",
     "products": "512 columns of 200 features and more reach 0.92 of the rate of sgemm or more on "
     "one thread.",
