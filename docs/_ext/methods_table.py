@@ -25,7 +25,8 @@ def smallest_problems() -> dict[str, Any]:
     y = np.array([1.0, 1.0, -1.0, -1.0])
     K = qpsvm.Linear(X)
     general = {"A": X, "b": y, "Q": X.T @ X, "c": np.ones(2), "domain": qpsvm.domains.hypercube(2)}
-    arguments = {"K": K, "X": X, "y": y, **general}
+    smooth = {"value": lambda x: 0.5 * float(x @ x), "gradient": np.copy, "smoothness": 1.0}
+    arguments = {"K": K, "X": X, "y": y, **general, **smooth}
     problems = {}
     for name in qpsvm.__all__:
         formulation = getattr(qpsvm, name)
