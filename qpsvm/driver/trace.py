@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,17 +102,7 @@ class Trace:
         self, n_iter: int, history: History, timings: dict[str, float], certified: Certified
     ) -> None:
         """Continue the record of another method."""
-        h = history
-        columns = (
-            h.iteration,
-            h.time,
-            h.upper,
-            h.lower,
-            h.gap,
-            h.estimated,
-            h.n_support,
-            h.bytes_sent,
-        )
+        columns = [getattr(history, f.name) for f in fields(history)]
         self.rows = [Row(*row) for row in zip(*columns, strict=True)]
         self.best = certified.x.copy()
         if self.problem.convex:  # else the Gram in float64 fails the test that its rounding passed

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -67,6 +67,17 @@ class General(ABC):
     @abstractmethod
     def entries(self, v: Vector, image: Vector, images: Vector) -> Vector:
         """Return v'Qw for each w whose image is a row of `images`; `image` is that of v."""
+
+    @property
+    def has_draws(self) -> bool:
+        """Whether `draw` gives stochastic gradients."""
+        return False
+
+    def draw(
+        self, x: Vector, product: Vector, size: int, rng: np.random.Generator
+    ) -> tuple[Vector, int]:
+        """Return an unbiased gradient at x from about `size` draws, and how many it took."""
+        raise TypeError(f"{type(self).__name__} gives no stochastic gradients")
 
     @property
     def reference_point(self) -> Vector:
@@ -192,8 +203,25 @@ class QuadraticGram(SignedGram, General):
         return images @ v
 
 
+class WithoutColumns(General):
+    """A function on which no method reads kernel columns."""
+
+    psd = "fact"
+    origin = None
+
+    @property
+    def kernel(self) -> Self:
+        """The underlying operator: this one."""
+        return self
+
+    @contextmanager
+    def hold(self, memory_limit: int) -> Iterator[SimpleNamespace]:
+        """Provide an empty store: there are no columns."""
+        yield SimpleNamespace(n_computed=0, n_bytes=0)
+
+
 @dataclass(frozen=True, eq=False)
-class Residual(General):
+class Residual(WithoutColumns):
     """1/2 |Ax - b|^2, evaluated in residual form: no digits are lost where it tends to 0.
 
     Parameters
@@ -207,23 +235,11 @@ class Residual(General):
     A: Any
     b: Vector
     given: float | None = None
-    psd = "fact"
-    origin = None
 
     @property
     def m(self) -> int:
         """Number of variables."""
         return int(self.A.shape[1])
-
-    @property
-    def kernel(self) -> Residual:
-        """The underlying operator: this one."""
-        return self
-
-    @contextmanager
-    def hold(self, memory_limit: int) -> Iterator[SimpleNamespace]:
-        """Provide an empty store: there are no columns."""
-        yield SimpleNamespace(n_computed=0, n_bytes=0)
 
     @property
     def work(self) -> int:
@@ -292,9 +308,18 @@ class Residual(General):
         return 3.0 * e * float(np.linalg.norm(product - self.b)) + 4.0 * e * e
 
     @property
-    def has_rows(self) -> bool:
+    def has_draws(self) -> bool:
         """Whether single rows of A can be read."""
         return not isinstance(self.A, sla.LinearOperator)
+
+    def draw(
+        self, x: Vector, product: Vector, size: int, rng: np.random.Generator
+    ) -> tuple[Vector, int]:
+        """Return a gradient from `size` rows drawn with replacement, or the exact one from all rows."""
+        n_rows = len(self.b)
+        if size >= n_rows:
+            return self.slope(product), n_rows
+        return self.sampled_slope(x, rng.integers(n_rows, size=size)), size
 
     def sampled_slope(self, x: Vector, rows: NDArray[np.int64]) -> Vector:
         """Return an unbiased estimate of the gradient from a sample of rows."""

@@ -6,17 +6,15 @@ is x itself, which is linear in x. A line has no single curvature; a search by s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.errors import InputError
-from qpsvm.gram.operator import General
+from qpsvm.gram.operator import WithoutColumns
 
 Vector = NDArray[np.float64]
 
@@ -31,7 +29,7 @@ SLOPE_FRACTION = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothFunction(General):
+class SmoothFunction(WithoutColumns):
     """A convex function f with a Lipschitz gradient.
 
     Parameters
@@ -57,8 +55,6 @@ class SmoothFunction(General):
     center: Vector
     of_sample: Callable[[Any, int, np.random.Generator], Any] | None = None
     _last: dict[str, Any] = field(default_factory=dict, repr=False)
-    psd = "fact"
-    origin = None
 
     @property
     def m(self) -> int:
@@ -69,16 +65,6 @@ class SmoothFunction(General):
     def smoothness(self) -> float:
         """The smoothness constant."""
         return self.given
-
-    @property
-    def kernel(self) -> SmoothFunction:
-        """The underlying operator: this one."""
-        return self
-
-    @contextmanager
-    def hold(self, memory_limit: int) -> Iterator[SimpleNamespace]:
-        """Provide an empty store: there are no columns."""
-        yield SimpleNamespace(n_computed=0, n_bytes=0)
 
     @property
     def work(self) -> int:
@@ -115,10 +101,17 @@ class SmoothFunction(General):
         self._last["slope"] = np.array(product), g
         return g.copy()
 
-    def sampled_slope(self, x: Vector, size: int, rng: np.random.Generator) -> Vector:
-        """Return the mean of `size` draws of the stochastic gradient."""
+    @property
+    def has_draws(self) -> bool:
+        """Whether the user gave a stochastic gradient."""
+        return self.of_sample is not None
+
+    def draw(
+        self, x: Vector, product: Vector, size: int, rng: np.random.Generator
+    ) -> tuple[Vector, int]:
+        """Return the mean of `size` draws of the user's stochastic gradient."""
         assert self.of_sample is not None, "see StochasticFrankWolfe.fits"
-        return array_of("sample", self.of_sample(self._argument(x), size, rng), self.shape)
+        return array_of("sample", self.of_sample(self._argument(x), size, rng), self.shape), size
 
     def curvature(self, d: Vector, product: Vector) -> float:
         """Return the upper bound smoothness |d|^2."""

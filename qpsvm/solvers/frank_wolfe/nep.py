@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain
 from qpsvm.errors import check_choice, check_number
-from qpsvm.gram.operator import General, Residual
-from qpsvm.gram.smooth import SmoothFunction
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.frank_wolfe.general import (
     GeneralSolver,
@@ -153,11 +151,8 @@ class StochasticFrankWolfe(GeneralSolver):
         return True
 
     def fits(self, problem: QP) -> bool:
-        """Return whether rows of A can be drawn."""
-        gram = problem.gram
-        if isinstance(gram, SmoothFunction):
-            return super().fits(problem) and gram.of_sample is not None
-        return super().fits(problem) and isinstance(gram, Residual) and gram.has_rows
+        """Return whether gradients can be drawn."""
+        return super().fits(problem) and quadratic(problem).has_draws
 
     def has_oracle(self, domain: Domain) -> bool:
         """Return whether the domain has the oracle."""
@@ -172,7 +167,8 @@ class StochasticFrankWolfe(GeneralSolver):
         quad = quadratic(problem)
         for step in range(n_steps):
             eta = 2.0 / (state.t + 1.0)
-            g, size = self._gradient(quad, state, int(np.ceil(self.growth * (state.t + 1.0) ** 2)))
+            wanted = int(np.ceil(self.growth * (state.t + 1.0) ** 2))
+            g, size = quad.draw(state.x, state.product, wanted, state.rng)
             if not np.isfinite(g).all():
                 return Reply(step, Stop.NUMERICAL)
             if self.oracle == "linear":
@@ -184,16 +180,6 @@ class StochasticFrankWolfe(GeneralSolver):
             state.t += 1
             state.rows += size
         return Reply(n_steps, Stop.BUDGET)
-
-    def _gradient(self, quad: General, state: StochasticState, size: int) -> tuple[Vector, int]:
-        """Return a gradient from so many draws, and the number of rows or draws that it took."""
-        if isinstance(quad, SmoothFunction):
-            return quad.sampled_slope(state.x, size, state.rng), size
-        assert isinstance(quad, Residual)
-        n_rows = len(quad.b)
-        if size < n_rows:
-            return quad.sampled_slope(state.x, state.rng.integers(n_rows, size=size)), size
-        return quad.slope(state.product), n_rows
 
     def refresh(self, problem: QP, state: StochasticState, product: Vector) -> None:
         """Replace the image of x by a recomputed one."""
