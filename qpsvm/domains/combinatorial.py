@@ -94,7 +94,33 @@ class KSubset(OracleDomain):
 
 
 @dataclass(frozen=True, eq=False)
-class SpanningTrees(OracleDomain):
+class EdgeDomain(OracleDomain):
+    """A domain whose variables are the edges of a graph, given as pairs of nodes 0 .. n - 1."""
+
+    edges: Any
+    zero_one = True
+    constant_norm = True
+
+    def __post_init__(self) -> None:
+        """Check the pairs."""
+        edges = np.array(self.edges, dtype=np.int64)
+        if edges.ndim != 2 or edges.shape[1] != 2 or len(edges) == 0 or edges.min() < 0:
+            raise InputError(f"edges must be pairs of nodes, shape (m, 2); got {edges.shape}")
+        object.__setattr__(self, "edges", edges)
+
+    @property
+    def m(self) -> int:  # type: ignore[override]
+        """Number of edges."""
+        return len(self.edges)
+
+    @cached_property
+    def n_nodes(self) -> int:
+        """Number of nodes, of a bipartite graph on each side."""
+        return int(self.edges.max()) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class SpanningTrees(EdgeDomain):
     """Convex combinations of the spanning trees of a connected graph: x on the edges.
 
     {x >= 0, sum x = n - 1, sum of x inside each set S of nodes <= |S| - 1}.
@@ -117,33 +143,17 @@ class SpanningTrees(OracleDomain):
     [1.0, 1.0, 0.0]
     """
 
-    edges: Any
-    zero_one = True
-    constant_norm = True
-
     def __post_init__(self) -> None:
         """Check the graph."""
-        edges = np.array(self.edges, dtype=np.int64)
-        if edges.ndim != 2 or edges.shape[1] != 2 or len(edges) == 0 or edges.min() < 0:
-            raise InputError(f"edges must be pairs of nodes, shape (m, 2); got {edges.shape}")
-        edges.sort(axis=1)
-        if np.any(edges[:, 0] == edges[:, 1]) or len(np.unique(edges, axis=0)) < len(edges):
+        super().__post_init__()
+        self.edges.sort(axis=1)
+        loops = self.edges[:, 0] == self.edges[:, 1]
+        if np.any(loops) or len(np.unique(self.edges, axis=0)) < self.m:
             raise InputError(
                 "edges must join different nodes, none twice; got a loop or a repeated edge"
             )
-        object.__setattr__(self, "edges", edges)
-        if np.sum(self.linear_min(np.zeros(len(edges)))) != self.n_nodes - 1:
+        if np.sum(self.linear_min(np.zeros(self.m))) != self.n_nodes - 1:
             raise InputError("edges must form a connected graph; got several components")
-
-    @property
-    def m(self) -> int:  # type: ignore[override]
-        """Number of edges."""
-        return len(self.edges)
-
-    @cached_property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return int(self.edges.max()) + 1
 
     def linear_min(self, g: Vector) -> Vector:
         """Return the minimum spanning tree with weights g; ties go to the first edge.

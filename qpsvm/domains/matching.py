@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.domains.base import OracleDomain
+from qpsvm.domains.combinatorial import EdgeDomain
 from qpsvm.errors import InputError
 
 Vector = NDArray[np.float64]
@@ -20,7 +19,7 @@ MAX_DENSE_SIDE = 500
 
 
 @dataclass(frozen=True, eq=False)
-class PerfectMatchings(OracleDomain):
+class PerfectMatchings(EdgeDomain):
     """Convex combinations of the perfect matchings of a bipartite graph: x on the edges.
 
     {x >= 0, the sum of x at each node is 1}. `Birkhoff` is the case of a complete graph.
@@ -44,19 +43,14 @@ class PerfectMatchings(OracleDomain):
     [0.0, 1.0, 1.0, 0.0]
     """
 
-    edges: Any
-    zero_one = True
-    constant_norm = True
     has_face_oracle = True
 
     def __post_init__(self) -> None:
         """Check the graph."""
-        edges = np.array(self.edges, dtype=np.int64)
-        if edges.ndim != 2 or edges.shape[1] != 2 or len(edges) == 0 or edges.min() < 0:
-            raise InputError(f"edges must be pairs of nodes, shape (m, 2); got {edges.shape}")
+        super().__post_init__()
+        edges = self.edges
         if len(np.unique(edges, axis=0)) < len(edges):
             raise InputError("edges must be different pairs; got a repeated edge")
-        object.__setattr__(self, "edges", edges)
         graph = sp.csr_matrix((np.ones(len(edges)), (edges[:, 0], edges[:, 1])))
         from scipy.sparse.csgraph import maximum_bipartite_matching
 
@@ -66,16 +60,6 @@ class PerfectMatchings(OracleDomain):
                 f"edges must have a perfect matching; got {graph.shape[0]} left and "
                 f"{graph.shape[1]} right nodes, of which {matched} pairs match"
             )
-
-    @property
-    def m(self) -> int:  # type: ignore[override]
-        """Number of edges."""
-        return len(self.edges)
-
-    @cached_property
-    def n_nodes(self) -> int:
-        """Number of nodes of each side."""
-        return int(self.edges.max()) + 1
 
     @cached_property
     def _edge_of(self) -> sp.csr_matrix:

@@ -19,7 +19,7 @@ Vector = NDArray[np.float64]
 MAX_ELEMENTS_FOR_FULL_CHECK = 12
 """Number of elements up to which every constraint of the polytope is checked."""
 
-N_ORDERS_AT_THE_DOOR = 16
+N_CHECKED_ORDERS = 16
 """Number of orders in which the greedy algorithm must find bases of one size."""
 
 
@@ -67,7 +67,7 @@ class MatroidBases(OracleDomain):
         if not self.independent(np.empty(0, np.int64)):
             raise InputError("independent must accept the empty set; got a false answer")
         rng = np.random.default_rng(0)
-        orders = [rng.standard_normal(self.m) for _ in range(N_ORDERS_AT_THE_DOOR)]
+        orders = [rng.standard_normal(self.m) for _ in range(N_CHECKED_ORDERS)]
         sizes = {int(np.sum(self.linear_min(g))) for g in orders}
         if len(sizes) > 1 or 0 in sizes:
             raise InputError(
