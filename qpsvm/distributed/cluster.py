@@ -87,7 +87,6 @@ class ClusterShards(ShardGroup):
     workers: list[str] = field(default_factory=list)  # address of the worker of each shard
     tokens: list[str] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
-    n_rebuilt: int = 0
 
     @classmethod
     def of(cls, client: Any, kernel: PointGram, points: ChunkedPoints) -> Self:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.distributed.kernel_sums import fill_values, step_precision
-from qpsvm.distributed.shard import Violators
+from qpsvm.distributed.shard import Violators, movable
 from qpsvm.distributed.sharded_qp import Product, ShardedQP
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.solvers.base import Reply, Solver, Stop
@@ -29,16 +29,13 @@ from qpsvm.solvers.working_set.decomposition import (
 )
 from qpsvm.solvers.working_set.gram_block import compact, empty_square
 from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
-from qpsvm.solvers.working_set.working_set import SHRINKING_MARGIN, inner_steps
+from qpsvm.solvers.working_set.working_set import inner_steps, members_to_keep
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 CORNER_SAMPLE_SIZE = 64
 """Number of points whose mean predicts the outliers of a capped simplex."""
-
-MIN_DROPPED_POINTS, DROPPED_SHARE = 64, 8
-"""Minimum number of points that are dropped at a time, and the share of the working set, 1 / 8."""
 
 
 @dataclass
@@ -213,28 +210,20 @@ class ShardedDecomposition(Solver):
 
     def _drop(self, problem: ShardedQP, state: ShardedState) -> None:
         """Drop members at a bound that belong to no violating pair, once they are many."""
-        n = len(state.rows)
-        if not n:
+        if not len(state.rows):
             return
-        z, upper = self._sides(problem, state)
-        x = state.x[state.rows]
-        up, down = _movable(x, z, upper)
-        low = float(np.min(state.s[up], initial=np.inf))
-        high = float(np.max(state.s[down], initial=-np.inf))
-        margin = SHRINKING_MARGIN * state.violation
-        gain = np.maximum(
-            np.where(up, high + margin - state.s, -np.inf),
-            np.where(down, state.s - low + margin, -np.inf),
-        )
-        wanted = (up & down) | (gain > 0)
-        if np.count_nonzero(wanted) > self.largest:
-            wanted[np.argpartition(gain, n - 3 * self.largest // 4)[: -3 * self.largest // 4]] = (
-                False
-            )
-        if np.count_nonzero(~wanted) < max(MIN_DROPPED_POINTS, n // DROPPED_SHARE):
+        barriers = self._barriers(problem, state)
+        found = members_to_keep(state.s, *barriers, state.violation, self.largest)
+        if found is None:
             return
-        keep = compact(state.block, wanted)
+        keep = compact(state.block, found[0])
         state.rows, state.ids, state.s = state.rows[keep], state.ids[keep], state.s[keep]
+
+    def _barriers(self, problem: ShardedQP, state: ShardedState) -> tuple[Vector, Vector]:
+        """Return 0 where members are in I_up and in I_low, else inf, each of shape (1, n)."""
+        z, upper = self._sides(problem, state)
+        up, down = movable(state.x[state.rows], z, upper)
+        return np.where(up, 0.0, np.inf)[None, :], np.where(down, 0.0, np.inf)[None, :]
 
     @staticmethod
     def _sides(problem: ShardedQP, state: ShardedState) -> tuple[Vector, Vector]:
@@ -257,7 +246,7 @@ class ShardedDecomposition(Solver):
             min_tolerance = max(MIN_TOLERANCE_FRACTION * state.violation, noise)
             goal = INNER_GAP_FRACTION * self.tol * problem.remembered.value
         x = state.x[state.rows]
-        up, down = (np.where(flag, 0.0, np.inf)[None, :] for flag in _movable(x, z, upper))
+        barriers = self._barriers(problem, state)
         block = state.block[: len(x)]
         block.flags.writeable = False
         own_diagonal = gram.scale * (diagonal + gram.shift) + ridge
@@ -270,8 +259,7 @@ class ShardedDecomposition(Solver):
             x,
             before,
             state.s.copy(),
-            up,
-            down,
+            *barriers,
             inner_steps(len(x)),
             tolerance,
             min_tolerance,
@@ -282,12 +270,6 @@ class ShardedDecomposition(Solver):
         moved = np.flatnonzero(change != 0)
         state.x[state.rows] = x
         return moved, (sign * change)[moved]
-
-
-def _movable(x: Vector, z: Vector, upper: Vector) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which coordinates are in I_up and which in I_low."""
-    free_above, free_below = x < upper, x > 0
-    return np.where(z > 0, free_above, free_below), np.where(z > 0, free_below, free_above)
 
 
 def starting_point(problem: ShardedQP) -> Vector:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.distributed.kernel_sums import PointsOfShard
+from qpsvm.distributed.kernel_sums import PointsOfShard, stacked
 from qpsvm.distributed.shard import Shard
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.chunked import ChunkedPoints
@@ -81,9 +81,7 @@ def build(kernel: PointGram, points: ChunkedPoints, chunks: Any, loaded: Any = N
     """Return the shard of some chunks, which are loaded here unless they are given."""
     given = [None] * len(chunks) if loaded is None else loaded
     parts = [points.rows(c, rows) for c, rows in zip(chunks, given, strict=True)]
-    X = parts[0]
-    if len(parts) > 1:
-        X = sp.vstack(parts, format="csr") if sp.issparse(X) else np.concatenate(parts)
+    X = parts[0] if len(parts) == 1 else stacked(*parts)
     return Shard(PointsOfShard(kernel, X), int(points.starts[chunks[0]]))
 
 
@@ -95,6 +93,7 @@ class ShardGroup(ABC):
     layout: Layout
     n_sent: int = 0  # bytes sent to shards and back
     n_calls: int = 0  # round trips
+    n_rebuilt: int = 0  # shards that were lost with their workers
     restore: Callable[[int], None] | None = None  # brings a shard that was rebuilt to its state
     deadline: float = np.inf  # time.perf_counter() after which no answer is waited for
 

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.gram import RBF, Laplacian, Linear
-from qpsvm.gram.base import BLOCK_ENTRIES
+from qpsvm.gram.base import BLOCK_ENTRIES, slices
 from qpsvm.gram.engine.formula import Evaluator
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.kernels.limits import LARGEST_VALUE, check_lengths, check_values
+from qpsvm.gram.translation import moved_rows, square_distances
 from qpsvm.numerics.parallel import parallel_for
+from qpsvm.numerics.products import squared_norms
 
 Vector = NDArray[np.float64]
 
@@ -29,7 +31,8 @@ PANEL_POINTS = 2048
 SCALES_OF_FLOAT32 = (1e-12, 1e12)
 """Range of gamma in which steps evaluate kernel values in float32."""
 
-FLOAT32 = np.dtype(np.float32)
+SINGLE_PRECISION = np.dtype(np.float32)
+"""Precision of the kernel values of steps, where it is sufficient."""
 
 
 def is_translatable(kernel: PointGram) -> bool:
@@ -54,22 +57,22 @@ def fill_values(
 def step_precision(kernel: PointGram, largest: float) -> np.dtype[Any]:
     """Return the precision of the kernel values of steps, given the largest |k(x, x)|."""
     low, high = SCALES_OF_FLOAT32
-    fits = low < getattr(kernel, "gamma", 1.0) < high and largest < LARGEST_VALUE[FLOAT32]
-    return FLOAT32 if fits else np.dtype(np.float64)
+    fits = low < getattr(kernel, "gamma", 1.0) < high and largest < LARGEST_VALUE[SINGLE_PRECISION]
+    return SINGLE_PRECISION if fits else np.dtype(np.float64)
 
 
-def stacked(A: Any, B: Any) -> Any:
-    """Return the rows of A and those of B below."""
-    if sp.issparse(A) or sp.issparse(B):
-        return sp.vstack([A, B], format="csr")
-    return np.concatenate([A, B])
+def stacked(*parts: Any) -> Any:
+    """Return the rows of all parts, one below the other."""
+    if any(sp.issparse(part) for part in parts):
+        return sp.vstack(parts, format="csr")
+    return np.concatenate(parts)
 
 
 def moved(X: Any, origin: Vector | None, dtype: Any) -> Any:
     """Return points less the origin in a precision; CSR points are not moved."""
     if origin is None or sp.issparse(X):
         return X.astype(dtype, copy=False)
-    return np.subtract(X, origin, dtype=np.float64).astype(dtype, copy=False)
+    return moved_rows(X, origin).astype(dtype, copy=False)
 
 
 class PointsOfShard:
@@ -106,10 +109,7 @@ class PointsOfShard:
         if is_translatable(self.kernel):
             return np.ones(self.n)
         if isinstance(self.kernel, Linear) and self.origin is not None:
-            square = np.empty(self.n)
-            for at in _panels(self.n):
-                square[at] = np.einsum("ij,ij->i", *(moved(self.X[at], self.origin, float),) * 2)
-            return square
+            return square_distances(self.X, self.origin)
         return np.array(self.kernel.diag())
 
     @property
@@ -126,12 +126,9 @@ class PointsOfShard:
 
     @cached_property
     def _largest_square(self) -> float:
-        largest = 0.0
-        for at in _panels(self.n):
-            Z = moved(self.X[at], self.origin, np.float64)
-            squares = Z.multiply(Z).sum(axis=1) if sp.issparse(Z) else np.einsum("ij,ij->i", Z, Z)
-            largest = max(largest, float(np.max(squares)))
-        return largest
+        panels = slices(self.n, PANEL_POINTS)
+        squares = (squared_norms(moved(self.X[at], self.origin, np.float64)) for at in panels)
+        return max(float(np.max(part)) for part in squares)
 
     @cached_property
     def _precision(self) -> np.dtype[Any]:
@@ -182,11 +179,7 @@ class PointsOfShard:
         """Do the same for a kernel without a formula, in blocks of values."""
         few, out = few.toarray() if sp.issparse(few) else few, np.zeros(self.n)
         size = max(1, BLOCK_ENTRIES // max(1, few.shape[0]))
-        for at in _panels(self.n, size):
+        for at in slices(self.n, size):
             Z = moved(self.X[at], self.origin, np.float64)
             out[at] = weights @ self.kernel._values(few, Z)
         return out
-
-
-def _panels(n: int, size: int = PANEL_POINTS) -> list[slice]:
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

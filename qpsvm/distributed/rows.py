@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from qpsvm.data import load_libsvm
 from qpsvm.errors import InputError, check_number
-from qpsvm.gram.storage.chunked import ChunkedPoints
+from qpsvm.gram.storage.chunked import ChunkedPoints, precision_of
 
 CHUNK_BYTES = 1 << 25
 """Bytes of the rows that are loaded at a time, by default: 32 MB."""
@@ -149,12 +149,7 @@ def _of_array(array: Any, chunk: Any, size: int) -> ChunkedPoints:
     starts = list(range(0, m, width))
     chunks = tuple(chunk(start, min(start + width, m)) for start in starts)
     sizes = tuple(min(width, m - start) for start in starts)
-    return ChunkedPoints(chunks, sizes, d, _precision(array.dtype))
-
-
-def _precision(dtype: Any) -> np.dtype[Any]:
-    keeps = dtype.kind == "f" and dtype.itemsize <= 4
-    return np.dtype(np.float32 if keeps else np.float64)
+    return ChunkedPoints(chunks, sizes, d, precision_of(array.dtype))
 
 
 def _of_parquet(path: Path, label: str | None, size: int) -> ChunkedPoints:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.distributed.kernel_sums import PointsOfShard, stacked
 from qpsvm.domains.box_hyperplane import slack_gap
+from qpsvm.solvers.working_set.decomposition import smallest
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -154,16 +155,16 @@ class Shard:
         x, product = self.x["running"], self.product["running"]
         self._sorted.pop("running", None)
         s = self.z * (product + self.linear + self.ridge * x)
-        up = np.where(self.z > 0, x < self.upper, x > 0)
-        down = np.where(self.z > 0, x > 0, x < self.upper)
+        up, down = movable(x, self.z, self.upper)
         low = float(np.min(s[up], initial=np.inf))
         high = float(np.max(s[down], initial=-np.inf))
         if np.isnan(s).any():
             low = high = np.nan
         s_own = s[own]
         up[own] = down[own] = False
-        up, down = _least(s, up, count), _least(-s, down, count)
-        return Violators(low, high, up, s[up], down, s[down], s_own)
+        n_up, n_down = int(np.count_nonzero(up)), int(np.count_nonzero(down))
+        risers, fallers = smallest(s, up, n_up, count), smallest(-s, down, n_down, count)
+        return Violators(low, high, risers, s[risers], fallers, s[fallers], s_own)
 
     def recompute(
         self,
@@ -272,9 +273,7 @@ class Shard:
         return np.flatnonzero(self.product[which] + self.linear < t)
 
 
-def _least(values: Vector, among: NDArray[np.bool_], count: int) -> Indices:
-    """Return the indices of the `count` least values among some, or of all if there are fewer."""
-    found = np.flatnonzero(among)
-    if len(found) <= count:
-        return found
-    return found[np.argpartition(values[found], count - 1)[:count]]
+def movable(x: Vector, z: Vector, upper: Vector) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which coordinates are in I_up, where z x can grow, and which in I_low."""
+    free_above, free_below = x < upper, x > 0
+    return np.where(z > 0, free_above, free_below), np.where(z > 0, free_below, free_above)

@@ -322,7 +322,7 @@ class ShardedQP(QP):
         """Bytes sent between client and shards, and round trips."""
         return {
             "columns": 0, "bytes": 0, "bytes_sent": self.shards.n_sent, "calls": self.shards.n_calls,
-            "shards": self.shards.n, "rebuilt": getattr(self.shards, "n_rebuilt", 0),
+            "shards": self.shards.n, "rebuilt": self.shards.n_rebuilt,
         }  # fmt: skip
 
 

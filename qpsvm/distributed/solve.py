@@ -1,4 +1,4 @@
-"""The door of a solve over shards: formulation to QP, the ordinary loop, and the model of its answer."""
+"""A solve over shards: formulation to QP, the ordinary loop, and the model of its answer."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def solve_sharded(
     shards = make_group(kernel)
     shards.deadline = limits.clock.end + ANSWER_SECONDS
     try:
-        qp = qp_of(dual, shards, isinstance(dual, TRANSLATED_PROBLEMS) and _is_linear(kernel))
+        qp = qp_of(dual, shards, isinstance(dual, TRANSLATED_PROBLEMS) and kernel.by_factor)
         start = None if x0 is None else dual.start(qp, x0)
         solver = ShardedDecomposition(limits.tol)
         if limits.max_iter < 0:
@@ -77,10 +77,6 @@ def solve_sharded(
         return _result(problem, dual, qp, outcome, begun)
     finally:
         shards.close()
-
-
-def _is_linear(kernel: PointGram) -> bool:
-    return kernel.by_factor
 
 
 def _result(

@@ -1,4 +1,4 @@
-"""The doors of chunked rows: Dask arrays and frames, mapped arrays, Parquet and LIBSVM's text."""
+"""Sources of chunked rows: Dask arrays and frames, mapped arrays, Parquet and LIBSVM's text."""
 
 from __future__ import annotations
 

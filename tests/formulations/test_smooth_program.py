@@ -1,4 +1,4 @@
-"""Smooth convex functions over domains: bounds against known optima, checks at the door, all methods."""
+"""Smooth convex functions over domains: bounds against known optima, checks of arguments, all methods."""
 
 from __future__ import annotations
 

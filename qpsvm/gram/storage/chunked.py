@@ -125,6 +125,12 @@ def checked_rows(found: Any, k: int, start: int, n_features: int, dtype: np.dtyp
     return X.astype(dtype, copy=False)
 
 
+def precision_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return float32 for floating-point numbers of at most 32 bits, float64 for all others."""
+    keeps = dtype.kind == "f" and dtype.itemsize <= 4
+    return np.dtype(np.float32 if keeps else np.float64)
+
+
 def as_chunked(X: Any) -> ChunkedPoints | None:
     """Return chunked points, Dask arrays and frames as `ChunkedPoints`; None for anything else."""
     if isinstance(X, ChunkedPoints):
@@ -141,8 +147,7 @@ def as_chunked(X: Any) -> ChunkedPoints | None:
         raise InputError(f"X must hold real numbers; got dtype {X.dtype}")
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    keeps = X.dtype.kind == "f" and X.dtype.itemsize <= 4
-    dtype = np.dtype(np.float32 if keeps else np.float64)
+    dtype = precision_of(X.dtype)
     pairs = zip(X.to_delayed(optimize_graph=True).ravel(), X.chunks[0], strict=True)
     kept = [(DaskChunk(delayed), int(size)) for delayed, size in pairs if size]
     if not kept or not X.shape[1]:

@@ -258,12 +258,12 @@ def _max_violators(
         up = among & (pair.up_barrier[g] == 0) & (pair.s < high[g])
         down = among & (pair.low_barrier[g] == 0) & (pair.s > low[g])
         n_up, n_down = int(np.count_nonzero(up)), int(np.count_nonzero(down))
-        chosen[_smallest(pair.s, up, n_up, max(share // 2, share - n_down))] = True
-        chosen[_smallest(-pair.s, down, n_down, max(share // 2, share - n_up))] = True
+        chosen[smallest(pair.s, up, n_up, max(share // 2, share - n_down))] = True
+        chosen[smallest(-pair.s, down, n_down, max(share // 2, share - n_up))] = True
     return np.flatnonzero(chosen)
 
 
-def _smallest(
+def smallest(
     values: NDArray[np.float64], among: NDArray[np.bool_], n: int, count: int
 ) -> NDArray[np.int64]:
     """Return the indices of the `count` smallest of n values, or of all if there are fewer.

@@ -37,6 +37,9 @@ columns on a few tiles of points."""
 SHRINKING_MARGIN = 0.1
 """Fraction of the KKT violation within which a coordinate at a bound is kept in the working set."""
 
+MIN_DROPPED_MEMBERS, DROPPED_SHARE = 64, 8
+"""Minimum number of coordinates that are dropped at a time, and of the working set one in so many."""
+
 
 @dataclass
 class WorkingSetState:
@@ -155,38 +158,53 @@ def drop_from_working_set(
     high: NDArray[np.float64],
     largest: int,
 ) -> None:
-    """Drop coordinates at a bound that belong to no violating pair, once they are many.
+    """Drop coordinates as `members_to_keep` says.
 
-    Shrinking uses the thresholds of the working set alone: outside violators would keep almost all.
-
-    From a working set of more than `largest`, a quarter is dropped: the coordinates with the least gain.
-    Their columns stay cached; those of the others may be overwritten.
+    Columns of a coordinate that is dropped only because the working set is large stay cached; those of
+    the others may be overwritten.
     """
     pair, working_set = state.pair, state.working_set
     if state.block is None or not len(working_set):
         return
-    s = pair.s[working_set]
-    margin = SHRINKING_MARGIN * float(np.max(high - low))
     up_barrier = pair.up_barrier.take(working_set, axis=1)
     low_barrier = pair.low_barrier.take(working_set, axis=1)
+    violation = float(np.max(high - low))
+    found = members_to_keep(pair.s[working_set], up_barrier, low_barrier, violation, largest)
+    if found is None:
+        return
+    kept, wanted = found
+    state.in_working_set[working_set[~kept]] = False
+    store.release(working_set[~wanted])
+    state.working_set = working_set[compact(state.block, kept)]
+
+
+def members_to_keep(
+    s: NDArray[np.float64], up_barrier: Any, low_barrier: Any, violation: float, largest: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+    """Return which members a working set keeps, and which it would keep if it were small.
+
+    A coordinate at a bound that belongs to no violating pair is dropped. Shrinking uses the thresholds of
+    the working set alone: outside violators would keep almost all. From one of more than `largest`, a
+    quarter is dropped: the coordinates with the least gain. None while few would be dropped.
+
+    `s` is the signed gradient, shape (n,); barriers, shape (n_groups, n), are 0 in I_up and in I_low of a
+    group and else inf; `violation` is the KKT violation over all coordinates.
+    """
+    n, margin = len(s), SHRINKING_MARGIN * violation
     low, high = extremes(s, up_barrier, low_barrier)
     low, high = low - margin, high + margin
-    gain = np.full(len(working_set), -np.inf)
-    free = np.zeros(len(working_set), bool)
+    gain = np.full(n, -np.inf)
+    free = np.zeros(n, bool)
     for g in range(len(low)):
         free |= (up_barrier[g] == 0) & (low_barrier[g] == 0)
         up_gain, low_gain = high[g] - s - up_barrier[g], s - low_barrier[g] - low[g]
         gain = np.maximum(gain, np.maximum(up_gain, low_gain))
     wanted = free | (gain > 0)
-    unwanted = working_set[~wanted]
+    kept = wanted.copy()
     if np.count_nonzero(wanted) > largest:
-        by_gain = np.argpartition(gain, len(working_set) - 3 * largest // 4)
-        wanted[by_gain[: -3 * largest // 4]] = False
-    if np.count_nonzero(~wanted) < max(64, len(working_set) // 8):
-        return
-    state.in_working_set[working_set[~wanted]] = False
-    store.release(unwanted)
-    state.working_set = working_set[compact(state.block, wanted)]
+        kept[np.argpartition(gain, n - 3 * largest // 4)[: -3 * largest // 4]] = False
+    few = np.count_nonzero(~kept) < max(MIN_DROPPED_MEMBERS, n // DROPPED_SHARE)
+    return None if few else (kept, wanted)
 
 
 def solve_working_set(
