@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from qpsvm.clock import Clock, call_clock
-from qpsvm.distributed.door import chunked_kernel
+from qpsvm.distributed.recognition import chunked_kernel
 from qpsvm.driver.polish import (
     at_bounds,
     exact_kernel_certificate,
@@ -172,16 +172,17 @@ def _solved(
     from qpsvm.driver.fallback import Stage, run_with_fallbacks, run_with_store
     from qpsvm.driver.trace import Limits
 
+    exact_problem = exact_kernel_problem(problem) if original else None
+    memory = default_memory_limit() if memory_limit is None else memory_limit
     kernel = chunked_kernel(problem)
     if kernel is not None:
         from qpsvm.distributed.solve import solve_sharded
 
+        check_choice("merge", merge, (None, False))
         with shown(verbose, callback, method) as watch:
             limits = Limits(tol, -1 if max_iter is None else max_iter, watch, clock)
-            return solve_sharded(problem, kernel, method, x0, limits)
+            return solve_sharded(problem, kernel, method, x0, limits, memory, seed, options)
     begun = time.perf_counter()
-    exact_problem = exact_kernel_problem(problem) if original else None
-    memory = default_memory_limit() if memory_limit is None else memory_limit
     choice = find(problem, method, options, merge, memory, clock)
     declared, name, reason, solver, presolve = choice
     form, start = choice.form, None if x0 is None else problem.start(declared, x0)

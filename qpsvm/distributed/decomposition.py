@@ -26,6 +26,7 @@ from qpsvm.solvers.working_set.decomposition import (
     INNER_GAP_FRACTION,
     MIN_TOLERANCE_FRACTION,
     SETTLED_NEW_FRACTION,
+    Decomposition,
 )
 from qpsvm.solvers.working_set.gram_block import compact, empty_square
 from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
@@ -65,19 +66,11 @@ class ShardedDecomposition(Solver):
 
     Parameters
     ----------
-    tol : float
-        Target relative gap.
-    entering, largest : int
-        Maximum number of points that enter in an iteration, and that the working set may have.
-    least, inner_tol : float
-        As in `Decomposition`.
+    settings : Decomposition
+        The settings of the same method in one process, for a tolerance and within a memory limit.
     """
 
-    tol: float = 1e-3
-    entering: int = 1000
-    largest: int = 4096
-    least: float = 0.2
-    inner_tol: float = 0.3
+    settings: Decomposition
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
     first_check: ClassVar[int] = CHECK_PERIOD
@@ -88,7 +81,7 @@ class ShardedDecomposition(Solver):
 
     def default_max_iter(self, problem: ShardedQP) -> int:
         """Return a budget in which every coordinate could be added twice."""
-        return 500 + 2 * problem.m // self.entering
+        return 500 + 2 * problem.m // self.settings.entering
 
     def init(self, problem: ShardedQP, x0: Vector | None, rng: Any) -> ShardedState:
         """Return the state at x0, or at a corner of the domain."""
@@ -102,7 +95,7 @@ class ShardedDecomposition(Solver):
         )
         assert product.name == "exact"
         upper = problem.remembered.columns[2][problem.remembered.id[x > 0]]
-        free = np.flatnonzero(x > 0)[x[x > 0] < upper][: self.largest]
+        free = np.flatnonzero(x > 0)[x[x > 0] < upper][: self.settings.largest]
         self._enter(problem, state, free)
         self._step(problem, state, none, np.empty(0))
         state.checked_violation = state.violation
@@ -144,7 +137,9 @@ class ShardedDecomposition(Solver):
         parts = layout.split(state.rows)
         own = [(local, state.x[state.rows[at]]) for at, local in parts]
         unsent = problem.remembered.unsent()
-        state.found = problem.shards.call("step", *unsent, ids, moves, self.entering, each=own)
+        state.found = problem.shards.call(
+            "step", *unsent, ids, moves, self.settings.entering, each=own
+        )
         problem.known["running"] = state.x.copy()
         for (at, _), found in zip(parts, state.found, strict=True):
             state.s[at] = found.s
@@ -158,7 +153,7 @@ class ShardedDecomposition(Solver):
     def _violators(self, problem: ShardedQP, state: ShardedState) -> Indices:
         """Return the maximum violators, about half of them for each direction, by ascending index."""
         low, high = self._extremes(state)
-        margin = self.least * (high - low)
+        margin = self.settings.least * (high - low)
         layout = problem.shards.layout
         up = np.concatenate([layout.index(k, v.up) for k, v in enumerate(state.found)])
         down = np.concatenate([layout.index(k, v.down) for k, v in enumerate(state.found)])
@@ -167,7 +162,8 @@ class ShardedDecomposition(Solver):
         up, s_up = up[s_up < high - margin], s_up[s_up < high - margin]
         down, s_down = down[s_down < -(low + margin)], s_down[s_down < -(low + margin)]
         fewest, share, most = BLOCK_ENTRY_LIMITS
-        size = min(self.entering, most, max(fewest, int(share * np.count_nonzero(state.x))))
+        size = max(fewest, int(share * np.count_nonzero(state.x)))
+        size = min(self.settings.entering, most, size, self._most_rows(problem) - len(state.rows))
         n_up = max(size // 2, size - len(down))
         n_down = max(size // 2, size - len(up))
         chosen = (
@@ -187,13 +183,17 @@ class ShardedDecomposition(Solver):
         origin = problem.gram.kernel.origin_of_points  # type: ignore[attr-defined]
         n_total = len(state.rows)
         if n_total > len(state.block):
-            larger = empty_square(min(problem.m, 2 * n_total), state.block.dtype)
+            larger = empty_square(min(2 * n_total, self._most_rows(problem)), state.block.dtype)
             larger[:n, :n] = state.block[:n, :n]
             state.block = larger
         new = state.block[n:n_total]
         fill_values(kernel, points[ids], points[state.ids], origin, new)
         state.block[:n, n:n_total] = new[:, :n].T
         state.s = np.concatenate([state.s, self._known_gradient(problem, state, rows)])
+
+    def _most_rows(self, problem: ShardedQP) -> int:
+        """Return the maximum size of the working set."""
+        return min(problem.m, self.settings.max_rows_ahead or problem.m)
 
     @staticmethod
     def _known_gradient(problem: ShardedQP, state: ShardedState, rows: Indices) -> Vector:
@@ -213,7 +213,7 @@ class ShardedDecomposition(Solver):
         if not len(state.rows):
             return
         barriers = self._barriers(problem, state)
-        found = members_to_keep(state.s, *barriers, state.violation, self.largest)
+        found = members_to_keep(state.s, *barriers, state.violation, self.settings.largest)
         if found is None:
             return
         keep = compact(state.block, found[0])
@@ -240,11 +240,11 @@ class ShardedDecomposition(Solver):
         sign, ridge, _, diagonal = (column[state.ids] for column in problem.remembered.columns)
         z, upper = self._sides(problem, state)
         noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(state.s)))
-        tolerance, min_tolerance = max(self.inner_tol * state.violation, noise), np.inf
+        tolerance, min_tolerance = max(self.settings.inner_tol * state.violation, noise), np.inf
         goal = 0.0
         if settled:
             min_tolerance = max(MIN_TOLERANCE_FRACTION * state.violation, noise)
-            goal = INNER_GAP_FRACTION * self.tol * problem.remembered.value
+            goal = INNER_GAP_FRACTION * (self.settings.target or 0.0) * problem.remembered.value
         x = state.x[state.rows]
         barriers = self._barriers(problem, state)
         block = state.block[: len(x)]

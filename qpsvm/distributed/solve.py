@@ -16,6 +16,7 @@ from qpsvm.distributed.placement import make_group
 from qpsvm.distributed.sharded_qp import ShardedQP, qp_of
 from qpsvm.domains import CappedSimplex
 from qpsvm.driver.loop import Outcome, run
+from qpsvm.driver.selection import solver_with
 from qpsvm.driver.trace import Limits
 from qpsvm.errors import InputError, MethodMismatchError
 from qpsvm.expansion import Expansion
@@ -31,6 +32,7 @@ from qpsvm.formulations import (
 from qpsvm.gram import SignedGram
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.result import Result
+from qpsvm.solvers.working_set.decomposition import Decomposition
 
 SHARDED_PROBLEMS = (HingeDual, HingePrimal, L2SVMDual, OneClassDual, SVDDDual, MEBDual)
 """Formulations that are solved over chunked rows."""
@@ -46,9 +48,19 @@ SHARDED_METHODS = ("auto", "decomposition")
 
 
 def solve_sharded(
-    problem: Formulation, kernel: PointGram, method: str, x0: Any, limits: Limits
+    problem: Formulation,
+    kernel: PointGram,
+    method: str,
+    x0: Any,
+    limits: Limits,
+    memory_limit: int,
+    seed: int,
+    options: dict[str, Any],
 ) -> Result:
-    """Solve a problem whose points are chunked: see `qpsvm.solve`."""
+    """Solve a problem whose points are chunked: see `qpsvm.solve`.
+
+    `memory_limit` is that of the client, for the matrix of the working set.
+    """
     begun = time.perf_counter()
     if not isinstance(problem, SHARDED_PROBLEMS):
         names = ", ".join(kind.__name__ for kind in SHARDED_PROBLEMS)
@@ -63,17 +75,18 @@ def solve_sharded(
     bias = getattr(dual, "bias", True)
     if isinstance(dual, HingeDual) and not (bias and np.isfinite(dual.C).all()):
         raise InputError("a hinge machine over chunked rows must have a bias and a finite C")
+    settings = solver_with(Decomposition, "decomposition", options).for_tolerance(limits.tol)
     shards = make_group(kernel)
     shards.deadline = limits.clock.end + ANSWER_SECONDS
     try:
         qp = qp_of(dual, shards, isinstance(dual, TRANSLATED_PROBLEMS) and kernel.by_factor)
         start = None if x0 is None else dual.start(qp, x0)
-        solver = ShardedDecomposition(limits.tol)
+        solver = ShardedDecomposition(settings.within(qp, memory_limit)[0])
         if limits.max_iter < 0:
             limits = replace(limits, max_iter=solver.default_max_iter(qp))
         if isinstance(problem, HingePrimal):
             qp = replace(qp, negated=True)
-        outcome = run(qp, solver, start, limits, seed=0)
+        outcome = run(qp, solver, start, limits, seed)
         return _result(problem, dual, qp, outcome, begun)
     finally:
         shards.close()

@@ -140,13 +140,7 @@ def find(
     form = declared if presolved is None else presolved.reduced
     maker = None if form is None else entry.maker(form)
     make = maker or entry.solver
-    try:
-        solver = make(**options)
-    except TypeError:
-        settings = [field.name for field in fields(make())]  # type: ignore[arg-type]
-        raise InputError(
-            f"options of method {name!r} are {settings}; got {sorted(options)}"
-        ) from None
+    solver = solver_with(make, name, options)
     if maker is None or declared is None:
         kind = type(problem).__name__
         fitting = ", ".join(repr(key) for key in methods(problem))
@@ -155,6 +149,17 @@ def find(
         n, m = presolved.n_duplicates, presolved.n_points
         reason += f"; {n:,} of {m:,} points are duplicates, merged"
     return Choice(declared, name, reason, solver, presolved)
+
+
+def solver_with(make: Any, name: str, options: dict[str, Any]) -> Any:
+    """Return the solver of a method with its options; raise InputError for an unknown one."""
+    try:
+        return make(**options)
+    except TypeError:
+        settings = [field.name for field in fields(make())]
+        raise InputError(
+            f"options of method {name!r} are {settings}; got {sorted(options)}"
+        ) from None
 
 
 def _presolved(form: Form | None, memory_limit: int, asked: bool, clock: Clock) -> Presolve | None:

@@ -24,6 +24,7 @@ from qpsvm import (
     solve,
 )
 from qpsvm.distributed.rows import open_rows
+from qpsvm.solvers.base import FLOOR_BYTES
 from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
 
 CHUNK_BYTES = 8 * N_FEATURES * CHUNK_ROWS
@@ -65,8 +66,8 @@ def test_the_certified_answer_is_that_of_one_process(cloud, kernel, name):
     here = solve(PROBLEM_OF_NAME[name](KERNEL_OF_NAME[kernel](X), y), tol=1e-4)
     there = solve(PROBLEM_OF_NAME[name](KERNEL_OF_NAME[kernel](rows), y), tol=1e-4)
     assert there.status is Status.OPTIMAL
-    bounds, others = here.certificate, there.certificate
-    assert bounds.lower <= others.upper and others.lower <= bounds.upper
+    assert_bounds_overlap(here, there)
+    others = there.certificate
     assert others.relative_gap <= 1e-4 and others.violation <= 1e-9
     assert (
         there.support.tolist()
@@ -120,3 +121,37 @@ def test_what_shards_cannot_do_is_said_in_one_sentence(cloud):
         solve(SVRDual(K, y))
     with pytest.raises(InputError, match="omits a point"):
         solve(HingeDual(K, y, C=np.where(np.arange(len(y)) < 3, 0.0, 1.0)))
+
+
+def test_arguments_of_solve_hold_or_are_refused(cloud):
+    X, y = cloud
+    K = RBF(open_rows(X, chunk_bytes=CHUNK_BYTES), gamma=0.3)
+    problem = HingeDual(K, y, C=2.0)
+    with pytest.raises(InputError, match=r"entering.*got.*leaving"):
+        solve(problem, leaving=5)
+    with pytest.raises(InputError, match="largest must"):
+        solve(problem, largest=0)
+    with pytest.raises(InputError, match="merge"):
+        solve(problem, merge=True)
+    for argument in ("original", "polish"):
+        with pytest.raises(InputError, match="low-rank"):
+            solve(problem, **{argument: True})
+    free, few = solve(problem, tol=1e-5), solve(problem, tol=1e-5, entering=20)
+    assert few.n_iter > free.n_iter
+    assert_bounds_overlap(free, few)
+
+
+def test_the_matrix_of_the_working_set_keeps_the_memory_limit():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3500, N_FEATURES))
+    y = np.where(rng.random(3500) < 0.2, -1.0, 1.0) * np.sign(X[:, 0] ** 2 + X[:, 1] - 0.5)
+    problem = HingeDual(RBF(open_rows(X, chunk_bytes=CHUNK_BYTES), gamma=0.3), y, C=2.0)
+    free, small = solve(problem, tol=1e-4), solve(problem, tol=1e-4, memory_limit=1_000_000)
+    assert small.counters["matrix_bytes"] <= FLOOR_BYTES < free.counters["matrix_bytes"]
+    assert_bounds_overlap(free, small)
+
+
+def assert_bounds_overlap(one, other):
+    assert one.converged and other.converged
+    assert one.certificate.lower <= other.certificate.upper
+    assert other.certificate.lower <= one.certificate.upper
