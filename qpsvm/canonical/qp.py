@@ -37,6 +37,7 @@ from qpsvm.gram import SignedGram
 from qpsvm.gram.column_store import Columns, ColumnStore
 from qpsvm.gram.operator import QuadraticGram, Residual
 from qpsvm.gram.psd import psd_defect
+from qpsvm.numerics.products import weighted_sum
 
 Vector = NDArray[np.float64]
 
@@ -272,7 +273,7 @@ class QP(Form):
         if hinge:  # its gap weighs the error of a margin by x_i or by upper_i - x_i
             weight = self.domain.total  # type: ignore[attr-defined]
         sharp = isinstance(self.domain, (*PENALTY_DOMAINS, SimplexProduct, CappedSimplex))
-        quadratic = float(x @ product) if sharp else np.inf
+        quadratic = weighted_sum(x, product) if sharp else np.inf
         return self.gram.roundoff(self.scale, total, weight, quadratic)
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
@@ -293,9 +294,9 @@ class QP(Form):
             return enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         ridge = self.gram.ridge
         xs = x[some := np.flatnonzero(x != 0)]  # reads the support alone
-        quadratic = float(xs @ product[some])
-        value = 0.5 * quadratic + 0.5 * float((ridge[some] * xs) @ xs)
-        value = value + float(self.linear[some] @ xs) + self.constant
+        quadratic = weighted_sum(xs, product[some])
+        value = 0.5 * quadratic + 0.5 * weighted_sum(ridge[some] * xs, xs)
+        value = value + weighted_sum(self.linear[some], xs) + self.constant
         roundoff = self.roundoff(xs, product[some], value)
         value += 0.5 * error.quadratic
         if isinstance(self.domain, HINGE_DOMAINS):

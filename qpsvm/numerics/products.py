@@ -9,11 +9,22 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.numerics.parallel import parallel_for
+
 MAX_FEATURES_OF_SHORT_ROW = 512
 """Number of features below which a compiled loop reads dense float64 rows faster than BLAS."""
 
 MIN_ENTRIES_FOR_COMPILED_PASS = 1 << 17
 """Minimum number of entries for a compiled pass; below it numpy is used, which needs no compilation."""
+
+TERMS_OF_GROUP = 32
+"""Rows that are summed at a time, whose sums are summed likewise."""
+
+SUMS_PER_ENTRY = 4
+"""Number of sums of a few rows of a CSR matrix, per stored entry."""
+
+ENTRIES_OF_PART = 1 << 20
+"""Entries of rows that a thread sums at a time: 8 MB."""
 
 TERMS_OF_NUMPY_BLOCK = 144
 """Number of terms up to which a sum is not halved in `weighted_sum_depth`: 128 in numpy, rounded up."""
@@ -38,22 +49,64 @@ def times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate(blocks) if blocks else np.zeros(0)
 
 
-def transposed_times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return X'v, summed in float64 for every precision of X; rows of weight 0 are not read."""
-    if sp.issparse(X) and X.nnz >= MIN_ENTRIES_FOR_COMPILED_PASS:
-        from qpsvm.numerics.row_products import csr_combination
+def transposed_times(
+    X: Any, v: NDArray[np.float64], *, compensated: bool = False
+) -> NDArray[np.float64]:
+    """Return X'v, summed in float64 for every precision of X; rows of weight 0 are not read.
 
-        return csr_combination(X, v)
+    An entry of dense X has few roundings. One of CSR X has as many as there are terms, unless what is
+    rounded off is compensated, which certificates need.
+    """
+    if sp.issparse(X) and X.nnz >= MIN_ENTRIES_FOR_COMPILED_PASS:
+        from qpsvm.numerics.row_products import compensated_csr_combination, csr_combination
+
+        return compensated_csr_combination(X, v) if compensated else csr_combination(X, v)
     nonzero = np.flatnonzero(v != 0)  # several times faster than flatnonzero(v)
     if 4 * len(nonzero) < len(v):
         X, v = X[nonzero], v[nonzero]
-    if X.dtype == np.float64:
-        return np.asarray(X.T @ v)
-    size = max(1, (1 << 22) // X.shape[1])
-    total = np.zeros(X.shape[1])
-    for i in range(0, X.shape[0], size):
-        total += X[i : i + size].astype(np.float64).T @ v[i : i + size]
-    return total
+    if not sp.issparse(X):
+        return _sum_of_rows(X, v)
+    return _grouped_csr_combination(X, v) if compensated else np.asarray(X.T @ v)
+
+
+def _grouped_csr_combination(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return X'v for few entries of a CSR matrix, by sums of a few rows as `_sum_of_rows`.
+
+    Where most columns have few entries, there are fewer sums of more rows.
+    """
+    n, d = X.shape
+    k = max(1, min(-(-n // TERMS_OF_GROUP), SUMS_PER_ENTRY * X.nnz // max(1, d)))
+    size = max(1, -(-n // k))
+    row = np.repeat(np.arange(n), np.diff(X.indptr))
+    terms = X.data.astype(np.float64, copy=False) * v[row]
+    sums = np.bincount(row // size * d + X.indices, terms, k * d).reshape(k, d)
+    return _sum_of_rows(sums.astype(np.float64, copy=False), np.ones(k))
+
+
+def _sum_of_rows(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return v'X for dense X, by sums of a few rows, which are summed likewise.
+
+    An entry of n terms has thus some log n roundings, where one sum has n of them.
+    """
+    n, d = X.shape
+    if n <= TERMS_OF_GROUP:
+        return np.asarray(v @ X.astype(np.float64, copy=False))
+    size = max(1, ENTRIES_OF_PART // max(1, d * TERMS_OF_GROUP))  # groups at a time
+    k = n // TERMS_OF_GROUP
+    sums = np.empty((k, 1, d))
+
+    def part(first: int) -> None:
+        groups = slice(first, min(first + size, k))
+        rows = slice(groups.start * TERMS_OF_GROUP, groups.stop * TERMS_OF_GROUP)
+        few = X[rows].astype(np.float64, copy=False).reshape(-1, TERMS_OF_GROUP, d)
+        np.matmul(v[rows].reshape(-1, 1, TERMS_OF_GROUP), few, out=sums[groups])
+
+    if k <= size:
+        part(0)
+    else:
+        parallel_for(part, list(range(0, k, size)))
+    rest = v[k * TERMS_OF_GROUP :] @ X[k * TERMS_OF_GROUP :].astype(np.float64, copy=False)
+    return _sum_of_rows(sums[:, 0], np.ones(k)) + rest
 
 
 def weighted_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:

@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.numerics.jit import reassociating
+from qpsvm.numerics.jit import compiled, inlined, reassociating
+
+ROWS_OF_SUM = 4
+"""Rows that are added in float64, before their sum is added in twice the precision."""
 
 
 # Sums are reassociated at compile time: results are reproducible on one machine.
@@ -44,6 +47,14 @@ def csr_combination(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
     return out
 
 
+def compensated_csr_combination(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return X'v for a CSR matrix as if summed in twice the precision, in twice the time."""
+    sums = np.zeros((X.shape[1], 2))  # and what was rounded off, in the same line of the cache
+    arrays = read_only(X.data), read_only(X.indices), read_only(X.indptr)
+    _compensated_csr_combination(*arrays, read_only(v), sums)
+    return sums[:, 0] + sums[:, 1]
+
+
 def row_products_at(
     X: NDArray[np.floating], rows: NDArray[np.int64], v: NDArray[np.float64]
 ) -> NDArray[np.float64]:
@@ -56,10 +67,14 @@ def row_products_at(
 def row_combination(
     X: NDArray[np.floating], rows: NDArray[np.int64], v: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return X[rows]'v for C-ordered X without gathering the rows."""
-    out = np.zeros(X.shape[1])
-    _combination(read_only(X), read_only(rows), read_only(v), out)
-    return out
+    """Return X[rows]'v for C-ordered X without gathering the rows.
+
+    An entry has the roundings of `ROWS_OF_SUM` terms: the sums of so many rows are added as if in twice
+    the precision.
+    """
+    out, lost, part = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    _combination(read_only(X), read_only(rows), read_only(v), part, out, lost)
+    return out + lost
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -103,6 +118,13 @@ def _csr_squares(data: Any, indptr: Any, out: Any) -> None:
         out[i] = total
 
 
+@inlined
+def _rounded_off(a: Any, b: Any, total: Any) -> Any:
+    """Return a + b - total for the rounded sum `total`, which is exact (Knuth)."""
+    other = total - a
+    return (a - (total - other)) + (b - other)
+
+
 @reassociating
 def _csr_combination(data: Any, indices: Any, indptr: Any, v: Any, out: Any) -> None:
     for i in range(len(v)):
@@ -110,6 +132,19 @@ def _csr_combination(data: Any, indices: Any, indptr: Any, v: Any, out: Any) -> 
         if t != 0.0:
             for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
                 out[np.uint32(indices[p])] += t * data[p]
+
+
+@compiled
+def _compensated_csr_combination(data: Any, indices: Any, indptr: Any, v: Any, sums: Any) -> None:
+    for i in range(len(v)):
+        t = v[i]
+        if t != 0.0:
+            for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                k = np.uint32(indices[p])
+                term = t * data[p]
+                total = sums[k, 0] + term
+                sums[k, 1] += _rounded_off(sums[k, 0], term, total)
+                sums[k, 0] = total
 
 
 @reassociating
@@ -122,10 +157,16 @@ def _products_at(X: Any, rows: Any, v: Any, out: Any) -> None:
         out[i] = total
 
 
-@reassociating
-def _combination(X: Any, rows: Any, v: Any, out: Any) -> None:
-    for i in range(rows.shape[0]):
-        row = X[rows[i]]
-        a = v[i]
-        for k in range(row.shape[0]):
-            out[k] += a * row[k]
+@compiled
+def _combination(X: Any, rows: Any, v: Any, part: Any, out: Any, lost: Any) -> None:
+    for first in range(0, rows.shape[0], ROWS_OF_SUM):
+        for i in range(first, min(first + ROWS_OF_SUM, rows.shape[0])):
+            row = X[rows[i]]
+            a = v[i]
+            for k in range(row.shape[0]):
+                part[k] += a * row[k]
+        for k in range(part.shape[0]):
+            total = out[k] + part[k]
+            lost[k] += _rounded_off(out[k], part[k], total)
+            out[k] = total
+            part[k] = 0.0

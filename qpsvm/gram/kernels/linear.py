@@ -79,7 +79,7 @@ class Linear(PointGram):
     def dot(self, x: NDArray[np.float64], rows: Any = None) -> NDArray[np.float64]:
         """Return X (X'x): a pass over the points of the support and a pass over all points."""
         X = self.X if rows is None else self.X[rows]
-        return times(X, transposed_times(self.X, x))
+        return times(X, transposed_times(self.X, x, compensated=True))
 
     def combine(
         self, points: Any, columns: NDArray[np.int64], coef: NDArray[np.float64]
