@@ -89,20 +89,20 @@ class ClusterShards(ShardGroup):
     versions: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, client: Any, kernel: PointGram, points: ChunkedPoints) -> Self:
+    def of(cls, client: Any, kernel: PointGram, points: ChunkedPoints, deadline: float) -> Self:
         """Place the shards where their rows are, or evenly, and load them there."""
         workers = _addresses(client)
         if not workers:
             raise ClusterError("the Dask cluster has no worker; start one or close the client")
         chunks = consecutive(points.sizes, len(workers))
-        homes = _homes(client, points)
+        homes = _homes(client, points, deadline)
         if homes is not None:
             found = [tuple(c for c, at in enumerate(homes) if at == name) for name in workers]
             workers = [name for name, own in zip(workers, found, strict=True) if own]
             chunks = tuple(own for own in found if own)
         names = [f"qpsvm-{uuid.uuid4().hex}" for _ in chunks]
         layout, workers = Layout(points, chunks), workers[: len(chunks)]
-        group = cls(kernel, layout, client=client, workers=workers, tokens=names)
+        group = cls(kernel, layout, client=client, workers=workers, tokens=names, deadline=deadline)
         group.versions = [0] * group.n
         group._build(list(range(group.n)))
         return group
@@ -116,7 +116,9 @@ class ClusterShards(ShardGroup):
             own, at = self.layout.chunks[k], {"workers": [self.workers[k]]}
             taken = [points.chunks[c] for c in own]
             if isinstance(taken[0], DaskChunk):
-                rows = self.client.compute([chunk.delayed for chunk in taken], **at)
+                # The scheduler remembers where a task that it knows may run: at a worker that is lost.
+                anywhere = {**at, "allow_other_workers": True}
+                rows = self.client.compute([chunk.delayed for chunk in taken], **anywhere)
                 arguments = self.tokens[k], self.kernel, known, own, *rows
             else:
                 some = [points.chunks[c] if c in own else None for c in range(len(points.chunks))]
@@ -250,14 +252,21 @@ def _addresses(client: Any) -> list[str]:
         raise ClusterError(f"the connection to the Dask cluster was lost: {problem}") from None
 
 
-def _homes(client: Any, points: ChunkedPoints) -> list[str] | None:
-    """Return the worker of each chunk of an array that the cluster holds already; else None."""
+def _homes(client: Any, points: ChunkedPoints, deadline: float) -> list[str] | None:
+    """Return the worker of each chunk of an array that the cluster holds or computes; else None."""
+    from distributed import Future, wait
+
     if not all(isinstance(chunk, DaskChunk) for chunk in points.chunks):
         return None
     futures = getattr(client, "futures", {})
     keys = [chunk.delayed.key for chunk in points.chunks]
     if not all(key in futures for key in keys):
         return None
+    timeout = None if np.isinf(deadline) else max(0.0, deadline - time.perf_counter())
+    try:
+        wait([Future(key, client) for key in keys], timeout=timeout)
+    except TimeoutError:
+        raise ClusterError("workers did not answer within the time limit") from None
     held = client.who_has()
     places = [held.get(key) or held.get(str(key)) for key in keys]
     return [sorted(at)[0] for at in places] if all(places) else None

@@ -17,8 +17,11 @@ MAX_SHARDS_IN_PROCESS = 4
 """Number of shards without a cluster, so that sums have the same order as with a few workers."""
 
 
-def make_group(kernel: PointGram) -> ShardGroup:
-    """Return the shards of a chunked kernel, at the workers of the current client if there is one."""
+def make_group(kernel: PointGram, deadline: float) -> ShardGroup:
+    """Return the shards of a chunked kernel, at the workers of the current client if there is one.
+
+    `deadline` is the time.perf_counter() after which no worker's answer is waited for.
+    """
     points = kernel.X
     assert isinstance(points, ChunkedPoints)
     template = kernel._over(np.zeros((1, points.n_features), points.dtype))
@@ -27,6 +30,6 @@ def make_group(kernel: PointGram) -> ShardGroup:
 
         client = current_client()
         if client is not None:
-            return ClusterShards.of(client, template, points)
+            return ClusterShards.of(client, template, points, deadline)
     chunks = consecutive(points.sizes, MAX_SHARDS_IN_PROCESS)
     return ProcessShards(template, Layout(points, chunks))

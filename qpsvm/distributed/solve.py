@@ -76,8 +76,7 @@ def solve_sharded(
     if isinstance(dual, HingeDual) and not (bias and np.isfinite(dual.C).all()):
         raise InputError("a hinge machine over chunked rows must have a bias and a finite C")
     settings = solver_with(Decomposition, "decomposition", options).for_tolerance(limits.tol)
-    shards = make_group(kernel)
-    shards.deadline = limits.clock.end + ANSWER_SECONDS
+    shards = make_group(kernel, limits.clock.end + ANSWER_SECONDS)
     try:
         qp = qp_of(dual, shards, isinstance(dual, TRANSLATED_PROBLEMS) and kernel.by_factor)
         start = None if x0 is None else dual.start(qp, x0)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, InputError, MEBDual, Status, solve
+from qpsvm.distributed import cluster as cluster_module
 from qpsvm.distributed.rows import open_rows
 from qpsvm.errors import ClusterError
 from tests.distributed.conftest import CHUNK_ROWS
@@ -51,9 +52,21 @@ def test_a_killed_worker_changes_no_answer(client, cloud):
         if len(seen) in (2, 4):
             os.kill(left.pop(), signal.SIGKILL)
 
-    result = solve(HingeDual(RBF(chunked(X), gamma=0.3), y), tol=1e-6, callback=kill)
+    result = solve(
+        HingeDual(RBF(chunked(X), gamma=0.3), y), tol=1e-6, callback=kill, time_limit=60.0
+    )
     assert len(left) < 2 and result.counters["rebuilt"] >= 1
     assert result.converged and same(result, here)
+
+
+def test_rows_are_loaded_elsewhere_where_their_first_place_is_gone(client, cloud, monkeypatch):
+    X, y = cloud
+    stale, addresses = [["tcp://127.0.0.1:9"]], cluster_module._addresses
+    monkeypatch.setattr(
+        cluster_module, "_addresses", lambda client: stale.pop() if stale else addresses(client)
+    )
+    result = solve(HingeDual(RBF(chunked(X), gamma=0.3), y), tol=1e-5, time_limit=30.0)
+    assert result.converged and result.counters["rebuilt"] == 1
 
 
 def test_a_wrong_row_at_a_worker_is_named(client, cloud):

@@ -2,13 +2,15 @@
 
 Each mutant is one changed operator, number or branch at a place drawn at random. The tests of its
 folder run without compilation and stop at the first failure; a mutant that none of them notices
-survives. Tests that take long without compilation are left out: a first run finds them. The checkout is
-never changed. Needs cosmic-ray, and `fork`.
+survives. Tests that take long without compilation are left out: a first run finds them, by processor
+time, and a second run of the others, which must pass, is the control. The checkout is never changed.
+Needs cosmic-ray, and `fork`.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import random
 import shutil
@@ -19,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Any, NamedTuple
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
@@ -32,10 +35,13 @@ TESTS_OF_PARTS = {
 """The tests that are asked about each part of the code."""
 
 SECONDS_OF_TEST = 0.3
-"""Time that a test may take without compilation."""
+"""Processor time that a test may take without compilation."""
 
-SECONDS_OF_TESTS = 120.0
-"""Time that all tests of a mutant may take; one that takes longer counts as noticed."""
+CONTROLS_OF_TESTS = 4.0
+"""Time that all tests of a mutant may take, in times of the control; one that takes longer is noticed."""
+
+NOT_BEGUN = 99
+"""Exit code of a child that could not run pytest."""
 
 OPERATORS_LEFT_OUT = "BitOr_", "RemoveDecorator", "ExceptionReplacer"
 """Operators that change annotations, or decorators of compilation, alone in most places."""
@@ -92,12 +98,12 @@ class Selection:
 
     def pytest_runtest_setup(self, item: Any) -> None:
         """Start the time of a test."""
-        signal.setitimer(signal.ITIMER_REAL, SECONDS_OF_TEST)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS_OF_TEST)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Stop it."""
         if report.when == "call":
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
             if report.passed:
                 self.passed.append(report.nodeid)
 
@@ -109,7 +115,7 @@ def in_child(work: Callable[[], int], seconds: float, log: Path) -> int | None:
         with log.open("w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
-        code = 99
+        code = NOT_BEGUN
         try:
             code = work()
         finally:
@@ -130,6 +136,7 @@ def run_tests(copy: Path, tests: list[str], plugins: list[Any], *options: str) -
     import pytest
 
     os.chdir(copy)
+    sys.dont_write_bytecode = True  # the size and second of a change may be those of the last one
     for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "qpsvm")]:
         del sys.modules[name]  # those of the checkout
     sys.path[:] = [str(copy), *(p for p in sys.path if Path(p or ".").resolve() != PROJECT_ROOT)]
@@ -142,7 +149,7 @@ def fast_tests(copy: Path, paths: tuple[str, ...], log: Path) -> list[str]:
     found = copy / "selected.txt"
 
     def work() -> int:
-        signal.signal(signal.SIGALRM, _late)
+        signal.signal(signal.SIGPROF, _late)
         selection = Selection()
         run_tests(copy, list(paths), [selection])
         found.write_text("\n".join(selection.passed), encoding="utf-8")
@@ -156,6 +163,30 @@ def fast_tests(copy: Path, paths: tuple[str, ...], log: Path) -> list[str]:
     return names
 
 
+def seconds_of_control(copy: Path, tests: list[str], log: Path) -> float:
+    """Return the time of tests that must pass on the unchanged copy."""
+    begun = time.monotonic()
+    code = in_child(lambda: run_tests(copy, tests, [], "-x"), 1800.0, log)
+    if code != 0:
+        raise RuntimeError(
+            f"the control ends with {code}: {log.read_text(encoding='utf-8')[-3000:]}"
+        )
+    return time.monotonic() - begun
+
+
+def is_noticed(code: int | None, log: Path) -> bool:
+    """Return whether tests noticed a mutant, by their exit code; None where they took too long.
+
+    Raises
+    ------
+    RuntimeError
+        If a signal ended the tests, or they did not begin.
+    """
+    if code is not None and (code < 0 or code == NOT_BEGUN):
+        raise RuntimeError(f"tests end with {code}: {log.read_text(encoding='utf-8')[-3000:]}")
+    return code != 0
+
+
 def lines_covered(copy: Path, log: Path) -> str:
     """Return the report of the lines that these tests run without compilation."""
     report = copy / "coverage.txt"
@@ -164,7 +195,7 @@ def lines_covered(copy: Path, log: Path) -> str:
         import coverage
 
         os.chdir(copy)
-        signal.signal(signal.SIGALRM, _late)
+        signal.signal(signal.SIGPROF, _late)
         measured = coverage.Coverage(source=["qpsvm"], data_file=None)
         paths = sorted({path for paths in TESTS_OF_PARTS.values() for path in paths})
         measured.start()
@@ -210,23 +241,28 @@ def main() -> int:
         copy, log = Path(folder) / "copy", Path(folder) / "log"
         left_out = shutil.ignore_patterns(".git", "__pycache__", "machine_code", ".asv", "_build")
         shutil.copytree(PROJECT_ROOT, copy, ignore=left_out)
+        by_content = PycInvalidationMode.CHECKED_HASH
+        compileall.compile_dir(copy, quiet=1, invalidation_mode=by_content)
         if options.coverage:
             print(lines_covered(copy, log))
             return 0
         selected: dict[str, list[str]] = {}
+        limits: dict[str, float] = {}
         for mutant in sample:
             if time.monotonic() - begun > options.seconds:
                 break
             if mutant.part not in selected:
-                selected[mutant.part] = fast_tests(copy, TESTS_OF_PARTS[mutant.part], log)
-                print(f"{mutant.part}: {len(selected[mutant.part])} tests", flush=True)
-            tests = selected[mutant.part]
+                tests = fast_tests(copy, TESTS_OF_PARTS[mutant.part], log)
+                seconds = seconds_of_control(copy, tests, log)
+                selected[mutant.part], limits[mutant.part] = tests, CONTROLS_OF_TESTS * seconds
+                print(f"{mutant.part}: {len(tests)} tests, {seconds:.0f} s", flush=True)
+            tests, limit = selected[mutant.part], limits[mutant.part]
             path = copy / mutant.module
             path.write_text(mutated(mutant), encoding="utf-8")
-            code = in_child(lambda t=tests: run_tests(copy, t, [], "-x"), SECONDS_OF_TESTS, log)
+            code = in_child(lambda t=tests: run_tests(copy, t, [], "-x"), limit, log)
             shutil.copy(PROJECT_ROOT / mutant.module, path)
             asked[mutant.part] += 1
-            noticed[mutant.part] += code != 0
+            noticed[mutant.part] += is_noticed(code, log)
             if code == 0:
                 print(f"survived: {mutant.module}:{mutant.line} {mutant.operator}", flush=True)
     for part, n in asked.items():
