@@ -6,6 +6,7 @@
 #   make test                             run the tests, a process for each processor
 #   make test PYTEST_ARGS="-m 'slow or not slow'"      ... with the slow sweeps
 #   make test PYTEST_ARGS="-n 0 --pdb"    ... in one process, with a debugger at failures
+#   make coverage                         the lines that tests run, with and without compilation
 #   make papers-quick                     the smallest case of each study of the papers
 #   make compare BASE=main                compare the benchmarks of this commit and another
 #   make demo PYTHON=python3.13 VENV=/tmp/env          ... with another Python, elsewhere
@@ -21,7 +22,7 @@ BIN := $(abspath $(VENV))/bin
 # No other installation may shine through.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test papers-quick compare lint format docs bench clean
+.PHONY: help demo test coverage papers-quick compare lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -35,6 +36,16 @@ test: $(VENV)/.installed-test
 
 papers-quick: $(VENV)/.installed-test
 	$(BIN)/python -m docs.papers.make --quick
+
+coverage: $(VENV)/.installed-test,dev
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m coverage run -m pytest $(PYTEST_ARGS)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -p tests.mutation.selection \
+	    tests/numerics tests/gram tests/solvers tests/estimators/grid
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m tests.fuzz \
+	    --problems 500 --seed 1 --largest 12 --processes 2
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --skip-covered
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -177,8 +177,8 @@ INSTANCES = (
     ),
     instance(
         "one_class/breast-cancer-rbf",
-        lambda: machine(breast_cancer()[0], 0.37, rbf("scale")),
+        lambda: machine(breast_cancer(300)[0], 0.37, rbf("scale")),
         "real",
-        "Breast cancer; 0.37 is the share of malignant ones.",
+        "Breast cancer; 0.37 is the share of malignant ones in the whole set.",
     ),
 )

@@ -165,7 +165,7 @@ INSTANCES = (
     ),
     instance(
         "svdd/breast-cancer-rbf",
-        lambda: ball(breast_cancer()[0], 0.01, rbf("scale")),
+        lambda: ball(breast_cancer(300)[0], 0.01, rbf("scale")),
         "real",
         "Breast cancer, RBF.",
     ),

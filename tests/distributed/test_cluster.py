@@ -15,7 +15,6 @@ from qpsvm.errors import ClusterError
 from tests.distributed.conftest import CHUNK_ROWS
 
 da = pytest.importorskip("dask.array")
-pytestmark = pytest.mark.xdist_group("cluster")
 
 
 def chunked(X):

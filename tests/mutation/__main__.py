@@ -24,6 +24,8 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Any, NamedTuple
 
+from tests.mutation.selection import Selection
+
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 TESTS_OF_PARTS = {
@@ -33,9 +35,6 @@ TESTS_OF_PARTS = {
     "qpsvm/driver/certificate.py": ("tests/driver/test_certificate.py", "tests/canonical"),
 }
 """The tests that are asked about each part of the code."""
-
-SECONDS_OF_TEST = 0.3
-"""Processor time that a test may take without compilation."""
 
 CONTROLS_OF_TESTS = 4.0
 """Time that all tests of a mutant may take, in times of the control; one that takes longer is noticed."""
@@ -90,24 +89,6 @@ def mutated(mutant: Mutant) -> str:
     return str(mutate_code(text, get_operator(mutant.operator)(), mutant.occurrence))
 
 
-class Selection:
-    """A plugin of pytest that ends tests that take long, and notes those that passed in time."""
-
-    def __init__(self) -> None:
-        self.passed: list[str] = []
-
-    def pytest_runtest_setup(self, item: Any) -> None:
-        """Start the time of a test."""
-        signal.setitimer(signal.ITIMER_PROF, SECONDS_OF_TEST)
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Stop it."""
-        if report.when == "call":
-            signal.setitimer(signal.ITIMER_PROF, 0.0)
-            if report.passed:
-                self.passed.append(report.nodeid)
-
-
 def in_child(work: Callable[[], int], seconds: float, log: Path) -> int | None:
     """Return the exit code of `work` in a forked process; None where it takes longer."""
     child = os.fork()
@@ -149,7 +130,6 @@ def fast_tests(copy: Path, paths: tuple[str, ...], log: Path) -> list[str]:
     found = copy / "selected.txt"
 
     def work() -> int:
-        signal.signal(signal.SIGPROF, _late)
         selection = Selection()
         run_tests(copy, list(paths), [selection])
         found.write_text("\n".join(selection.passed), encoding="utf-8")
@@ -187,32 +167,6 @@ def is_noticed(code: int | None, log: Path) -> bool:
     return code != 0
 
 
-def lines_covered(copy: Path, log: Path) -> str:
-    """Return the report of the lines that these tests run without compilation."""
-    report = copy / "coverage.txt"
-
-    def work() -> int:
-        import coverage
-
-        os.chdir(copy)
-        signal.signal(signal.SIGPROF, _late)
-        measured = coverage.Coverage(source=["qpsvm"], data_file=None)
-        paths = sorted({path for paths in TESTS_OF_PARTS.values() for path in paths})
-        measured.start()
-        run_tests(copy, paths, [Selection()])
-        measured.stop()
-        with report.open("w", encoding="utf-8") as file:
-            measured.report(file=file, include=[f"{part}*" for part in TESTS_OF_PARTS])
-        return 0
-
-    in_child(work, 1800.0, log)
-    return report.read_text(encoding="utf-8")
-
-
-def _late(*_: Any) -> None:
-    raise TimeoutError("this test takes long without compilation")
-
-
 def main() -> int:
     """Draw mutants, run tests, and print the survivors and the share of each part."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
@@ -220,7 +174,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="limit of the whole")
     parser.add_argument("--part", choices=TESTS_OF_PARTS, help="this part of the code alone")
-    parser.add_argument("--coverage", action="store_true", help="report the lines that tests run")
     options = parser.parse_args()
     os.environ["NUMBA_DISABLE_JIT"] = "1"
     import clarabel  # noqa: F401 (what tests import is loaded once, before the forks)
@@ -243,9 +196,6 @@ def main() -> int:
         shutil.copytree(PROJECT_ROOT, copy, ignore=left_out)
         by_content = PycInvalidationMode.CHECKED_HASH
         compileall.compile_dir(copy, quiet=1, invalidation_mode=by_content)
-        if options.coverage:
-            print(lines_covered(copy, log))
-            return 0
         selected: dict[str, list[str]] = {}
         limits: dict[str, float] = {}
         for mutant in sample:

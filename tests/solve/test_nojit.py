@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+
 import qpsvm
 from problems import INSTANCES
+from qpsvm.gram.engine.formula import Exponential, Identity, Power, Tangent
+from qpsvm.gram.engine.sweep import map_block
 from qpsvm.solvers.methods import METHODS
 
 SMALL_INSTANCES = (
@@ -33,6 +37,26 @@ def answers():
             r = qpsvm.solve(problem, method, tol=METHODS[method].gap, max_iter=3000)
             found[f"{name} {method}"] = r.status.name, r.certificate.lower, r.certificate.upper
     return found
+
+
+def mapped_values():
+    """Return a block of products after each map, in either precision."""
+    products, terms = np.linspace(-1.0, 1.0, 12).reshape(3, 4), np.linspace(-0.5, 0.0, 4)
+    found = []
+    for kernel_map in (Exponential(), Tangent(), Power(3), Identity()):
+        for dtype in (np.float32, np.float64):
+            K = products.astype(dtype)
+            map_block(K, 0.5, kernel_map, terms[:3], terms)
+            found.append(K.tolist())
+    return found
+
+
+def test_same_values_of_maps(fresh_process):
+    code = (
+        "import json; from tests.solve.test_nojit import mapped_values as m; print(json.dumps(m()))"
+    )
+    plain = json.loads(fresh_process(code, NUMBA_DISABLE_JIT="1"))
+    np.testing.assert_allclose(plain, mapped_values(), atol=1e-6)
 
 
 def test_same_answers(fresh_process):

@@ -25,7 +25,7 @@ def apply_map(kernel_map: Any, t: Any) -> None:
     The type of the vector must say that it is contiguous, as that of a row's part does and that of a part
     of several rows does not: with other strides loops are not vectorized, and take four times as long.
     """
-    _LOOP_BY_MAP[type(kernel_map)](kernel_map, t)
+    _loop(type(kernel_map), 8 * t.itemsize)(kernel_map, t)
 
 
 def _exponentials(kernel_map: Any, t: Any) -> None:
@@ -74,6 +74,11 @@ _LOOP_BY_MAP: dict[type, Callable[[Any, Any], None]] = {
 _LOOP_IN_FLOAT32: dict[Any, Any] = {_exponentials: _exponentials32, _tangents: _tangents32}
 
 
+def _loop(kind: type, n_bits: int) -> Callable[[Any, Any], None]:
+    applied = _LOOP_BY_MAP[kind]
+    return applied if n_bits == 64 else _LOOP_IN_FLOAT32.get(applied, applied)
+
+
 def finish_map(kernel_map: Any, K: Any) -> None:
     """Apply the map to the rows of K unless `kernel_rows` has done so, as for the exponential maps."""
     if type(kernel_map) not in (Exponential, L1Exponential):
@@ -95,8 +100,7 @@ MAP_FLAGS: Any = {"nogil": True, "fastmath": {"contract", "nnan", "nsz"}}
 
 @overload(apply_map, jit_options=MAP_FLAGS, strict=False)
 def _apply_map_of_type(kernel_map, t):  # type: ignore[no-untyped-def]
-    applied = _LOOP_BY_MAP[kernel_map.instance_class]
-    return applied if t.dtype.bitwidth == 64 else _LOOP_IN_FLOAT32.get(applied, applied)
+    return _loop(kernel_map.instance_class, t.dtype.bitwidth)
 
 
 @overload(finish_map, jit_options=MAP_FLAGS, strict=False)
