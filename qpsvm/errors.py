@@ -44,7 +44,13 @@ class MethodMismatchError(ValueError):
 
 
 class ClusterError(RuntimeError):
-    """A Dask cluster that cannot go on with a solve, and no certified answer so far.
+    """A Dask cluster that cannot go on with a solve.
+
+    Attributes
+    ----------
+    x : ndarray or None
+        Weights of the last complete iteration, feasible and not certified: another solve can continue
+        from them by ``x0=error.x``. None where the points were not loaded.
 
     Examples
     --------
@@ -52,6 +58,8 @@ class ClusterError(RuntimeError):
     >>> issubclass(ClusterError, RuntimeError)
     True
     """
+
+    x: NDArray[np.float64] | None = None
 
 
 class Interrupted(KeyboardInterrupt):

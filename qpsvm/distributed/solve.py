@@ -18,7 +18,7 @@ from qpsvm.domains import CappedSimplex
 from qpsvm.driver.loop import Outcome, run
 from qpsvm.driver.selection import solver_with
 from qpsvm.driver.trace import Limits
-from qpsvm.errors import InputError, MethodMismatchError
+from qpsvm.errors import ClusterError, InputError, MethodMismatchError
 from qpsvm.expansion import Expansion
 from qpsvm.formulations import (
     Formulation,
@@ -85,7 +85,11 @@ def solve_sharded(
             limits = replace(limits, max_iter=solver.default_max_iter(qp))
         if isinstance(problem, HingePrimal):
             qp = replace(qp, negated=True)
-        outcome = run(qp, solver, start, limits, seed)
+        try:
+            outcome = run(qp, solver, start, limits, seed)
+        except ClusterError as error:
+            error.x = qp.known.get("running")
+            raise
         return _result(problem, dual, qp, outcome, begun)
     finally:
         shards.close()

@@ -98,5 +98,10 @@ def test_a_lost_client_is_one_error(client, cloud):
         if progress.iteration >= 1:
             client.close()
 
-    with pytest.raises(ClusterError, match="connection"):
+    with pytest.raises(ClusterError, match="connection") as lost:
         solve(HingeDual(RBF(chunked(X), gamma=0.3), y), tol=1e-9, callback=close)
+    here = HingeDual(RBF(X, gamma=0.3), y)
+    begun, continued = (
+        solve(here, "decomposition", max_iter=0, x0=x) for x in (None, lost.value.x)
+    )
+    assert continued.certificate.gap < begun.certificate.gap
