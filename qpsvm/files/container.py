@@ -66,7 +66,11 @@ def write_archive(path: Any, header: dict[str, Any], arrays: dict[str, NDArray[A
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **{"header": text, **arrays})
+            # numpy.savez takes `allow_pickle` from version 2.2 on, and stores it as an array before.
+            with zipfile.ZipFile(file, "w") as archive:
+                for name, array in {"header": text, **arrays}.items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                        npy.write_array(member, array, allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
         _keep_mode(target, temporary)

@@ -32,7 +32,7 @@ def points(kind, rng):
     if kind == "integers":
         return rng.integers(0, 16, (M, 12)) * 1.0
     if kind == "CSR":
-        return sp.random_array((M, 3000), density=0.01, format="csr", rng=rng)
+        return sp.csr_matrix(rng.standard_normal((M, 3000)) * (rng.random((M, 3000)) < 0.01))
     return X
 
 
