@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -22,6 +23,8 @@ from qpsvm import (
     Status,
     solve,
 )
+from qpsvm.canonical.base import FLOAT64_EPS
+from qpsvm.gram.operator import largest_by_lanczos
 
 Rational = list[Fraction]
 
@@ -150,6 +153,21 @@ def test_the_roundoff_includes_the_difference_in_a_kernel_value(kernel):
             exact += v * w * (u**3 if isinstance(kernel, Polynomial) else u - u**3 / 3) / 2
     total = sum(a)
     assert abs(Fraction(result.certificate.upper) - exact / total**2) <= result.certificate.roundoff
+
+
+def test_the_roundoff_includes_a_tangent_of_small_arguments(rng):
+    X, x = rng.uniform(1.0, 2.0, (400, 2)), rng.uniform(0.5, 1.0, 400)
+    K = Sigmoid(X, gamma=1e-9, coef0=0.0)
+    exact = x @ np.tanh(1e-9 * (X @ X.T))
+    error = np.max(np.abs(K.dot(x) - exact))
+    assert error <= (4.0 * FLOAT64_EPS * np.max(K.diag()) + K.error) * np.sum(x)
+
+
+def test_a_length_that_overflows_leaks_no_warning():
+    diagonal = 1e198 * np.arange(1.0, 32.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert 3.1e199 <= largest_by_lanczos(31, lambda v: diagonal * v) <= 1e200
 
 
 def test_a_roundoff_is_not_negative_where_all_kernel_values_are():
