@@ -8,7 +8,7 @@ import pytest
 from qpsvm import RBF, LPSVMPrimal, LSSVMPrimal
 from qpsvm.domains.box_hyperplane import MAX_SORTED_POINTS, slack_gap
 
-PROBLEMS = {
+PROBLEM_OF_NAME = {
     "l1 penalty, hinge": lambda X, y, C: LPSVMPrimal(X, y, C=C),
     "l1 penalty of an expansion": lambda X, y, C: LPSVMPrimal(RBF(X, gamma=0.5), y, C=C),
     "l2 penalty, squared": lambda X, y, C: LSSVMPrimal(X, y, C=C),
@@ -16,11 +16,11 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", PROBLEM_OF_NAME)
 def test_value_and_gap_are_those_of_the_definition(name, rng):
     X, y = rng.standard_normal((12, 3)), np.resize([1.0, -1.0], 12)
     C = rng.uniform(0.5, 2.0, 12)
-    problem = PROBLEMS[name](X, y, C).as_margin()
+    problem = PROBLEM_OF_NAME[name](X, y, C).as_margin()
     n, by_expansion = problem.n, "expansion" in name
     origin = 0.0 if problem.origin is None else problem.origin  # of the points that are multiplied
     own_kernel = RBF(X, gamma=0.5).block(np.arange(12), None, np.float64)
