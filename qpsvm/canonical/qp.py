@@ -294,10 +294,11 @@ class QP(Form):
             return enclose(value, gap, roundoff, self.known_least, multipliers, floor)
         ridge = self.gram.ridge
         xs = x[some := np.flatnonzero(x != 0)]  # reads the support alone
-        quadratic = weighted_sum(xs, product[some])
+        products = product[some]
+        quadratic = weighted_sum(xs, products)
         value = 0.5 * quadratic + 0.5 * weighted_sum(ridge[some] * xs, xs)
         value = value + weighted_sum(self.linear[some], xs) + self.constant
-        roundoff = self.roundoff(xs, product[some], value)
+        roundoff = self.roundoff(xs, products, value)
         value += 0.5 * error.quadratic
         if isinstance(self.domain, HINGE_DOMAINS):
             gap, multipliers = penalty_gap(

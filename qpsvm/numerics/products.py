@@ -98,7 +98,8 @@ def _sum_of_rows(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.
     def part(first: int) -> None:
         groups = slice(first, min(first + size, k))
         rows = slice(groups.start * TERMS_OF_GROUP, groups.stop * TERMS_OF_GROUP)
-        few = X[rows].astype(np.float64, copy=False).reshape(-1, TERMS_OF_GROUP, d)
+        few = X[rows].astype(np.float64, copy=False)
+        few = few.reshape(groups.stop - groups.start, TERMS_OF_GROUP, d)
         np.matmul(v[rows].reshape(-1, 1, TERMS_OF_GROUP), few, out=sums[groups])
 
     if k <= size:

@@ -24,7 +24,7 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Any, NamedTuple
 
-from tests.mutation.selection import Selection
+from tests.mutation.selection import Selection, load_imports_of_tests
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
@@ -176,13 +176,7 @@ def main() -> int:
     parser.add_argument("--part", choices=TESTS_OF_PARTS, help="this part of the code alone")
     options = parser.parse_args()
     os.environ["NUMBA_DISABLE_JIT"] = "1"
-    import clarabel  # noqa: F401 (what tests import is loaded once, before the forks)
-    import cvxpy  # noqa: F401
-    import hypothesis  # noqa: F401
-    import numba  # noqa: F401
-    import pytest  # noqa: F401
-    import scipy.sparse.linalg  # noqa: F401
-    import sklearn.svm  # noqa: F401
+    load_imports_of_tests()  # once, before the forks
 
     begun = time.monotonic()
     places = [p for p in mutants() if options.part in (None, p[0].part)]

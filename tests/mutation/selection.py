@@ -10,6 +10,12 @@ from typing import Any
 
 import pytest
 
+IMPORTS_OF_TESTS = (
+    "clarabel", "cvxpy", "hypothesis", "numba", "pandas", "polars", "scipy.optimize",
+    "scipy.sparse.linalg", "sklearn.svm",
+)  # fmt: skip
+"""Packages that tests import, which take long to load."""
+
 SECONDS_OF_TEST = 0.3
 """Processor time that a test, and its fixtures, may each take without compilation."""
 
@@ -40,10 +46,15 @@ class Selection:
 
 
 def pytest_configure(config: Any) -> None:
-    """Register the plugin, and load what tests import: an import that is ended stays incomplete."""
-    for name in ("cvxpy", "sklearn.svm", "pandas", "polars", "scipy.optimize", "hypothesis"):
-        import_module(name)
+    """Register the plugin."""
+    load_imports_of_tests()
     config.pluginmanager.register(Selection())
+
+
+def load_imports_of_tests() -> None:
+    """Load what tests import: an import that is ended by a limit would stay incomplete."""
+    for name in IMPORTS_OF_TESTS:
+        import_module(name)
 
 
 @contextmanager

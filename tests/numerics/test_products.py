@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from qpsvm.numerics.products import weighted_sum, weighted_sum_depth
+from qpsvm.numerics.products import transposed_times, weighted_sum, weighted_sum_depth
 
 UNIT_ROUNDOFF = Fraction(2) ** -53
 
@@ -23,6 +23,12 @@ def test_a_weighted_sum_is_off_by_its_depth_at_most(n, rng):
         depth = weighted_sum_depth(n) * UNIT_ROUNDOFF
         allowed = depth / (1 - depth) * sum(abs(t) for t in terms)
         assert abs(Fraction(weighted_sum(a, b)) - sum(terms)) <= allowed
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (100, 0), (33, 1), (1025, 5)])
+def test_a_combination_of_rows_takes_every_shape(shape, rng):
+    X, v = rng.standard_normal(shape), rng.standard_normal(shape[0])
+    np.testing.assert_allclose(transposed_times(X, v), X.T @ v, rtol=1e-12, atol=1e-13)
 
 
 def test_the_depth_of_a_weighted_sum_grows_with_its_logarithm():
