@@ -262,8 +262,8 @@ FIRST_SENTENCES = {
     "scikit-learn's SVC or less.",
     "geometry": "Distances take a quarter of the time of a hard-margin SVC; a ball of a million "
     "points in ten dimensions takes 1.2 times as long as the exact C++ package.",
-    "kernel_experiments": "Samples of 59 points save up to four fifths of the time on large "
-    "balls; on smaller sets they cost `fw` and `mfw` time.",
+    "kernel_experiments": "Samples of 59 points help `cvm` on large sets; they cost `fw` and `mfw` "
+    "time on all but linear balls of hundreds of thousands of points.",
     "kernel_svm": "On the adult and web sets `decomposition` is the fastest method at nearly every "
     "size.",
     "large": "A million points fit into 6 GB: the balls are done in seconds, the overlapping "

@@ -19,9 +19,13 @@ from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP
 
 CORE_POINT_MISSING = 6
-"""Stop code besides COLUMN_MISSING: a drawn point must be added to the core before the step."""
+"""Stop code: a drawn point must be added to the core before the step."""
 
-CORE_SIZE, DRAWS_USED, SAMPLE_DRAWS, FAILED_SAMPLES, SMALL_SAMPLES, EVALUATED_SAMPLES = range(6)
+DRAW_MISSING = 7
+"""Stop code: the next draw, or the product there, must be evaluated before the step."""
+
+CORE_SIZE, HELD_POINTS, DRAWS_USED = 0, 1, 2
+SAMPLE_DRAWS, FAILED_SAMPLES, SMALL_SAMPLES, EVALUATED_SAMPLES = 3, 4, 5, 6
 """Entries of `Work.progress`."""
 
 SAMPLED_STEP_KINDS = ("toward", "away", "drop", "redraw")
@@ -32,31 +36,29 @@ TOWARD_COUNT, AWAY_COUNT, DROP_COUNT, REDRAW_COUNT = 0, 1, 2, 3
 
 
 class Work(NamedTuple):
-    """The core, its kernel values with core and drawn points, and the current sample.
+    """The points that are held, with columns of the core over them, and the current sample.
 
-    Of arrays with `capacity` entries the first ``progress[CORE_SIZE]`` are in use.
+    The first ``progress[HELD_POINTS]`` of `capacity` entries are in use, those of the core first.
     """
 
-    rows: NDArray[np.floating]  # (n_rows, capacity), k(point, core)
-    row: NDArray[np.int32]  # (m,), the row that holds a point's kernel values, or -1
-    place: NDArray[np.int32]  # (m,), position of a point in the core, or -1
-    group: NDArray[np.int64]  # (m,), simplex of a point
-    sign: NDArray[np.float64]  # (m,)
-    linear: NDArray[np.float64]  # (m,), c
-    core: NDArray[np.int64]  # (capacity,), the points
-    weight: NDArray[np.float64]  # (capacity,), x on the core, possibly 0
-    gradient: NDArray[np.float64]  # (capacity,), f = (G + D)x + c on the core
-    signed: NDArray[
-        np.floating
-    ]  # (capacity,), scratch: weights by sign, in the precision of `rows`
-    ridge: NDArray[np.float64]  # (capacity,), D on the core
+    columns: NDArray[np.floating]  # (n_columns, capacity), k(core, held)
+    column: NDArray[np.int32]  # (capacity,), the row of `columns` of a core point, or -1
+    place: NDArray[np.int32]  # (m,), position of a point among those held, or -1
+    points: NDArray[np.int64]  # (capacity,), the points that are held
+    group: NDArray[np.int64]  # (capacity,), simplex of a point
+    sign: NDArray[np.float64]  # (capacity,)
+    linear: NDArray[np.float64]  # (capacity,), c
+    ridge: NDArray[np.float64]  # (capacity,), D
+    weight: NDArray[np.float64]  # (capacity,), x, which is 0 outside of the core and may be in it
+    product: NDArray[np.float64]  # (capacity,), G x
+    gradient: NDArray[np.float64]  # (capacity,), f = (G + D)x + c on the core, as of the last step
     vertex: NDArray[np.int64]  # (n_groups,), positions in the core of the vertex of the step
     high: NDArray[np.int64]  # (n_groups,), position of the greatest gradient on the support
     best: NDArray[np.int64]  # (n_groups,), the sample's point of least gradient
     least: NDArray[np.float64]  # (n_groups,), that gradient
     gaps: NDArray[np.float64]  # (SAMPLES_PER_STEP,), Frank-Wolfe gaps of the last samples
-    # (6,): core size, draws used, draws of this sample used, samples of this step that do not
-    # descend, samples in a row within the goal, samples evaluated
+    # (7,): core size, points held, draws used, draws of this sample used, samples of this step that
+    # do not descend, samples in a row within the goal, samples evaluated
     progress: NDArray[np.int64]
     counts: NDArray[np.int64]  # (4,), steps by SAMPLED_STEP_KINDS
 
@@ -80,7 +82,7 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
     n, n_groups, sample_size = progress[CORE_SIZE], len(vertex), numbers.sample_size
     for step in range(n_steps):
         # 1. Sums over the core, and the extremes of each simplex.
-        xf, xc, total = _core_sums(work, n)
+        xf, xc = _core_sums(work, n)
         if not np.isfinite(xf):
             return step, NUMERICAL_CODE
         away = -xf
@@ -89,8 +91,8 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
 
         # 2. Samples, until one shows a direction of descent.
         while True:
-            if not _draw_sample(work, numbers, drawn, n, total):
-                return step, COLUMN_MISSING
+            if not _draw_sample(work, numbers, drawn, n):
+                return step, DRAW_MISSING
             toward = xf
             for g in range(n_groups):
                 toward -= min(gradient[vertex[g]], work.least[g])
@@ -113,12 +115,12 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
                 return step, STALLED_CODE
             counts[REDRAW_COUNT] += 1
 
-        # 3. The vertex of the step, and its rows.
+        # 3. The vertex of the step, and its columns.
         is_away = numbers.takes_away and away > toward
         if not _take_vertex(work, is_away):
             return step, CORE_POINT_MISSING
         for g in range(n_groups):
-            if work.row[work.core[vertex[g]]] < 0:
+            if work.column[vertex[g]] < 0:
                 return step, COLUMN_MISSING
 
         # 4. Exact line search.
@@ -135,7 +137,7 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
         counts[DROP_COUNT if is_maximal else AWAY_COUNT if is_away else TOWARD_COUNT] += 1
 
         # 5. The move.
-        _move(work, numbers, n, -length if is_away else length, longest, is_maximal)
+        _move(work, numbers, -length if is_away else length, longest, is_maximal)
         progress[SAMPLE_DRAWS] = 0
         progress[FAILED_SAMPLES] = 0
     return n_steps, BUDGET_CODE
@@ -143,43 +145,38 @@ def sampled_steps(work: Work, numbers: Numbers, drawn: Any, n_steps: int) -> Any
 
 @inlined
 def _core_sums(work: Work, n: int) -> Any:
-    """Return x'f, x'c and the sum of signed weights; set both extremes of each simplex, and `signed`."""
+    """Set the gradient over the core and both extremes of each simplex; return x'f and x'c."""
     gradient, weight, vertex, high = work.gradient, work.weight, work.vertex, work.high
-    xf, xc, total = 0.0, 0.0, 0.0
+    xf, xc = 0.0, 0.0
     for g in range(len(vertex)):
         vertex[g], high[g] = -1, -1
     for a in range(n):
-        f, i = gradient[a], work.core[a]
-        g = work.group[i]
+        f, g = work.product[a] + work.ridge[a] * weight[a] + work.linear[a], work.group[a]
+        gradient[a] = f
         xf += weight[a] * f
-        xc += weight[a] * work.linear[i]
-        work.signed[a] = weight[a] * work.sign[i]
-        total += weight[a] * work.sign[i]
+        xc += weight[a] * work.linear[a]
         if vertex[g] < 0 or f < gradient[vertex[g]]:
             vertex[g] = a
         if weight[a] > 0.0 and (high[g] < 0 or f > gradient[high[g]]):
             high[g] = a
-    return xf, xc, total
+    return xf, xc
 
 
 @inlined
-def _draw_sample(work: Work, numbers: Numbers, drawn: Any, n: int, total: float) -> bool:
-    """Set the least gradients of a sample; return whether all draws and their rows were at hand."""
-    progress, rows, least, is_whole = work.progress, work.rows, work.least, True
+def _draw_sample(work: Work, numbers: Numbers, drawn: Any, n: int) -> bool:
+    """Set the least gradients of a sample; return whether all draws and products were at hand."""
+    progress, least, is_whole = work.progress, work.least, True
     while is_whole and progress[SAMPLE_DRAWS] < numbers.sample_size:
         if progress[SAMPLE_DRAWS] == 0:
             for g in range(len(least)):
-                least[g] = np.inf
+                least[g], work.best[g] = np.inf, -1
         is_whole = progress[DRAWS_USED] < len(drawn)
         if is_whole:
             i = drawn[progress[DRAWS_USED]]
-            is_whole = work.place[i] >= 0 or work.row[i] >= 0
-            if work.place[i] < 0 and is_whole:
-                r, product = work.row[i], rows.dtype.type(0.0)
-                for a in range(n):
-                    product += rows[r, a] * work.signed[a]
-                f = numbers.scale * work.sign[i] * (product + numbers.shift * total)
-                f, g = f + work.linear[i], work.group[i]
+            at = work.place[i]
+            is_whole = at >= 0
+            if at >= n:  # those of the core are known
+                f, g = work.product[at] + work.linear[at], work.group[at]
                 if f < least[g]:
                     least[g], work.best[g] = f, i
         if is_whole:
@@ -191,58 +188,52 @@ def _draw_sample(work: Work, numbers: Numbers, drawn: Any, n: int, total: float)
 @inlined
 def _take_vertex(work: Work, is_away: bool) -> bool:
     """Set the vertex of the step; return whether the core has all of its points."""
-    vertex, is_in_core = work.vertex, True
+    vertex, n, is_in_core = work.vertex, work.progress[CORE_SIZE], True
     for g in range(len(vertex)):
         if is_away:
             vertex[g] = work.high[g]
         elif is_in_core and work.least[g] < work.gradient[vertex[g]]:
-            is_in_core = work.place[work.best[g]] >= 0
+            at = work.place[work.best[g]]
+            is_in_core = 0 <= at < n
             if is_in_core:
-                vertex[g] = work.place[work.best[g]]
+                vertex[g] = at
     return is_in_core
 
 
 @inlined
 def _vertex_forms(work: Work, numbers: Numbers, is_away: bool) -> Any:
     """Return v'(G + D)v and v'(G + D)x of the vertex v, and the longest step."""
-    core, sign, vertex, weight = work.core, work.sign, work.vertex, work.weight
+    sign, vertex, weight = work.sign, work.vertex, work.weight
     vqv, vqx, longest = 0.0, 0.0, 1.0
     if is_away:
         longest = np.inf
     for g in range(len(vertex)):
         a = vertex[g]
-        i = core[a]
-        vqx += work.gradient[a] - work.linear[i]
+        vqx += work.gradient[a] - work.linear[a]
         vqv += work.ridge[a]
         for h in range(len(vertex)):
             b = vertex[h]
-            entry = work.rows[work.row[i], b] + numbers.shift
-            vqv += numbers.scale * sign[i] * sign[core[b]] * entry
+            entry = work.columns[work.column[a], b] + numbers.shift
+            vqv += numbers.scale * sign[a] * sign[b] * entry
         if is_away and weight[a] < 1.0:
             longest = min(longest, weight[a] / (1.0 - weight[a]))
     return vqv, vqx, longest
 
 
 @inlined
-def _move(
-    work: Work, numbers: Numbers, n: int, gain: float, longest: float, is_maximal: bool
-) -> None:
-    """Move the weights to (1 - gain) x + gain v, and the gradient over the core with them."""
-    core, sign, vertex, weight = work.core, work.sign, work.vertex, work.weight
-    gradient, rows, keep = work.gradient, work.rows, 1.0 - gain
-    for a in range(n):
-        c = work.linear[core[a]]
-        gradient[a] = keep * (gradient[a] - c) + c
+def _move(work: Work, numbers: Numbers, gain: float, longest: float, is_maximal: bool) -> None:
+    """Move the weights to (1 - gain) x + gain v, and the product at all points held with them."""
+    sign, vertex, weight, keep = work.sign, work.vertex, work.weight, 1.0 - gain
+    held, product, shift = work.progress[HELD_POINTS], work.product, numbers.shift
     for g in range(len(vertex)):
-        i = core[vertex[g]]
-        r, t = work.row[i], gain * numbers.scale * sign[i]
-        for a in range(n):
-            gradient[a] += t * sign[core[a]] * (rows[r, a] + numbers.shift)
-        gradient[vertex[g]] += gain * work.ridge[vertex[g]]
+        values, factor = work.columns[work.column[vertex[g]]], 1.0 if g else keep
+        t = gain * numbers.scale * sign[vertex[g]]
+        for a in range(held):
+            product[a] = factor * product[a] + t * sign[a] * (values[a] + shift)
         w = weight[vertex[g]]
         if is_maximal and w < 1.0 and w / (1.0 - w) <= longest:
             weight[vertex[g]] = 0.0  # exactly: gain < 0 below keeps it
-    for a in range(n):
+    for a in range(work.progress[CORE_SIZE]):
         weight[a] *= keep
     for g in range(len(vertex)):
         weight[vertex[g]] = max(weight[vertex[g]] + gain, 0.0)

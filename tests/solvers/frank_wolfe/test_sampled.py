@@ -147,7 +147,7 @@ def test_the_gradient_is_maintained(declare, method):
     qp, is_core_set = problem.as_qp(), method in ("cvm", "fcfw")
     core = state.working_set if is_core_set else state.core
     f = qp.gram.product(state.x) + qp.gram.ridge * state.x + qp.linear
-    kept = state.pair.s[core] if is_core_set else state.work.gradient[: len(core)]
+    kept = state.pair.s[core] if is_core_set else state.gradient
     np.testing.assert_allclose(kept, f[core], rtol=0, atol=2e-4 * np.max(np.abs(f)))
 
 
