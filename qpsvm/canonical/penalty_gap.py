@@ -36,7 +36,7 @@ def penalty_gap(
     quadratic: float,
     value: float,
     some: NDArray[np.int64],
-    entry: float,
+    entry: float | NDArray[np.float64],
     error: ProductError = ROUNDED_PRODUCT,
 ) -> tuple[float, NDArray[np.float64]]:
     """Return the smaller of two gaps of a hinge dual, and its (b, t): the primal point is (t w, b).
@@ -55,8 +55,8 @@ def penalty_gap(
         x'Gx and the objective.
     some : ndarray of int
         Indices of the nonzero entries of x.
-    entry : float
-        Bound on the rounding error of an entry of `product`.
+    entry : float or ndarray, shape (m,)
+        Bound on the rounding error of each entry of `product`.
     error : ProductError
         Error of `product` beyond its rounding.
     """
@@ -84,7 +84,7 @@ def penalty_gap(
     least, bias = domain.cone_multiplier(product)
     if domain.bounded and gap < np.inf and not least > error.entry:
         return soft
-    rounding, square = _margin_roundoff(qp, x[some], product[some], quadratic)
+    rounding, square = _margin_roundoff(qp, x, some, quadratic)
     least -= rounding + error.entry
     t = 1.0 / least if least > 0 else np.inf
     square = max(quadratic, 0.0) + square + error.quadratic
@@ -144,18 +144,22 @@ def linear_roundoff(
 
 
 def slack_roundoff(
-    qp: Any, x: NDArray[np.float64], slack: NDArray[np.float64], entry: float
+    qp: Any,
+    x: NDArray[np.float64],
+    slack: NDArray[np.float64],
+    entry: float | NDArray[np.float64],
 ) -> float:
     """Return a bound on the effect on the gap of the rounding of Gx where u_i - x_i is its weight.
 
     That is at slacks that are or may be negative; the weight x_i elsewhere is part of `QP.roundoff`.
-    `entry` bounds the error of an entry of Gx. With a factor w is a vector of features, and its rounding
-    has no such effect: decision 0002.
+    `entry` bounds the error of each entry of Gx. With a factor w is a vector of features, and its
+    rounding has no such effect: decision 0002.
     """
     if qp.gram.kernel.by_factor:
         return 0.0
     below = slack < entry
-    return entry * float(np.sum(qp.domain.upper[below] - x[below]))
+    weight = qp.domain.upper[below] - x[below]
+    return float(np.broadcast_to(entry, qp.m)[below] @ weight)
 
 
 def ridge_roundoff(
@@ -170,14 +174,14 @@ def ridge_roundoff(
     some = np.flatnonzero(x != 0)
     quadratic = float(x[some] @ (slope[some] - qp.linear[some]))
     total = float(np.sum(x[some]))
-    square = qp.gram.roundoff(qp.scale, total, total, quadratic)
+    square = qp.gram.roundoff(qp.scale, x[some], some, total, quadratic)
     slope = slope + moved * x if moved else slope
-    entry, c = _factor_roundoff(qp, x[some], max(quadratic, 0.0) + square), qp.linear
+    entry, c = _factor_roundoff(qp, x, max(quadratic, 0.0) + square), qp.linear
     largest = max(float(np.max(c)), -float(np.min(c))) + max(
         float(np.max(slope)), -float(np.min(slope))
     )
     some = np.flatnonzero((x != 0.0) | ~(slope >= entry + FLOAT64_EPS * largest))
-    x, slope = x[some], slope[some]
+    x, slope, entry = x[some], slope[some], entry[some]
     e = entry + FLOAT64_EPS * (np.abs(c[some]) + np.abs(slope))
     least, ridge = np.minimum(slope - e, 0.0), qp.gram.ridge[some] - moved
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -192,24 +196,24 @@ def slope_roundoff(qp: Any, x: NDArray[np.float64]) -> float:
     return float(entry * np.sqrt(qp.m * qp.domain.farthest(x)))
 
 
-def _factor_roundoff(qp: Any, x: NDArray[np.float64], quadratic: float) -> float:
-    """Return a bound on the rounding error of an entry of G x; with a factor, at w as computed.
+def _factor_roundoff(qp: Any, x: NDArray[np.float64], quadratic: float) -> NDArray[np.float64]:
+    """Return a bound on the rounding error of each entry of G x; with a factor, at w as computed.
 
     `quadratic` is a bound on x'Gx.
     """
-    entry = float(qp.entry_roundoff(x))
+    entry = np.broadcast_to(qp.entry_roundoff(x), qp.m)
     if not qp.gram.kernel.by_factor:
         return entry
-    return min(4.0 * FLOAT64_EPS * float(np.sqrt(qp.scale * max(quadratic, 0.0))), entry)
+    return np.minimum(4.0 * FLOAT64_EPS * float(np.sqrt(qp.scale * max(quadratic, 0.0))), entry)
 
 
 def _margin_roundoff(
-    qp: Any, x: NDArray[np.float64], product: NDArray[np.float64], quadratic: float
+    qp: Any, x: NDArray[np.float64], some: NDArray[np.int64], quadratic: float
 ) -> tuple[float, float]:
-    """Return bounds on the rounding errors of an entry of G x and of x'Gx."""
+    """Return bounds on the rounding errors of all entries of G x and of x'Gx."""
     total, length = float(np.linalg.norm(x, 1)), float(np.linalg.norm(x))
-    square = qp.gram.roundoff(qp.scale, total, total, quadratic)
-    entry = _factor_roundoff(qp, x, max(quadratic, 0.0) + square)
+    square = qp.gram.roundoff(qp.scale, x[some], some, total, quadratic)
+    entry = float(np.max(_factor_roundoff(qp, x, max(quadratic, 0.0) + square)))
     if qp.gram.kernel.by_factor:
         return entry, square
     return entry + qp.defect * length, square + qp.defect * length**2

@@ -137,9 +137,11 @@ class QP(Form):
         """Return G x; of least squares A x."""
         return self.gram.product(x)
 
-    def entry_roundoff(self, x: Vector) -> float:
-        """Return a bound on the rounding error of an entry of a recomputed G x."""
-        return (4.0 * FLOAT64_EPS * self.scale + self.gram.error) * float(np.linalg.norm(x, 1))
+    def entry_roundoff(self, x: Vector) -> float | Vector:
+        """Return a bound on the rounding error of each entry of a recomputed G x."""
+        own = 4.0 * FLOAT64_EPS * self.scale * float(np.linalg.norm(x, 1))
+        some = np.flatnonzero(x != 0)
+        return own + self.gram.scale * self.gram.kernel.dot_error(x[some], some)
 
     def product_error(self, x: Vector, error: Vector) -> ProductError:
         """Return what bounds on the errors of the entries of G x make of the terms of `bounds`."""
@@ -264,17 +266,15 @@ class QP(Form):
         """Return a bound on the rounding error of value and gap from float64 products."""
         if isinstance(self.gram, Residual):
             return self.gram.roundoff(x, product)
-        return self._product_roundoff(x, product) + 8.0 * FLOAT64_EPS * abs(value)
-
-    def _product_roundoff(self, x: Vector, product: Vector) -> float:
-        """Return the roundoff of G and its product."""
-        total = weight = float(np.linalg.norm(x, 1))
+        x, product = x[some := np.flatnonzero(x != 0)], product[some]
+        weight = float(np.linalg.norm(x, 1))
         hinge = isinstance(self.domain, HINGE_DOMAINS) and self.domain.bounded
         if hinge:  # its gap weighs the error of a margin by x_i or by upper_i - x_i
             weight = self.domain.total  # type: ignore[attr-defined]
         sharp = isinstance(self.domain, (*PENALTY_DOMAINS, SimplexProduct, CappedSimplex))
         quadratic = weighted_sum(x, product) if sharp else np.inf
-        return self.gram.roundoff(self.scale, total, weight, quadratic)
+        own = self.gram.roundoff(self.scale, x, some, weight, quadratic)
+        return own + 8.0 * FLOAT64_EPS * abs(value)
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
     def bounds(self, x: Vector, product: Vector, error: ProductError = ROUNDED_PRODUCT) -> Bounds:
@@ -298,7 +298,7 @@ class QP(Form):
         quadratic = weighted_sum(xs, products)
         value = 0.5 * quadratic + 0.5 * weighted_sum(ridge[some] * xs, xs)
         value = value + weighted_sum(self.linear[some], xs) + self.constant
-        roundoff = self.roundoff(xs, products, value)
+        roundoff = self.roundoff(x, product, value)
         value += 0.5 * error.quadratic
         if isinstance(self.domain, HINGE_DOMAINS):
             gap, multipliers = penalty_gap(
@@ -381,7 +381,7 @@ class QP(Form):
         some = np.flatnonzero(x != 0)
         unit = x[some] * (2.0 / total)
         quadratic = float(unit @ product[some]) * (2.0 / total)
-        roundoff = self.gram.roundoff(self.scale, 2.0, 2.0, quadratic)
+        roundoff = self.gram.roundoff(self.scale, unit, some, 2.0, quadratic)
         return 0.5 * abs(quadratic) <= self._zero(roundoff)
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x

@@ -264,7 +264,8 @@ class ShardedQP(QP):
         own_gap, own_roundoff = self._gap(name, x, t)
         weights = float(np.linalg.norm(x, 1))
         weight = self.domain.total if isinstance(self.domain, BoxHyperplane) else weights
-        roundoff = self.gram.roundoff(self.scale, weights, weight, total["quadratic"])
+        some = np.flatnonzero(x != 0)
+        roundoff = self.gram.roundoff(self.scale, x[some], some, weight, total["quadratic"])
         roundoff += 8.0 * np.finfo(np.float64).eps * abs(value)
         multipliers = np.array([t])
         of_sum = self.domain.error_of_sums(x, multipliers)

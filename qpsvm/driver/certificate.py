@@ -148,7 +148,8 @@ def sampled_products(
         return None, None
     rows = np.unique(np.linspace(0, problem.m - 1, SAMPLED_ENTRIES).astype(np.int64))
     difference = np.abs(problem.gram.product(x, rows) - approximate_products.product[rows])
-    if np.any(difference > error[rows] + problem.entry_roundoff(x)):
+    roundoff = np.broadcast_to(problem.entry_roundoff(x), problem.m)
+    if np.any(difference > error[rows] + roundoff[rows]):
         return None, None
     return product, error
 
@@ -168,7 +169,8 @@ def partly_recomputed(
     domain does not know them, or where a recomputed value refutes the bound on the error.
     """
     product, error = _with_error(problem, x, approximate_products)
-    support, recomputed, roundoff = x != 0, np.zeros(problem.m, bool), problem.entry_roundoff(x)
+    support, recomputed = x != 0, np.zeros(problem.m, bool)
+    roundoff = np.broadcast_to(problem.entry_roundoff(x), problem.m)
     n, known, n_rounds = np.count_nonzero(support), support, 0
     if not np.isfinite(product).all():
         return None, None
@@ -188,7 +190,8 @@ def partly_recomputed(
         n_rounds += 1
         product[rows] = problem.gram.product(x, rows)
         if np.any(
-            np.abs(product[rows] - approximate_products.product[rows]) > error[rows] + roundoff
+            np.abs(product[rows] - approximate_products.product[rows])
+            > error[rows] + roundoff[rows]
         ):
             return None, None
         recomputed[rows] = True

@@ -171,6 +171,18 @@ class Gram(ABC):
         """Bound on the error of a float64 entry beyond the rounding of a sum of its size."""
         return 0.0
 
+    def dot_error(
+        self,
+        x: NDArray[np.float64],
+        support: NDArray[np.int64],
+        rows: NDArray[np.int64] | None = None,
+    ) -> float | NDArray[np.float64]:
+        """Return a bound on the effect of the entries' `error` on K x, one for all or one for each.
+
+        x has the entries `support`, and others are 0; the bounds are those of `rows`, or of all.
+        """
+        return self.error * float(np.linalg.norm(x, 1))
+
     @property
     def column_error(self) -> NDArray[np.float64] | None:
         """Bound on the error of a cached column's entry, for each row, shape (m,); None if unknown."""

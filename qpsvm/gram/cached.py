@@ -133,6 +133,15 @@ class Cached(Gram):
         """Return that of the underlying Gram."""
         return self.gram.error
 
+    def dot_error(
+        self,
+        x: NDArray[np.float64],
+        support: NDArray[np.int64],
+        rows: NDArray[np.int64] | None = None,
+    ) -> float | NDArray[np.float64]:
+        """Return that of the underlying Gram."""
+        return self.gram.dot_error(x, support, rows)
+
     @property
     def column_error(self) -> NDArray[np.float64] | None:
         """Return that of the underlying Gram, whose columns are cached."""

@@ -180,6 +180,13 @@ class RepeatedGram(Gram):
         """That of the points."""
         return self.gram.error
 
+    def dot_error(
+        self, x: Vector, support: NDArray[np.int64], rows: NDArray[np.int64] | None = None
+    ) -> float | Vector:
+        """Return that of the points, for each coordinate."""
+        index = self.index if rows is None else self.index[rows]
+        return self.gram.dot_error(x, self.index[support], index)
+
     @cached_property
     def column_error(self) -> Vector | None:
         """That of the points, for each coordinate."""

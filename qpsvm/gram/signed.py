@@ -39,11 +39,6 @@ class SignedGram:
         return self.kernel.m
 
     @cached_property
-    def error(self) -> float:
-        """Bound on the part of an entry's error that stems from the kernel."""
-        return self.scale * self.kernel.error
-
-    @cached_property
     def ridged(self) -> bool:
         """Whether there is a ridge."""
         return bool(self.ridge.any())
@@ -81,11 +76,18 @@ class SignedGram:
             total *= self.scale
         return total
 
-    def roundoff(self, scale: float, total: float, weight: float, quadratic: float) -> float:
+    def roundoff(
+        self,
+        scale: float,
+        x: NDArray[np.float64],
+        support: NDArray[np.int64],
+        weight: float,
+        quadratic: float,
+    ) -> float:
         """Return a bound on the rounding error of a gap from a recomputed product.
 
-        `scale` is the largest diagonal entry of G, `total` the sum of |x|, `weight` that of the
-        factors by which a gap multiplies entries of G x, `quadratic` is x'Gx or infinite.
+        `scale` is the largest diagonal entry of G, x has the entries `support`, `weight` is the sum of
+        the factors by which a gap multiplies entries of G x, `quadratic` is x'Gx or infinite.
         The error of an entry of G is at most 4 eps times `scale`, and so is that of each entry of G x
         for |x| of sum 1. With a factor it is smaller: the product is X w for the computed
         w = X'x + e, and any w gives a valid lower bound, -|w|^2 / 2 + min (Xw + c)'a, which e lowers
@@ -93,7 +95,9 @@ class SignedGram:
         in place of |X'x|^2. The hinge loss at any w is such a bound too: decision 0002.
         """
         eps = float(np.finfo(np.float64).eps)
-        plain = (4.0 * eps * scale + self.error) * total * total
+        each = self.kernel.dot_error(x, support, support)
+        of_kernel = self.scale * float(np.abs(x) @ np.broadcast_to(each, len(x)))
+        plain = 4.0 * eps * scale * float(np.linalg.norm(x, 1)) ** 2 + of_kernel
         if not (self.kernel.by_factor and quadratic < np.inf):
             return plain
         error = 4.0 * eps * np.sqrt(scale) * weight  # >= |e|, and sqrt(scale) is the largest |x_i|

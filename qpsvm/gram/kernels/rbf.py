@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.gram.base import Gram
+from qpsvm.gram.base import Gram, slices
 from qpsvm.gram.column_store import QUANTUM
 from qpsvm.gram.engine.blocks import values_of_products
 from qpsvm.gram.engine.error_bounds import (
@@ -46,6 +46,18 @@ MAX_SCALE_EXPONENT = 20
 
 MAX_GRID_DISTANCE = 1e-5
 """Maximum distance of a point from its approximation on a grid, times sqrt(gamma)."""
+
+NEGLIGIBLE_ERROR = 2.0**-40
+"""Error of all entries below which it does not matter which of them have it."""
+
+NEGLIGIBLE_VALUE = 2.0**-98
+"""Bound on kernel values, exact and rounded, at `NEGLIGIBLE_EXPONENT` with an error of at most 1."""
+
+NEGLIGIBLE_EXPONENT = 100.0 * math.log(2.0)
+"""Exponent of a kernel value of 2^-100."""
+
+NORM_PANEL_POINTS = 4096
+"""Number of points whose norms are computed at once where no points are stored."""
 
 MAX_INTEGER_OFFSET = 64.0
 """Squared norm of the mean of dense integer points, in units of their variance, up to which they are
@@ -150,14 +162,52 @@ class RBF(PointGram):
 
     @property
     def error(self) -> float:
-        """Effect of a rounded squared distance on the kernel: its error is 8 eps of the largest norm.
+        """Effect of a rounded squared distance on the kernel: its error is 8 eps of the largest norm."""
+        return 2.0 * self._error_of_norm * self._max_norm
 
-        Distances of integer points are exact, and the terms of the exponent are rounded as others are.
-        Where coordinates were rounded to multiples of the quantum, at most eps each, it is 16 eps.
+    @property
+    def _error_of_norm(self) -> float:
+        """Factor of the squared norms in the exponent's error: 4 eps of both, and exact for integers.
+
+        The terms of the exponent are rounded as others are. Where coordinates were rounded to multiples
+        of the quantum, at most eps each, it is 8 eps.
         """
         is_rounded = self._unit is not None and self._unit.rounded
-        bound = (16.0 if is_rounded else 8.0) * float(np.finfo(np.float64).eps)
-        return bound * self._rate * self._max_norm
+        return (8.0 if is_rounded else 4.0) * float(np.finfo(np.float64).eps) * self._rate
+
+    def dot_error(
+        self,
+        x: NDArray[np.float64],
+        support: NDArray[np.int64],
+        rows: NDArray[np.int64] | None = None,
+    ) -> float | NDArray[np.float64]:
+        """Return a bound on the effect of the entries' `error` on K x, one for all or one for each.
+
+        The error of an entry is that of both points' norms, and nothing where the norms alone tell that
+        the points are far from each other: K is then negligible. Only errors that are no roundings are
+        worth it.
+        """
+        if not NEGLIGIBLE_ERROR < self.error < 1.0:
+            return super().dot_error(x, support, rows)
+        lengths = self._lengths
+        order = np.argsort(lengths[support])
+        weight, near = np.abs(x)[order], lengths[support][order]
+        of = lengths if rows is None else lengths[rows]
+        slack, reach = 2.0**-20, math.sqrt(NEGLIGIBLE_EXPONENT / self._rate)
+        first = np.searchsorted(near, (of * (1.0 - slack) - reach) / (1.0 + slack))
+        last = np.searchsorted(near, (of * (1.0 + slack) + reach) / (1.0 - slack), side="right")
+        sums, squares = (np.append(0.0, np.cumsum(part)) for part in (weight, weight * near**2))
+        lost = 2.0 * len(near) * float(np.finfo(np.float64).eps)  # differences of sums are rounded
+        error = (sums[last] - sums[first] + lost * sums[-1]) * of**2
+        error += squares[last] - squares[first] + lost * squares[-1]
+        return self._error_of_norm * (1.0 + slack) ** 3 * error + NEGLIGIBLE_VALUE * sums[-1]
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.float64]:
+        """Norms, not squared, of the points as a recomputed product multiplies them, shape (m,)."""
+        panels = slices(self.m, NORM_PANEL_POINTS)
+        norms = [norms_of(self._multiplied(at, np.float64)) for at in panels]
+        return np.sqrt(np.concatenate(norms))
 
     @cached_property
     def _max_norm(self) -> float:
