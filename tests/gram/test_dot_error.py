@@ -37,17 +37,17 @@ def exact_product(X, x):
     return np.array(out)
 
 
-STORAGES = {"dense": np.asarray, "csr": sp.csr_matrix, "columns": np.asfortranarray}
+STORAGE_OF_NAME = {"dense": np.asarray, "csr": sp.csr_matrix, "columns": np.asfortranarray}
 
 
-@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("storage", STORAGE_OF_NAME)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_error_of_each_entry_is_within_its_bound(storage, seed):
     X = points_with_far_ones(seed)
     x = np.random.default_rng(seed + 100).uniform(-1.0, 1.0, len(X))
     x[::3] = 0.0
     support = np.flatnonzero(x)
-    kernel = RBF(STORAGES[storage](X), KERNEL_GAMMA)
+    kernel = RBF(STORAGE_OF_NAME[storage](X), KERNEL_GAMMA)
     assert 1e-6 < kernel.error < 1.0
     bound = kernel.dot_error(x[support], support)
     total = np.abs(x).sum()
