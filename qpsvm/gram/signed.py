@@ -97,7 +97,8 @@ class SignedGram:
         eps = float(np.finfo(np.float64).eps)
         each = self.kernel.dot_error(x, support, support)
         of_kernel = self.scale * float(np.abs(x) @ np.broadcast_to(each, len(x)))
-        plain = 4.0 * eps * scale * float(np.linalg.norm(x, 1)) ** 2 + of_kernel
+        total = float(np.linalg.norm(x, 1))
+        plain = 4.0 * eps * scale * total * total + of_kernel
         if not (self.kernel.by_factor and quadratic < np.inf):
             return plain
         error = 4.0 * eps * np.sqrt(scale) * weight  # >= |e|, and sqrt(scale) is the largest |x_i|

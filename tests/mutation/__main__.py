@@ -1,10 +1,11 @@
 """A sample of cosmic-ray's mutants, in a copy of the project: ``python -m tests.mutation --sample 100``.
 
 Each mutant is one changed operator, number or branch at a place drawn at random. The tests of its
-folder run without compilation and stop at the first failure; a mutant that none of them notices
-survives. Tests that take long without compilation are left out: a first run finds them, by processor
-time, and a second run of the others, which must pass, is the control. The checkout is never changed.
-Needs cosmic-ray, and `fork`.
+folder run without compilation and stop at the first failure. Those that take long without compilation
+are left out: a first run finds them, by processor time, and a second run of the others, which must
+pass, is the control. A mutant that none of them notices is asked of all tests of its part with compiled
+code; one that they do not notice either survives. The checkout is never changed. Needs cosmic-ray, and
+`fork`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,11 +32,25 @@ PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 TESTS_OF_PARTS = {
     "qpsvm/canonical": ("tests/canonical", "tests/driver/test_certificate.py"),
-    "qpsvm/domains": ("tests/domains",),
-    "qpsvm/formulations": ("tests/formulations", "tests/solve/test_degenerate.py"),
+    "qpsvm/domains": ("tests/domains", "tests/solve/test_general.py"),
+    "qpsvm/formulations": (
+        "tests/formulations", "tests/solve/test_degenerate.py", "tests/solve/test_reference.py",
+        "tests/solve/test_input.py", "tests/test_path.py",
+    ),
     "qpsvm/driver/certificate.py": ("tests/driver/test_certificate.py", "tests/canonical"),
-}
+}  # fmt: skip
 """The tests that are asked about each part of the code."""
+
+COMPILED_TESTS = """
+import sys
+import pytest
+import qpsvm.numerics.code_cache as code_cache
+
+key, *arguments = sys.argv[1:]
+code_cache.source_key = lambda: key  # of the unchanged sources: compiled functions are theirs
+sys.exit(pytest.main(arguments))
+"""
+"""Program of the run with compiled code; compiled functions of a changed module stay as they were."""
 
 CONTROLS_OF_TESTS = 4.0
 """Time that all tests of a mutant may take, in times of the control; one that takes longer is noticed."""
@@ -154,6 +170,42 @@ def seconds_of_control(copy: Path, tests: list[str], log: Path) -> float:
     return time.monotonic() - begun
 
 
+class CompiledTests:
+    """All tests of a part with compiled code, in a process of their own."""
+
+    def __init__(self, copy: Path, part: str, log: Path) -> None:
+        self.copy, self.tests, self.log = copy, TESTS_OF_PARTS[part], log
+        self.environment = os.environ | {"NUMBA_DISABLE_JIT": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        program = "from qpsvm.numerics.code_cache import source_key; print(source_key())"
+        command = [sys.executable, "-c", program]
+        found = subprocess.run(
+            command, cwd=copy, env=self.environment, check=True, stdout=subprocess.PIPE, text=True
+        )
+        self.key, self.limit = found.stdout.strip(), 1800.0
+        for _ in range(2):  # the first run compiles
+            begun = time.monotonic()
+            if self.notice():
+                text = log.read_text(encoding="utf-8")[-3000:]
+                raise RuntimeError(f"the control with compiled code fails: {text}")
+        self.limit = CONTROLS_OF_TESTS * (time.monotonic() - begun)
+        print(f"{part}, compiled: {time.monotonic() - begun:.0f} s", flush=True)
+
+    def notice(self) -> bool:
+        """Return whether a test fails, or the tests take too long."""
+        options = ["-q", "-x", "-p", "no:cacheprovider", "-n", "0", "-o", "addopts="]
+        arguments = [self.key, *options, "-m", "not slow", *self.tests]
+        with self.log.open("w") as file:
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-c", COMPILED_TESTS, *arguments],
+                    cwd=self.copy, env=self.environment, stdout=file, stderr=file,
+                    timeout=self.limit,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired:
+                return True
+        return is_noticed(done.returncode, self.log)
+
+
 def is_noticed(code: int | None, log: Path) -> bool:
     """Return whether tests noticed a mutant, by their exit code; None where they took too long.
 
@@ -192,6 +244,7 @@ def main() -> int:
         compileall.compile_dir(copy, quiet=1, invalidation_mode=by_content)
         selected: dict[str, list[str]] = {}
         limits: dict[str, float] = {}
+        compiled: dict[str, CompiledTests] = {}
         for mutant in sample:
             if time.monotonic() - begun > options.seconds:
                 break
@@ -204,10 +257,17 @@ def main() -> int:
             path = copy / mutant.module
             path.write_text(mutated(mutant), encoding="utf-8")
             code = in_child(lambda t=tests: run_tests(copy, t, [], "-x"), limit, log)
+            is_found = is_noticed(code, log)
             shutil.copy(PROJECT_ROOT / mutant.module, path)
+            if not is_found:
+                if mutant.part not in compiled:
+                    compiled[mutant.part] = CompiledTests(copy, mutant.part, log)
+                path.write_text(mutated(mutant), encoding="utf-8")
+                is_found = compiled[mutant.part].notice()
+                shutil.copy(PROJECT_ROOT / mutant.module, path)
             asked[mutant.part] += 1
-            noticed[mutant.part] += is_noticed(code, log)
-            if code == 0:
+            noticed[mutant.part] += is_found
+            if not is_found:
                 print(f"survived: {mutant.module}:{mutant.line} {mutant.operator}", flush=True)
     for part, n in asked.items():
         print(f"{part}: {noticed[part]} of {n} noticed")
