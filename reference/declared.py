@@ -45,6 +45,9 @@ KERNEL_OF_CLASS = {
 
 DOMAIN_OF_CLASS = {
     "Box": ("box", ("lower", "upper")),
+    "PenaltyBox": ("penalty_box", ("upper",)),
+    "BoxHyperplane": ("box_with_hyperplane", ("upper", "y")),
+    "CappedSimplex": ("capped_groups", ("upper", "group", "total")),
     "ScaledSimplex": ("simplex_of_radius", ("radius", "solid")),
     "L1Ball": ("l1_ball", ("radius",)),
     "L2Ball": ("l2_ball", ("radius",)),

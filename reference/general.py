@@ -46,6 +46,13 @@ def constraints(name: str, p: dict[str, Any], x: Any) -> list[Any]:
         return [x >= 0, x <= 1]
     if name == "box":
         return [x >= p["lower"], x <= p["upper"]]
+    if name == "penalty_box":
+        return [x >= 0, x <= p["upper"]]
+    if name == "box_with_hyperplane":
+        return [x >= 0, x <= p["upper"], p["y"] @ x == 0]
+    if name == "capped_groups":
+        sums = [cp.sum(x[p["group"] == g]) == t for g, t in enumerate(p["total"])]
+        return [x >= 0, x <= p["upper"], *sums]
     if name == "simplex_of_radius":
         total = cp.sum(x)
         return [x >= 0, total <= p["radius"] if p["solid"] else total == p["radius"]]

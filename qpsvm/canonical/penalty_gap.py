@@ -191,9 +191,8 @@ def ridge_roundoff(
 
 def slope_roundoff(qp: Any, x: NDArray[np.float64]) -> float:
     """Return the effect of the rounding of Gx + c on the gap (Gx + c)'(x - v) of any vertex v."""
-    largest = qp.scale * float(np.linalg.norm(x, 1)) + np.max(np.abs(qp.linear))
-    entry = 4.0 * FLOAT64_EPS * largest
-    return float(entry * np.sqrt(qp.m * qp.domain.farthest(x)))
+    entry = qp.gram.slope_error(x, qp.scale) + FLOAT64_EPS * np.abs(qp.linear)
+    return float(np.linalg.norm(entry) * np.sqrt(qp.domain.farthest(x)))
 
 
 def _factor_roundoff(qp: Any, x: NDArray[np.float64], quadratic: float) -> NDArray[np.float64]:

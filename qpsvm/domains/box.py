@@ -170,6 +170,10 @@ class PenaltyBox(Domain):
         """Return the upper bound where g < 0 and 0 elsewhere."""
         return np.where(g < 0.0, self.upper, 0.0)
 
+    def farthest(self, x: Vector) -> float:
+        """Return the sum of the largest (a_i - x_i)^2 within the bounds, which is no less."""
+        return float(np.sum(np.maximum(np.abs(x), np.abs(self.upper - x)) ** 2))
+
     def separable_gap(
         self, x: Vector, g: Vector, d: Vector, support: NDArray[np.int64] | None = None
     ) -> tuple[float, Vector]:

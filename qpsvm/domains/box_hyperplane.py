@@ -117,6 +117,10 @@ class BoxHyperplane(Domain):
             return low
         return low + 0.5 * (float(np.min(above)) - low)
 
+    def farthest(self, x: NDArray[np.float64]) -> float:
+        """Return the sum of the largest (a_i - x_i)^2 within the bounds, which is no less."""
+        return float(np.sum(np.maximum(np.abs(x), np.abs(self.upper - x)) ** 2))
+
     def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a minimizer of g'v: bounds by the sign of g + b y, ties filled until y'v = 0."""
         b = self.best_multiplier(g)

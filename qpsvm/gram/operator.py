@@ -139,6 +139,21 @@ class SparseGram(Gram):
         """Return K x, or its entries `rows`."""
         return self.K @ x if rows is None else self.K[rows] @ x
 
+    def product_roundoff(self, x: Vector) -> Vector:
+        """Return a bound on the rounding error of each entry of K x, from its own terms."""
+        return self._roundoff_per_size * (self._sizes @ np.abs(x))
+
+    @cached_property
+    def _sizes(self) -> Any:
+        """|K|."""
+        return abs(self.K)
+
+    @cached_property
+    def _roundoff_per_size(self) -> float:
+        """Half an eps for each term of the longest row, and for its product."""
+        longest = int(np.max(np.diff(self.K.indptr), initial=0))
+        return 0.5 * FLOAT64_EPS * (longest + 2)
+
     def take(self, rows: NDArray[np.int64]) -> SparseGram:
         """Return the principal submatrix of `rows`."""
         return SparseGram(self.K[rows][:, rows], self.psd)
@@ -189,6 +204,22 @@ class QuadraticGram(SignedGram, General):
         if 8 * len(support) < self.m:
             return x[support] @ self.kernel.K[support]
         return self.kernel.K @ x
+
+    def roundoff(
+        self, scale: float, x: Vector, support: NDArray[np.int64], weight: float, quadratic: float
+    ) -> float:
+        """Return a bound on the rounding error of x'Qx: that of its own terms where Q is sparse."""
+        if not isinstance(self.kernel, SparseGram):
+            return super().roundoff(scale, x, support, weight, quadratic)
+        full = np.zeros(self.m)
+        full[support] = x
+        return 2.0 * float(np.abs(x) @ self.kernel.product_roundoff(full)[support])
+
+    def slope_error(self, x: Vector, scale: float) -> float | Vector:
+        """Return a bound on the rounding error of each entry of Qx; `scale` is the largest of Q."""
+        if isinstance(self.kernel, SparseGram):
+            return self.kernel.product_roundoff(x)
+        return 4.0 * FLOAT64_EPS * scale * float(np.linalg.norm(x, 1))
 
     def slope(self, product: Vector) -> Vector:
         """Return Qx itself."""

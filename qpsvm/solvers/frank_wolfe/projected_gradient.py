@@ -25,6 +25,9 @@ from qpsvm.solvers.frank_wolfe.general import GeneralSolver, gradient, quadratic
 
 Vector = NDArray[np.float64]
 
+LONGEST_STEP = 1e150
+"""Largest entry of a step, where beta is tiny or not positive: longer ones would overflow."""
+
 
 @dataclass(frozen=True)
 class ProjectedGradient(GeneralSolver):
@@ -52,7 +55,8 @@ class ProjectedGradient(GeneralSolver):
             g = gradient(problem, state.y_product)
             if not np.isfinite(g).all():
                 return Reply(step, Stop.NUMERICAL)
-            x = problem.domain.project(state.y - g / beta)
+            size = max(beta, float(np.max(np.abs(g))) / LONGEST_STEP)
+            x = problem.domain.project(state.y - g / size)
             product = quad.product(x)
             moved, moved_product = x - state.x, product - state.product
             if float(g @ moved) > 0.0:

@@ -28,7 +28,7 @@ class PairData(NamedTuple):
     low_list: NDArray[np.int64]  # (m,), its first entries are the coordinates in I_low
     n_low: NDArray[np.int64]  # (1,), their number
     scratch: NDArray[np.float32]  # (TILE_POINTS,)
-    max_diagonal: NDArray[np.float64]  # (1,), the maximum of `diagonal`
+    max_diagonal: NDArray[np.float64]  # (1,), the maximum of |diagonal|
     all_positive: bool  # whether side is +1 everywhere
 
 
@@ -68,7 +68,7 @@ def pair_data(cols: Columns, z: Any, s: Any, up_barrier: Any, low_barrier: Any) 
         low_list,
         np.array([len(in_low)]),
         np.empty(TILE_POINTS, np.float32),
-        np.array([diagonal.max()]),
+        np.array([np.abs(diagonal).max()]),
         bool(side.min() > 0),
     )
 

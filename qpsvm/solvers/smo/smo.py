@@ -245,7 +245,7 @@ def single_steps(
 ) -> Any:
     """Make single-coordinate steps in place; return the number of steps and the stop code."""
     diagonal = cols.scale * (cols.diag + cols.shift) + cols.ridge
-    tiny = 1e-12 * np.max(diagonal)
+    tiny = 1e-12 * np.max(np.abs(diagonal))
     m, sign = len(s), cols.sign
     n_tiles = (m + TILE_POINTS - 1) // TILE_POINTS
     gain, keys = np.empty(m), np.empty(n_tiles, np.int64)

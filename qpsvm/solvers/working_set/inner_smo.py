@@ -285,7 +285,7 @@ def _steps(
     z, upper = problem.z, problem.upper
     unit, shift = problem.unit, problem.shift / problem.unit
     scalars = np.empty(4, side.dtype)  # scalars in the precision of curvatures
-    scalars[3], min_curvature = MIN_CURVATURE_RATIO, MIN_CURVATURE_RATIO * np.max(diagonal)
+    scalars[3], min_curvature = MIN_CURVATURE_RATIO, MIN_CURVATURE_RATIO * np.max(np.abs(diagonal))
     for step in range(n_steps):
         # 1. First coordinate: the minimum of e over I_up in the group of maximum violation.
         g, i, worst = 0, -1, np.float64(relative_tolerance)
