@@ -13,6 +13,9 @@ from qpsvm.result import Certificate
 
 FLOAT64_EPS = float(np.finfo(np.float64).eps)
 
+LARGEST_ZERO = 2.0**-20
+"""Largest share of the data's scale that counts as zero; larger errors leave a value unknown."""
+
 ROUNDOFFS_OF_ZERO = 4.0
 """Multiple of its own rounding error up to which a value counts as zero, where it may be zero."""
 
@@ -94,7 +97,7 @@ def enclose(
     of the point may lie that much above the rounded one. Otherwise the lower bound is the difference of
     value and gap, rounded down.
     """
-    upper = max(value, least)
+    upper, floor = max(value, least), floor if np.isfinite(floor) else 0.0
     gap = min(max(gap, 0.0) + roundoff, (upper - least) + roundoff)
     lower = max(difference_below(upper, gap), least)
     return Bounds(upper, lower, gap, multipliers, roundoff, floor)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import (
     FLOAT64_EPS,
+    LARGEST_ZERO,
     ROUNDED_PRODUCT,
     ROUNDOFFS_OF_ZERO,
     Bounds,
@@ -244,19 +245,20 @@ class QP(Form):
     def floor(self, roundoff: float, total: float = 1.0) -> float:
         """Return the size below which a value counts as zero; 0 where the optimum is positive.
 
-        Such values are zero at the precision of the data: a few times the rounding error of the value
-        itself, `noise`, and the rounding of a Gram whose entries were given rounded, for weights whose
-        sum is `total`.
+        Such values are zero at the precision of the data: a few times the rounding error of the value,
+        unless it is no small share of the scale, `noise`, and the rounding of a Gram whose entries were
+        given rounded, for weights whose sum is `total`.
         """
         return self._zero(roundoff, total) if self.vanishing else 0.0
 
     def _zero(self, roundoff: float, total: float = 1.0) -> float:
-        given = 0.0
+        given, is_gram = 0.0, isinstance(self.gram, SignedGram)
+        largest = LARGEST_ZERO * self.scale * total * total if is_gram else np.inf
         if self.gram.kernel.psd == "check":
             given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale * total * total
-        return max(ROUNDOFFS_OF_ZERO * max(roundoff, given), self.noise)
+        return max(min(ROUNDOFFS_OF_ZERO * max(roundoff, given), largest), self.noise)
 
-    def _total(self, x: Vector) -> float:
+    def total_of(self, x: Vector) -> float:
         """Return the sum of the weights that a declared value is relative to: of a simplex its total."""
         if isinstance(self.domain, PENALTY_DOMAINS):
             return float(np.sum(x))
@@ -317,7 +319,7 @@ class QP(Form):
             roundoff += slope_roundoff(self, x)
         elif isinstance(self.domain, CappedSimplex) and self.linear.any():
             roundoff += linear_roundoff(self, x, product, multipliers)
-        floor = self.floor(roundoff, self._total(xs))
+        floor = self.floor(roundoff, self.total_of(xs))
         roundoff += self._lost_by_defect(x)
         least = self.known_least
         if least == 0.0 and self.gram.kernel.psd == "check":
@@ -378,8 +380,7 @@ class QP(Form):
         total = float(np.sum(x)) if self.cone and self.convex else 0.0
         if not 0.0 < total < np.inf:
             return False
-        some = np.flatnonzero(x != 0)
-        unit = x[some] * (2.0 / total)
+        unit = x[some := np.flatnonzero(x != 0)] * (2.0 / total)
         quadratic = float(unit @ product[some]) * (2.0 / total)
         roundoff = self.gram.roundoff(self.scale, unit, some, 2.0, quadratic)
         return 0.5 * abs(quadratic) <= self._zero(roundoff)

@@ -276,7 +276,7 @@ class ShardedQP(QP):
             if self.defect:  # |a - x|^2 is at most sum of a and x'x
                 left = 0.5 * self.defect * (1.0 + float(x @ x))
                 roundoff += left
-        floor = self.floor(roundoff, self._total(x))
+        floor = self.floor(roundoff, self.total_of(x))
         least = self.known_least
         if least == 0.0 and self.gram.kernel.psd == "check":
             least = -roundoff

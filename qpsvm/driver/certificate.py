@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import (
-    ROUNDOFFS_OF_ZERO,
     ApproximateProducts,
     Bounds,
     Certified,
@@ -73,7 +72,7 @@ def certify(
     if not support_only and problem.convex:
         point = problem.primal_point(x, bounds.multipliers)
     if point is not None:
-        bounds = at_stored_point(problem, bounds, point)
+        bounds = at_stored_point(problem, bounds, point, x)
     elif problem.negated:  # the lower bound is a rounded value of the dual
         lower = difference_below(bounds.lower, bounds.roundoff)
         roundoff = 2.0 * bounds.roundoff  # the upper bound is a rounded value and its roundoff
@@ -99,7 +98,9 @@ def certify(
     return Certified(x, product, bounds.multipliers, certificate, left, point)
 
 
-def at_stored_point(problem: Form, bounds: Bounds, point: PrimalPoint) -> Bounds:
+def at_stored_point(
+    problem: Form, bounds: Bounds, point: PrimalPoint, x: NDArray[np.float64]
+) -> Bounds:
     """Return bounds whose primal side is the stored point; their roundoff includes both sides.
 
     The upper bound of a primal formulation is no less than the exact objective at that point.
@@ -111,8 +112,9 @@ def at_stored_point(problem: Form, bounds: Bounds, point: PrimalPoint) -> Bounds
     roundoff = bounds.roundoff + 2.0 * point.error
     gap = max(dual + point.value, 0.0) + roundoff
     upper = point.value + point.error if problem.negated else dual
-    may_vanish = isinstance(problem, QP) and problem.vanishing
-    floor = max(bounds.floor, ROUNDOFFS_OF_ZERO * roundoff) if may_vanish else 0.0
+    floor = bounds.floor
+    if isinstance(problem, QP):
+        floor = max(floor, problem.floor(roundoff, problem.total_of(x)))
     return bounds._replace(
         upper=upper,
         lower=difference_below(upper, gap),

@@ -21,6 +21,9 @@ MAX_EXPONENT = 64.0
 """Sum of gamma |x|_1 and gamma |z|_1, in units of log 2, up to which a kernel value is computed from
 them: its rounding error is at most so many units of roundoff."""
 
+LARGEST_GAMMA_IN_FLOAT32 = 2.0**100
+"""Largest gamma with which points are evaluated in float32, whose numbers end at 2^128."""
+
 
 @dataclass(frozen=True, eq=False)
 class Laplacian(PointGram):
@@ -46,6 +49,8 @@ class Laplacian(PointGram):
 
     def _settle(self) -> None:
         self._set(gamma=settle_gamma(self.gamma, self.X))
+        if self.dtype == np.float32 and self.gamma > LARGEST_GAMMA_IN_FLOAT32:
+            self._set(X=self.X.astype(np.float64), dtype=np.dtype(np.float64))
 
     def diag(self) -> NDArray[np.float64]:
         """Return ones, shape (m,)."""
@@ -61,7 +66,7 @@ class Laplacian(PointGram):
         if isinstance(mean, float):
             return 0.0
         reach = np.maximum(np.max(self.X, axis=0) - mean, mean - np.min(self.X, axis=0))
-        return float(np.finfo(np.float64).eps) * self.gamma * float(np.sum(reach))
+        return min(1.0, float(np.finfo(np.float64).eps) * self.gamma * float(np.sum(reach)))
 
     @cached_property
     def _formula_of_points(self) -> Formula:

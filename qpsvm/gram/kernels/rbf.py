@@ -163,7 +163,7 @@ class RBF(PointGram):
     @property
     def error(self) -> float:
         """Effect of a rounded squared distance on the kernel: its error is 8 eps of the largest norm."""
-        return 2.0 * self._error_of_norm * self._max_norm
+        return min(1.0, 2.0 * self._error_of_norm * self._max_norm)
 
     @property
     def _error_of_norm(self) -> float:
