@@ -1,6 +1,6 @@
 """The page of public quadratic programs, counted as qpbenchmark counts them.
 
-python -m docs.benchmarks.make.quadratic_programs FOLDER > docs/benchmarks/quadratic_programs.md
+python -m docs.make.quadratic_programs FOLDER > docs/benchmarks/quadratic_programs.md
 
 FOLDER has the files of the Maros-Meszaros set in MATLAB's format, as the repository
 qpsolvers/maros_meszaros_qpbenchmark has them in ``data``. Needs qpsolvers, which states the problems to
@@ -29,7 +29,7 @@ from qpsvm.domains import Box, BoxHyperplane, simplex
 INFINITE_BOUND = 9e19
 """Size from which a bound of a file means none."""
 
-TOLERANCES = (1e-3, 1e-6, 1e-9)
+ASKED_TOLERANCES = (1e-3, 1e-6, 1e-9)
 SECONDS_LIMIT = 60.0
 GRID_SIDE = 50
 """Inner points of a side of the square on which membranes are discretized."""
@@ -152,12 +152,12 @@ def largest_residual(answer: Any) -> float:
 def rows_of(programs: list[Program]) -> Iterator[tuple[str, ...]]:
     """Yield a row for each problem and tolerance: the largest residual of each solver."""
     for program in programs:
-        for tol in TOLERANCES:
+        for tol in ASKED_TOLERANCES:
             begun = time.perf_counter()
             answer, status, _ = ours(program, tol)
             seconds = time.perf_counter() - begun
             if status == "NONCONVEX":
-                if tol == TOLERANCES[0]:
+                if tol == ASKED_TOLERANCES[0]:
                     yield (
                         program.name,
                         str(len(program.q)),
@@ -198,7 +198,11 @@ def main() -> None:
     fit = f"Of {len(found)} problems of the set {len(programs)} fit: "
     fit += ", ".join(f"`{p.name}`" for p in programs) + "."
     for line in head(
-        "quadratic_programs", PAGE_TITLE, PAGE_TEXT.format(fit=fit, side=GRID_SIDE), runs=1
+        "quadratic_programs",
+        PAGE_TITLE,
+        PAGE_TEXT.format(fit=fit, side=GRID_SIDE),
+        runs=1,
+        folder="docs.make",
     ):
         print(line)
     columns = ("problem", "variables", "tolerance", "qpsvm", *PEER_SETTINGS)
@@ -209,7 +213,7 @@ def main() -> None:
     print("\n## Solved\n")
     print(row("tolerance", *columns[3:]))
     print(row("---", *("---:" for _ in columns[3:])))
-    for tol in TOLERANCES:
+    for tol in ASKED_TOLERANCES:
         asked = [cells for cells in rows if cells[2] == f"{tol:.0e}"]
         counts = [sum(cells[3 + k].startswith("**") for cells in asked) for k in range(5)]
         print(row(f"{tol:.0e}", *(f"{n} of {len(asked)}" for n in counts)))

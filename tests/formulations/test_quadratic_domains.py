@@ -15,9 +15,9 @@ from qpsvm.gram.operator import QuadraticGram, SparseGram
 from reference import answer
 
 N_VARIABLES = 7
-SIGNS = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0])
+HYPERPLANE_SIGNS = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0])
 DOMAIN_OF_NAME = {
-    "box with a hyperplane": lambda: BoxHyperplane(np.full(N_VARIABLES, 2.0), SIGNS),
+    "box with a hyperplane": lambda: BoxHyperplane(np.full(N_VARIABLES, 2.0), HYPERPLANE_SIGNS),
     "box": lambda: PenaltyBox(np.full(N_VARIABLES, 2.0)),
     "simplex": lambda: simplex(N_VARIABLES),
     "simplex with bounds": lambda: CappedSimplex(np.full(N_VARIABLES, 0.4)),
