@@ -197,13 +197,8 @@ def main() -> None:
     programs = [p for _, p in found if p is not None]
     fit = f"Of {len(found)} problems of the set {len(programs)} fit: "
     fit += ", ".join(f"`{p.name}`" for p in programs) + "."
-    for line in head(
-        "quadratic_programs",
-        PAGE_TITLE,
-        PAGE_TEXT.format(fit=fit, side=GRID_SIDE),
-        runs=1,
-        folder="docs.make",
-    ):
+    text = PAGE_TEXT.format(fit=fit, side=GRID_SIDE)
+    for line in head("quadratic_programs", PAGE_TITLE, text, runs=1, folder="docs.make"):
         print(line)
     columns = ("problem", "variables", "tolerance", "qpsvm", *PEER_SETTINGS)
     text = "Largest of the three residuals; in bold where it counts as solved."

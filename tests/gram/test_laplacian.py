@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from qpsvm import Laplacian, LSSVMPrimal, solve
+from qpsvm import Laplacian, LSSVMPrimal, SVDDDual, solve
 
 
 @pytest.mark.parametrize("m", [51, 700])
@@ -24,3 +24,16 @@ def test_a_laplacian_of_sparse_points_keeps_its_digits_far_from_the_origin(m, rn
         for X in (sp.csr_matrix(points), points)
     )
     assert sparse.lower <= dense.upper and dense.lower <= sparse.upper
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
+def test_a_gamma_beyond_float32_is_evaluated_in_float64(storage):
+    X = (1e-44 * np.random.default_rng(5).standard_normal((20, 2))).astype(np.float32)
+    gram = Laplacian(storage(X), 1e44)
+    assert gram.dtype == np.float64
+    wide = X.astype(np.float64)
+    expected = np.exp(-1e44 * np.abs(wide[:, None] - wide).sum(axis=2))
+    np.testing.assert_allclose(gram.block(np.arange(20)), expected, rtol=1e-12)
+    with np.errstate(over="raise", invalid="raise"):
+        result = solve(SVDDDual(gram, 0.3), tol=1e-6)
+    assert result.converged
