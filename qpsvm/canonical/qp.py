@@ -375,7 +375,7 @@ class QP(Form):
 
         That holds on a cone where x'Gx = 0 < -c'x: no hyperplane separates the classes then, since
         the combinations of their points with the weights x are one point. Half of x'Gx, where the sum
-        of x is 2, is their squared distance, which counts as zero as that of `floor` does.
+        of x is 2, is their squared distance, which counts as zero within its rounding error.
         """
         total = float(np.sum(x)) if self.cone and self.convex else 0.0
         if not 0.0 < total < np.inf:
@@ -383,7 +383,7 @@ class QP(Form):
         unit = x[some := np.flatnonzero(x != 0)] * (2.0 / total)
         quadratic = float(unit @ product[some]) * (2.0 / total)
         roundoff = self.gram.roundoff(self.scale, unit, some, 2.0, quadratic)
-        return 0.5 * abs(quadratic) <= self._zero(roundoff)
+        return 0.5 * abs(quadratic) <= self._zero(roundoff / ROUNDOFFS_OF_ZERO)
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
     def feasible(self, x: Vector, product: Vector) -> tuple[Vector, Vector]:

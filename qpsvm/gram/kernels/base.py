@@ -348,6 +348,7 @@ class PointGram(Gram):
         if formula is not None and sp.issparse(few) and sp.issparse(new):
             return np.ascontiguousarray(self._swept(few, new, formula).T)
         few = few.toarray() if sp.issparse(few) else few
+        new = new.toarray() if sp.issparse(new) and np.any(self._mean) else new
         if not sp.issparse(new):  # a translation that keeps the kernel: fewer digits are lost
             few, new = self._shifted(few, new)
         return np.ascontiguousarray(self._values(few, new).T)

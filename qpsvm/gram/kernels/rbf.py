@@ -31,7 +31,7 @@ from qpsvm.gram.kernels.limits import (
 from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.byte_grid import ByteGrid, fits_byte_grid, near_grid
 from qpsvm.gram.storage.integer import IntegerPoints, PackedBits, integer_points, norms_of
-from qpsvm.gram.storage.points import Points, mean_point, moved, products
+from qpsvm.gram.storage.points import Points, is_far_and_full, mean_point, moved, products
 from qpsvm.numerics.products import squared_norms
 
 MIN_POINTS_BY_FEATURES, MAX_FEATURES_BY_FEATURES = 1 << 18, 16
@@ -96,6 +96,8 @@ class RBF(PointGram):
 
     def _settle(self) -> None:
         self._set(gamma=settle_gamma(self.gamma, self.X))
+        if is_far_and_full(self.X):
+            self._set(X=self.X.toarray())
 
     def diag(self) -> NDArray[np.float64]:
         """Return ones, shape (m,)."""

@@ -28,6 +28,9 @@ Points = Any  # ndarray of shape (m, d), csr_matrix of that shape, or StoredPoin
 POINT_STORAGES: tuple[type[StoredPoints], ...] = (PackedBits,)
 """Storages that kernels of inner products try, in this order."""
 
+MAX_SPARSE_OFFSET = 2.0**20
+"""Squared norm of the mean, in units of the variance, up to which CSR points are not centered."""
+
 
 def stored(X: Points) -> StoredPoints | None:
     """Return dense or CSR points in the first storage that pays for them, or None."""
@@ -82,6 +85,19 @@ def moved(X: NDArray[Any], by: NDArray[Any], dtype: Any, order: Any) -> NDArray[
             chunk, repeated[: len(chunk)], out=out[at], dtype=np.float64, casting="same_kind"
         )
     return out
+
+
+def is_far_and_full(X: Points) -> bool:
+    """Return whether CSR points are far from the origin and most of their coordinates are stored.
+
+    Their distances lose digits unless they are centered, for which they must be dense: that takes no more
+    memory than CSR.
+    """
+    if not sp.issparse(X) or 3 * X.nnz < 2 * X.shape[0] * X.shape[1]:
+        return False
+    mean = mean_point(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(mean @ mean > MAX_SPARSE_OFFSET * variance_sum(X))
 
 
 def variance_sum(X: Points) -> float:
