@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from qpsvm.domains import BoxHyperplane, MatroidBases
+from qpsvm.domains import (
+    Box,
+    BoxHyperplane,
+    CappedSimplex,
+    MatroidBases,
+    PenaltyBox,
+    SimplexProduct,
+)
 from qpsvm.domains.ball import L2Ball
 from qpsvm.domains.box_hyperplane import convex_gap
 
@@ -59,3 +68,54 @@ def test_the_gap_with_a_defect_is_the_largest_at_a_bound(rng):
     corners = np.array(np.meshgrid(*[(0.0, u) for u in upper])).reshape(7, -1).T
     values = (x - corners) @ slack + 0.5 * defect * np.sum((x - corners) ** 2, axis=1)
     assert convex_gap(x, upper, slack, defect) == pytest.approx(float(np.max(values)))
+
+
+def test_the_sums_of_a_box_with_a_hyperplane_are_zero(rng):
+    upper, y = rng.uniform(0.5, 1.5, 6), np.resize([1.0, -1.0], 6)
+    described = BoxHyperplane(upper, y).box_with_sums()
+    np.testing.assert_array_equal(described.upper, upper)
+    np.testing.assert_array_equal(described.rows, y[None, :])
+    np.testing.assert_array_equal(described.sums, [0.0])
+    free = PenaltyBox(upper).box_with_sums()
+    assert free.rows.shape == (0, 6) and len(free.sums) == 0
+    groups = SimplexProduct(np.array([0, 1, 0, 1, 1, 0])).box_with_sums()
+    np.testing.assert_array_equal(groups.rows @ np.arange(6.0), [7.0, 8.0])
+    np.testing.assert_array_equal(groups.sums, [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SimplexProduct(np.zeros(3, np.int64)),
+        lambda: CappedSimplex(np.full(3, 0.5)),
+        lambda: BoxHyperplane(np.ones(3), np.array([1.0, -1.0, 1.0])),
+        lambda: PenaltyBox(np.ones(3)),
+        lambda: Box(np.zeros(3), np.ones(3)),
+        lambda: L2Ball(3),
+    ],
+)
+def test_domains_are_constants_compared_by_identity(make):
+    domain, other = make(), make()
+    assert domain == domain and domain != other and len({domain, other}) == 2
+    with pytest.raises(FrozenInstanceError):
+        domain.m = 4
+
+
+@pytest.mark.parametrize("ridged", [False, True])
+def test_levels_of_a_simplex_lie_between_their_bounds(ridged, rng):
+    domain = SimplexProduct(np.array([0, 1, 0, 1, 1, 0, 0]))
+    for d in (np.full(7, 0.7), rng.uniform(0.1, 2.0, 7)):
+        g, d = rng.standard_normal(7), d if ridged else np.zeros(7)
+        x = domain.repair(rng.random(7))
+        gap, levels = domain.separable_gap(x, g, d)
+        dual, primal = 0.0, float(g @ x + 0.5 * d @ (x * x))
+        for k in (0, 1):  # the maximum over the level t of t - sum max(0, t - g_i)^2 / (2 d_i)
+            of = np.flatnonzero(domain.group == k)
+            if not ridged:
+                assert levels[k] == pytest.approx(g[of].min())
+                dual += g[of].min()
+                continue
+            weights = np.maximum(levels[k] - g[of], 0.0) / d[of]
+            assert weights.sum() == pytest.approx(1.0, rel=1e-9)
+            dual += g[of] @ weights + 0.5 * d[of] @ weights**2
+        assert gap == pytest.approx(primal - dual, abs=1e-9)
