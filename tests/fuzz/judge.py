@@ -25,6 +25,9 @@ MAX_VIOLATION = 1e-12
 MAX_FLOOR = 1e-13
 """Largest floor of the absolute test, relative to the diagonal, beyond four times the roundoff."""
 
+LARGEST_SHARE_OF_ZERO = 2.0**-20
+"""Share of the largest value that an answer may call zero."""
+
 
 @dataclass
 class Verdict:
@@ -175,7 +178,10 @@ def _bounds(
             diagonal = np.inf  # another scale
         eps = float(np.finfo(problem.X.dtype).eps)
         limit = max(4 * c.roundoff, 64 * problem.m * eps * diagonal * max(weight, 1.0) ** 2)
-        if problem.kernel == "linear" and c.floor > limit * (1 + 1e-9):
+        if problem.kernel in ("rbf", "laplacian"):  # values are at most 1, of a ball twice that
+            limit = LARGEST_SHARE_OF_ZERO * 2.0 * max(weight, 1.0) ** 2
+        is_limited = problem.kernel in ("linear", "rbf", "laplacian")
+        if is_limited and c.floor > limit * (1 + 1e-9):
             verdict.fail("certificate", f"floor {c.floor:.3g} exceeds {limit:.3g}")
     if value - error - high > allowed:
         verdict.optimal = False

@@ -94,6 +94,10 @@ class SeededChoices:
         return found
 
 
+HUGE_GAMMA = 1e300
+"""Gammas beyond it are not drawn."""
+
+
 def problems_of_seed(n: int, seed: int, largest: int) -> Iterator[Problem]:
     """Yield the first `n` problems of a seed, of at most `largest` points."""
     for number in range(n):
@@ -119,6 +123,11 @@ def problem_of(choices: Choices, largest: int = 2000) -> Problem:
         family == "svr" and choices.boolean()
     ):  # drawn last: the other problems of a seed stay the same
         problem = replace(problem, family="l2_svr")
+    if problem.kernel in ("rbf", "laplacian") and choices.integer(0, 19) == 0:
+        # the kernel matrix is nearly the unit matrix, and rounded distances may be all that is left
+        gamma = problem.settings["gamma"] * 10.0 ** choices.integer(6, 20)
+        if gamma < HUGE_GAMMA:
+            problem = replace(problem, settings=problem.settings | {"gamma": gamma})
     return problem
 
 
