@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import (
     FLOAT64_EPS,
-    LARGEST_ZERO,
     ROUNDED_PRODUCT,
     ROUNDOFFS_OF_ZERO,
     Bounds,
@@ -32,6 +31,7 @@ from qpsvm.canonical.penalty_gap import (
     slope_roundoff,
 )
 from qpsvm.canonical.primal_point import BallPoint, HingePoint, TubePoint
+from qpsvm.canonical.zero_values import largest_zero
 from qpsvm.clock import completing
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, PenaltyBox, SimplexProduct
 from qpsvm.gram import SignedGram
@@ -243,20 +243,11 @@ class QP(Form):
         return (1.0 - 64.0 * FLOAT64_EPS) * float(np.sum(0.5 / sums))
 
     def floor(self, roundoff: float, total: float = 1.0) -> float:
-        """Return the size below which a value counts as zero; 0 where the optimum is positive.
+        """Return the size below which a value counts as zero, for weights whose sum is `total`.
 
-        Such values are zero at the precision of the data: a few times the rounding error of the value,
-        unless it is no small share of the scale, `noise`, and the rounding of a Gram whose entries were
-        given rounded, for weights whose sum is `total`.
+        It is 0 where the optimum is positive.
         """
-        return self._zero(roundoff, total) if self.vanishing else 0.0
-
-    def _zero(self, roundoff: float, total: float = 1.0) -> float:
-        given, is_gram = 0.0, isinstance(self.gram, SignedGram)
-        largest = LARGEST_ZERO * self.scale * total * total if is_gram else np.inf
-        if self.gram.kernel.psd == "check":
-            given = float(np.finfo(self.gram.kernel.dtype).eps) * self.scale * total * total
-        return max(min(ROUNDOFFS_OF_ZERO * max(roundoff, given), largest), self.noise)
+        return largest_zero(self, roundoff, total) if self.vanishing else 0.0
 
     def total_of(self, x: Vector) -> float:
         """Return the sum of the weights that a declared value is relative to: of a simplex its total."""
@@ -383,7 +374,7 @@ class QP(Form):
         unit = x[some := np.flatnonzero(x != 0)] * (2.0 / total)
         quadratic = float(unit @ product[some]) * (2.0 / total)
         roundoff = self.gram.roundoff(self.scale, unit, some, 2.0, quadratic)
-        return 0.5 * abs(quadratic) <= self._zero(roundoff / ROUNDOFFS_OF_ZERO)
+        return 0.5 * abs(quadratic) <= largest_zero(self, roundoff / ROUNDOFFS_OF_ZERO, 1.0)
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
     def feasible(self, x: Vector, product: Vector) -> tuple[Vector, Vector]:

@@ -109,7 +109,8 @@ def test_dense_matrices_keep_to_the_memory_limit():
 @pytest.mark.parametrize("kind", [OneClassDual, SVDDDual])
 def test_columns_in_float64_follow_where_float32_is_not_enough(kind):
     rng = np.random.default_rng(3)
-    X = rng.standard_normal((150, 1)).astype(np.float32) + np.float32(10_000)  # far from zero
+    X = rng.standard_normal((150, 2)).astype(np.float32) + np.float32(10_000)  # far from zero
+    X[:, 1] = 0.0  # half of the coordinates are not stored: the points are not centered
     value = {"nu": 0.3} if kind is OneClassDual else {"C": 0.05}
     result = solve(kind(RBF(sp.csr_matrix(X), gamma=0.1), **value), tol=1e-6)
     assert result.converged and "columns in float64" in result.reason
