@@ -37,7 +37,10 @@ TESTS_OF_PARTS = {
         "tests/formulations", "tests/solve/test_degenerate.py", "tests/solve/test_reference.py",
         "tests/solve/test_input.py", "tests/test_path.py",
     ),
-    "qpsvm/driver/certificate.py": ("tests/driver/test_certificate.py", "tests/canonical"),
+    "qpsvm/driver/certificate.py": (
+        "tests/driver/test_certificate.py", "tests/driver/test_approximate_products.py",
+        "tests/canonical",
+    ),
 }  # fmt: skip
 """The tests that are asked about each part of the code."""
 
