@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from hashlib import sha256
 
@@ -17,6 +18,7 @@ from tests.fuzz.quadratic import quadratic_of
 from tests.fuzz.random_problems.generator import problems_of_seed
 from tests.fuzz.random_problems.strategies import problems
 from tests.fuzz.reproduce import write_script
+from tests.fuzz.soak import grown, soak_paths
 
 DIGEST_OF_SEED_7 = "ef3c139d2564365d"
 """What 60 problems of a seed were: a change of the tables changes every campaign."""
@@ -86,7 +88,7 @@ def test_hypothesis_draws_problems_whose_answers_hold(problem):
 @every_simple
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_the_judge_proves_an_ordinary_answer(family, kernel):
-    outcome = solved(simple(family, kernel))
+    outcome = solved(simple(family, kernel), seconds=20.0)
     assert outcome.status == "OPTIMAL" and not outcome.failures
     assert outcome.optimal is True and outcome.enclosed is True and outcome.error <= 1e-6
 
@@ -165,3 +167,12 @@ def test_the_judge_stretches_weights_whose_margins_have_no_square_in_float64(sca
     problem = Problem("hinge", "linear", {}, points, "C", values, "auto", 1e-6, False)
     program = quadratic_of(problem)
     assert program.lower(np.full(2, C)) < program.value(np.zeros(2)).value
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="what a process holds is read as Linux shows it"
+)
+def test_paths_in_a_loop_hold_no_more_threads_and_files():
+    records = soak_paths(60, 0, 6)
+    assert len(records) == 6
+    assert [part for part in grown(records) if "bytes" not in part] == []
