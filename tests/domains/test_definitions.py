@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
-
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 from qpsvm.domains import (
+    Birkhoff,
     Box,
     BoxHyperplane,
     CappedSimplex,
+    Domain,
+    FlowPolytope,
+    Hull,
+    KSubset,
+    L1Ball,
+    L2Ball,
     MatroidBases,
+    NuclearBall,
+    Orthant,
     PenaltyBox,
+    PerfectMatchings,
+    ScaledSimplex,
     SimplexProduct,
-)
-from qpsvm.domains.ball import L2Ball
+    SpanningTrees,
+    Spectrahedron,
+    SpectralBall,
+)  # fmt: skip
 from qpsvm.domains.box_hyperplane import convex_gap
 
 
@@ -83,22 +94,51 @@ def test_the_sums_of_a_box_with_a_hyperplane_are_zero(rng):
     np.testing.assert_array_equal(groups.sums, [1.0, 1.0])
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: SimplexProduct(np.zeros(3, np.int64)),
-        lambda: CappedSimplex(np.full(3, 0.5)),
-        lambda: BoxHyperplane(np.ones(3), np.array([1.0, -1.0, 1.0])),
-        lambda: PenaltyBox(np.ones(3)),
-        lambda: Box(np.zeros(3), np.ones(3)),
-        lambda: L2Ball(3),
-    ],
-)
-def test_domains_are_constants_compared_by_identity(make):
-    domain, other = make(), make()
+DOMAIN_OF_NAME = {
+    "groups": lambda: SimplexProduct(np.array([0, 1, 0, 1, 1])),
+    "capped": lambda: CappedSimplex(np.full(3, 0.5)),
+    "box with a hyperplane": lambda: BoxHyperplane(np.ones(3), np.array([1.0, -1.0, 1.0])),
+    "penalty box": lambda: PenaltyBox(np.ones(3)),
+    "box": lambda: Box(np.array([-1.0, 0.5, 2.0]), np.array([0.0, 1.5, 2.25])),
+    "ball": lambda: L2Ball(3),
+    "l1 ball": lambda: L1Ball(3, 2.0),
+    "scaled simplex": lambda: ScaledSimplex(3, 2.0, solid=True),
+    "orthant": lambda: Orthant(3),
+    "subsets": lambda: KSubset(6, 2),
+    "trees": lambda: SpanningTrees([[0, 1], [1, 2], [0, 2]]),
+    "flow": lambda: FlowPolytope(np.array([0, 1, 0]), np.array([1, 2, 2]), 0, 2),
+    "matchings": lambda: PerfectMatchings([[0, 0], [0, 1], [1, 0], [1, 1]]),
+    "matroid": lambda: MatroidBases(4, lambda s: len(s) <= 2),
+    "birkhoff": lambda: Birkhoff(3),
+    "spectrahedron": lambda: Spectrahedron(3, 2.0),
+    "nuclear": lambda: NuclearBall(2, 3, 1.5),
+    "spectral": lambda: SpectralBall(2, 3, 1.5),
+    "hull": lambda: Hull(np.arange(8.0).reshape(4, 2)),
+}
+every_domain = pytest.mark.parametrize("name", DOMAIN_OF_NAME)
+
+
+@every_domain
+def test_domains_are_constants_compared_by_identity(name):
+    domain, other = DOMAIN_OF_NAME[name](), DOMAIN_OF_NAME[name]()
     assert domain == domain and domain != other and len({domain, other}) == 2
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         domain.m = 4
+
+
+@every_domain
+def test_the_longest_step_ends_at_the_boundary(name, rng):
+    domain = DOMAIN_OF_NAME[name]()
+    if type(domain).longest is Domain.longest:
+        pytest.skip("it has no longest step")
+    vertices = [domain.linear_min(rng.standard_normal(domain.m)) for _ in range(40)]
+    for size in (0.3, 3.0, 30.0):
+        x = np.average(vertices, axis=0, weights=rng.random(40))
+        d = size * (vertices[rng.integers(40)] - x)
+        t = domain.longest(x, d)
+        assert 0.0 < t <= 1.0 and domain.violation(x + t * d) <= 1e-9
+        if t < 1.0:
+            assert domain.violation(x + (t + 1e-3) * d) > 1e-9
 
 
 @pytest.mark.parametrize("ridged", [False, True])
