@@ -29,6 +29,7 @@ from qpsvm.domains import (
     SpectralBall,
 )  # fmt: skip
 from qpsvm.domains.box_hyperplane import convex_gap
+from qpsvm.errors import InputError
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -159,3 +160,42 @@ def test_levels_of_a_simplex_lie_between_their_bounds(ridged, rng):
             assert weights.sum() == pytest.approx(1.0, rel=1e-9)
             dual += g[of] @ weights + 0.5 * d[of] @ weights**2
         assert gap == pytest.approx(primal - dual, abs=1e-9)
+
+
+@every_domain
+def test_no_vertex_is_farther_than_the_bound(name, rng):
+    domain = DOMAIN_OF_NAME[name]()
+    if name in ("orthant", "hull", "matroid", "trees", "flow", "matchings", "birkhoff"):
+        pytest.skip("it is unbounded, or its vertices are those of a tested oracle")
+    vertices = [domain.linear_min(rng.standard_normal(domain.m)) for _ in range(60)]
+    x = np.mean(vertices, axis=0)
+    squares = [float((v - x) @ (v - x)) for v in vertices]
+    assert max(squares) <= domain.farthest(x) * (1.0 + 1e-12) <= 4.0 * max(squares) + 1e-9
+
+
+def test_the_bound_of_boxes_and_capped_simplices_is_that_of_its_formula(rng):
+    upper, x = rng.uniform(0.3, 0.9, 6), rng.uniform(0.0, 0.3, 6)
+    squares = np.maximum(x, upper - x) ** 2
+    assert PenaltyBox(upper).farthest(x) == pytest.approx(squares.sum())
+    y = np.resize([1.0, -1.0], 6)
+    assert BoxHyperplane(upper, y).farthest(x) == pytest.approx(squares.sum())
+    most = linprog(
+        2.0 * x - upper, A_eq=np.ones((1, 6)), b_eq=[1.0], bounds=[(0.0, u) for u in upper]
+    )
+    capped = CappedSimplex(upper)
+    assert capped.farthest(x) == pytest.approx(x @ x - most.fun)
+
+
+def test_a_weight_at_its_bound_is_full_up_to_a_billionth():
+    upper = np.array([0.5, 0.5, 0.5, 0.25])
+    x = upper * [1.0, 1.0 - 0.5e-9, 1.0 - 2e-9, 0.5]
+    np.testing.assert_array_equal(CappedSimplex(upper).full(x), [True, True, False, False])
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [(np.zeros((2, 2)), np.ones((2, 2))), (0.0, 1.0), ([0.0], [1.0, 2.0]), ([], [])],
+)
+def test_bounds_of_a_box_must_be_vectors_of_one_length(lower, upper):
+    with pytest.raises(InputError, match="lower and upper must have the same shape"):
+        Box(lower, upper)
