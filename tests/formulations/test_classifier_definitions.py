@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from qpsvm import (
+    RBF,
     HingeDual,
     HingePrimal,
     InputError,
@@ -15,11 +16,13 @@ from qpsvm import (
     LSSVMPrimal,
     NuSVCDual,
     PolytopeDistanceDual,
+    Precomputed,
 )
 from qpsvm.driver.certificate import certify
 from qpsvm.formulations.base import scaled_weights
 from tests.formulations.points import (
     GRAM_OF_NAME,
+    KERNEL_MATRIX,
     POINT_PENALTIES,
     SAMPLE_WEIGHTS,
     X,
@@ -29,6 +32,9 @@ from tests.formulations.points import (
     every_seed,
     with_point,
 )
+
+UNIT_LIKE_MATRIX = np.eye(9) + 0.1 * KERNEL_MATRIX
+"""A matrix whose rows are nearly orthogonal, so that equal weights separate the classes."""
 
 
 def hinge_loss(values, b, C=POINT_PENALTIES):
@@ -265,3 +271,24 @@ def test_largest_nu_without_weights_is_that_of_the_classes():
     NuSVCDual(Linear(X), Y, 8.0 / 9.0)
     with pytest.raises(InputError, match="nu must be at most"):
         NuSVCDual(Linear(X), Y, 0.9)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    "make", [lambda: Precomputed(UNIT_LIKE_MATRIX, psd="assume"), lambda: RBF(X, 3.0)]
+)
+def test_a_hard_margin_is_scaled_until_every_margin_is_1(make, bias):
+    problem = HingeDual(make(), Y, np.inf, bias=bias)
+    qp = problem.as_qp()
+    found = certify(qp, qp.repair(np.ones(len(Y))), tol=1e-3)
+    recovery = problem.recover(qp, found)
+    model = recovery.model
+    assert np.isfinite(found.multipliers[1]) and model.separable is True
+    K = problem.K.block(np.arange(len(Y)), None, np.float64)
+    signed = Y * recovery.x * found.multipliers[1]
+    values = K @ signed + model.b
+    assert np.min(Y * values) == pytest.approx(1.0, rel=1e-6)
+    coef = np.zeros(len(Y))
+    coef[model.expansion.indices] = model.expansion.coef
+    np.testing.assert_allclose(coef, signed, rtol=1e-9)
+    assert -found.certificate.lower == pytest.approx(0.5 * signed @ K @ signed, rel=1e-6)
