@@ -292,3 +292,23 @@ def test_a_hard_margin_is_scaled_until_every_margin_is_1(make, bias):
     coef[model.expansion.indices] = model.expansion.coef
     np.testing.assert_allclose(coef, signed, rtol=1e-9)
     assert -found.certificate.lower == pytest.approx(0.5 * signed @ K @ signed, rel=1e-6)
+
+
+@every_seed
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("name", ["hinge", "squares"])
+def test_the_lower_bound_of_weights_is_that_of_their_best_multiple(name, bias, seed):
+    form = MARGIN_FORMULATIONS[name][0](X, Y, POINT_PENALTIES, bias=bias).as_margin()
+    kept = POINT_PENALTIES > 0.0
+    rng, y, C = np.random.default_rng(seed), Y[kept], POINT_PENALTIES[kept]
+    a = 0.5 * C * rng.random(len(C))
+    if bias:
+        heavy = y > 0 if y @ a > 0.0 else y < 0
+        a[heavy] *= a[~heavy].sum() / a[heavy].sum()
+    v = (y * a) @ (X[kept] - (X.mean(axis=0) if bias else 0.0))
+    curvature = v @ v + (np.sum(a * a / (2.0 * C)) if name == "squares" else 0.0)
+    best = a.sum() / curvature  # the best multiple of the weights, within their bounds
+    best = min(best, np.min(C / a)) if name == "hinge" else best
+    dual = best * a.sum() - 0.5 * best * best * curvature
+    found = certify(form, form.join(v, 0.0, a), tol=1e-3)
+    assert found.certificate.lower == pytest.approx(dual, rel=1e-9, abs=1e-12)
