@@ -374,7 +374,8 @@ class QP(Form):
         unit = x[some := np.flatnonzero(x != 0)] * (2.0 / total)
         quadratic = float(unit @ product[some]) * (2.0 / total)
         roundoff = self.gram.roundoff(self.scale, unit, some, 2.0, quadratic)
-        return 0.5 * abs(quadratic) <= largest_zero(self, roundoff / ROUNDOFFS_OF_ZERO, 1.0)
+        zero = largest_zero(self, roundoff / ROUNDOFFS_OF_ZERO, 1.0)
+        return max(0.5 * abs(quadratic), roundoff) <= zero
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging x
     def feasible(self, x: Vector, product: Vector) -> tuple[Vector, Vector]:

@@ -28,8 +28,8 @@ def largest_zero(qp: Any, roundoff: float, total: float) -> float:
 
 def _size_of_losses(qp: Any) -> float:
     """Return the size of the losses at x = 0 of a dual of penalties; 0 of other problems."""
-    if isinstance(qp.domain, HINGE_DOMAINS):
-        return float(qp.domain.total * np.max(np.abs(qp.linear)))
+    if isinstance(qp.domain, HINGE_DOMAINS):  # a hard margin has no losses
+        return float(qp.domain.total * np.max(np.abs(qp.linear))) if qp.domain.bounded else 0.0
     if isinstance(qp.domain, Orthant):
         return float(np.sum(1.0 / qp.gram.ridge) * np.max(np.abs(qp.linear)) ** 2)
     return 0.0

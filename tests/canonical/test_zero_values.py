@@ -7,6 +7,7 @@ import pytest
 
 from qpsvm import (
     RBF,
+    HingeDual,
     L2SVMDual,
     Laplacian,
     Linear,
@@ -47,3 +48,12 @@ def test_intersecting_hulls_still_have_the_distance_zero():
     result = solve(PolytopeDistanceDual(Linear(X), Y), tol=1e-6)
     assert result.status is Status.OPTIMAL and result.certificate.test == "absolute"
     assert result.model.hulls_intersect is True
+
+
+@pytest.mark.parametrize("gamma", [1e6, 1e12, 1e14, 1e20])
+@pytest.mark.parametrize("kernel", [RBF, Laplacian])
+@pytest.mark.parametrize("bias", [True, False])
+def test_no_direction_refutes_a_hard_margin_by_rounding_alone(kernel, gamma, bias):
+    result = solve(HingeDual(kernel(X, gamma), Y, np.inf, bias=bias), tol=1e-6)
+    assert result.status is not Status.INFEASIBLE and result.direction is None
+    assert result.model.separable is not False
