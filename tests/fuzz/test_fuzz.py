@@ -15,7 +15,7 @@ from tests.fuzz.campaign import handed_over, method_of, solved
 from tests.fuzz.judge import judge
 from tests.fuzz.problem import CLASS_OF_FAMILY, Problem
 from tests.fuzz.quadratic import quadratic_of
-from tests.fuzz.random_problems.generator import problems_of_seed
+from tests.fuzz.random_problems.generator import SeededChoices, problem_of, problems_of_seed
 from tests.fuzz.random_problems.strategies import problems
 from tests.fuzz.reproduce import write_script
 from tests.fuzz.soak import grown, soak_paths
@@ -176,3 +176,9 @@ def test_paths_in_a_loop_hold_no_more_threads_and_files():
     records = soak_paths(60, 0, 6)
     assert len(records) == 6
     assert [part for part in grown(records) if "bytes" not in part] == []
+
+
+@pytest.mark.parametrize("number", [377, 1046, 2175, 2392, 4614, 4654, 7903, 9310])
+def test_problems_of_seed_5_that_broke_a_promise_keep_it(number):
+    outcome = solved(problem_of(SeededChoices(5, number), 2000), seconds=20.0)
+    assert not outcome.failures
