@@ -58,7 +58,7 @@ inequalities, or no bounds. `VALUES` is not convex; our status says so, and the 
 
 
 class Program(NamedTuple):
-    """Minimize x'Px/2 + q'x, a'x = total, low <= x <= high; and x = shift + scale z of our variable."""
+    """Minimize x'Px/2 + q'x, a'x = total, low <= x <= high, with x = scale z of our variable z."""
 
     name: str
     P: Any

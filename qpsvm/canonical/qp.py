@@ -259,7 +259,11 @@ class QP(Form):
         """Return a bound on the rounding error of value and gap from float64 products."""
         if isinstance(self.gram, Residual):
             return self.gram.roundoff(x, product)
-        x, product = x[some := np.flatnonzero(x != 0)], product[some]
+        some = np.flatnonzero(x != 0)
+        return self._roundoff(x[some], product[some], some, value)
+
+    def _roundoff(self, x: Vector, product: Vector, some: NDArray[np.int64], value: float) -> float:
+        """Return that bound; x and `product` have the entries `some`, the support."""
         weight = float(np.linalg.norm(x, 1))
         hinge = isinstance(self.domain, HINGE_DOMAINS) and self.domain.bounded
         if hinge:  # its gap weighs the error of a margin by x_i or by upper_i - x_i
@@ -291,7 +295,7 @@ class QP(Form):
         quadratic = weighted_sum(xs, products)
         value = 0.5 * quadratic + 0.5 * weighted_sum(ridge[some] * xs, xs)
         value = value + weighted_sum(self.linear[some], xs) + self.constant
-        roundoff = self.roundoff(x, product, value)
+        roundoff = self._roundoff(xs, products, some, value)
         value += 0.5 * error.quadratic
         if isinstance(self.domain, HINGE_DOMAINS):
             gap, multipliers = penalty_gap(

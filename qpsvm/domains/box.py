@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.domains.base import BoxWithSums, Domain, OracleDomain, check_size
-from qpsvm.domains.box_hyperplane import convex_gap, slack_gap
+from qpsvm.domains.box_hyperplane import convex_gap, farthest_in_box, slack_gap
 from qpsvm.errors import InputError, check_finite
 
 Vector = NDArray[np.float64]
@@ -172,7 +172,7 @@ class PenaltyBox(Domain):
 
     def farthest(self, x: Vector) -> float:
         """Return the sum of the largest (a_i - x_i)^2 within the bounds, which is no less."""
-        return float(np.sum(np.maximum(np.abs(x), np.abs(self.upper - x)) ** 2))
+        return farthest_in_box(x, self.upper)
 
     def separable_gap(
         self, x: Vector, g: Vector, d: Vector, support: NDArray[np.int64] | None = None

@@ -119,7 +119,7 @@ class BoxHyperplane(Domain):
 
     def farthest(self, x: NDArray[np.float64]) -> float:
         """Return the sum of the largest (a_i - x_i)^2 within the bounds, which is no less."""
-        return float(np.sum(np.maximum(np.abs(x), np.abs(self.upper - x)) ** 2))
+        return farthest_in_box(x, self.upper)
 
     def linear_min(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a minimizer of g'v: bounds by the sign of g + b y, ties filled until y'v = 0."""
@@ -272,6 +272,11 @@ def slack_gap(
     support = np.flatnonzero(x != 0) if support is None else support
     gap = weighted_sum(x[under] - upper[under], slack[under])
     return gap + weighted_sum(x[support], np.maximum(slack[support], 0.0))
+
+
+def farthest_in_box(x: NDArray[np.float64], upper: NDArray[np.float64]) -> float:
+    """Return the largest |a - x|^2 over 0 <= a <= upper."""
+    return float(np.sum(np.maximum(np.abs(x), np.abs(upper - x)) ** 2))
 
 
 def gap_roundoff(n_points: int, gap: float) -> float:

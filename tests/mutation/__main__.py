@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Any, NamedTuple
@@ -173,6 +174,17 @@ def seconds_of_control(copy: Path, tests: list[str], log: Path) -> float:
     return time.monotonic() - begun
 
 
+@contextmanager
+def changed(copy: Path, mutant: Mutant) -> Iterator[None]:
+    """Apply a mutant to the copy inside a ``with`` block."""
+    path = copy / mutant.module
+    path.write_text(mutated(mutant), encoding="utf-8")
+    try:
+        yield
+    finally:
+        shutil.copy(PROJECT_ROOT / mutant.module, path)
+
+
 class CompiledTests:
     """All tests of a part with compiled code, in a process of their own."""
 
@@ -257,17 +269,14 @@ def main() -> int:
                 selected[mutant.part], limits[mutant.part] = tests, CONTROLS_OF_TESTS * seconds
                 print(f"{mutant.part}: {len(tests)} tests, {seconds:.0f} s", flush=True)
             tests, limit = selected[mutant.part], limits[mutant.part]
-            path = copy / mutant.module
-            path.write_text(mutated(mutant), encoding="utf-8")
-            code = in_child(lambda t=tests: run_tests(copy, t, [], "-x"), limit, log)
+            with changed(copy, mutant):
+                code = in_child(lambda t=tests: run_tests(copy, t, [], "-x"), limit, log)
             is_found = is_noticed(code, log)
-            shutil.copy(PROJECT_ROOT / mutant.module, path)
             if not is_found:
                 if mutant.part not in compiled:
                     compiled[mutant.part] = CompiledTests(copy, mutant.part, log)
-                path.write_text(mutated(mutant), encoding="utf-8")
-                is_found = compiled[mutant.part].notice()
-                shutil.copy(PROJECT_ROOT / mutant.module, path)
+                with changed(copy, mutant):
+                    is_found = compiled[mutant.part].notice()
             asked[mutant.part] += 1
             noticed[mutant.part] += is_found
             if not is_found:

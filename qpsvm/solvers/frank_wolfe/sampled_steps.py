@@ -164,7 +164,7 @@ def _core_sums(work: Work, n: int) -> Any:
 
 @inlined
 def _draw_sample(work: Work, numbers: Numbers, drawn: Any, n: int) -> bool:
-    """Set the least gradients of a sample; return whether all draws and products were at hand."""
+    """Set the least gradients of a sample; return whether all draws and products were available."""
     progress, least, is_whole = work.progress, work.least, True
     while is_whole and progress[SAMPLE_DRAWS] < numbers.sample_size:
         if progress[SAMPLE_DRAWS] == 0:
