@@ -34,7 +34,7 @@ class GatheredRows(NamedTuple):
     rows: NDArray[np.float32]  # (n_slots, n), two slots at least
     slot: NDArray[np.int64]  # as above
     counts: NDArray[np.int64]
-    matrix: NDArray[np.float32]  # (m, at least m), C-ordered
+    source: Any  # of all points: an array of shape (m, at least m), or `StoredRows`
     chosen: NDArray[np.int64]  # (n,), ascending, rows and columns of the part
 
 
@@ -88,13 +88,13 @@ def _gather_row(source: Any, k: int) -> None:
     if source.slot[k] < 0:
         _free_slots(source.slot, source.counts, len(source.rows))
         at = source.counts[0]
-        _gather(source.matrix, source.chosen, k, source.rows[at])
+        write_row(source.source, source.chosen[k])
+        _gather(row_of(source.source, source.chosen[k]), source.chosen, source.rows[at])
         source.slot[k], source.counts[0] = at, at + 1
 
 
 @vectorized
-def _gather(matrix: Any, chosen: Any, k: int, to: Any) -> None:
-    row = matrix[chosen[k]]
+def _gather(row: Any, chosen: Any, to: Any) -> None:
     for j in range(len(chosen)):
         to[j] = row[chosen[j]]
 

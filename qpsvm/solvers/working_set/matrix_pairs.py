@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.parallel import BufferPool
 from qpsvm.numerics.vector_shape import VECTOR_LANES
-from qpsvm.solvers.smo.pair_data import is_blocked
-from qpsvm.solvers.working_set.inner_smo import InnerProblem, InnerState, _solve
 from qpsvm.solvers.working_set.lazy_rows import StoredRows, row_of, write_row
 from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks
 from qpsvm.solvers.working_set.matrix_bounds import (
@@ -29,28 +27,27 @@ from qpsvm.solvers.working_set.matrix_bounds import (
     scale_weights,
     sum_error,
 )
+from qpsvm.solvers.working_set.matrix_steps import (
+    FIRST_TOLERANCE,
+    GAP_GOAL_FRACTION,
+    MAX_MET_ROUNDS,
+    MAX_ROUNDS,
+    MAX_STEPS_PER_POINT,
+    MAX_WORKING_SET,
+    TOLERANCE_DECREASE,
+    WORKING_SET_ENTRIES,
+    make_steps,
+)
 
-FIRST_TOLERANCE = 0.1
-"""KKT violation, in units of the margin, down to which the first steps for a C go."""
-
-GAP_GOAL_FRACTION, ROUGH_GOAL_FRACTION = 0.6, 0.9
-"""Fractions of the gap asked for at which the steps end, and at which a gap from rows in float32 is
-computed again exactly: the exact gap may be a little greater."""
-
-TOLERANCE_DECREASE = 0.1
-"""Factor of the tolerance where the steps ended and the exact gap is still too large."""
+ROUGH_GOAL_FRACTION = 0.9
+"""Fraction of the gap asked for at which a gap from rows in float32 is computed again exactly: the exact
+one may be a little greater."""
 
 MAX_ROW_ENTRIES, MIN_ROWS = 1 << 23, 64
 """Entries of the rows of two groups in memory at a time, and least number of rows."""
 
-MAX_ROUGH_ROUNDS = 3
-"""Number of rounds whose gaps are computed from the rows in float32, until one is small enough."""
-
-MAX_EXACT_ROUNDS = 37
-"""Number of rounds after these whose gaps are exact, after which the gap is returned as it is."""
-
-STEPS_PER_POINT, MIN_ROUND_STEPS = 100, 10_000
-"""Number of steps of a round: so many for each point, and so many at least."""
+MAX_EXACT_ROUNDS = 40
+"""Number of exact gaps for one C after which the gap is returned as it is."""
 
 Vector = NDArray[np.float64]
 
@@ -88,7 +85,10 @@ def hinge_path(
     n_slots = min(n, max(MIN_ROWS, MAX_ROW_ENTRIES // width))
     rounding = entry_error + sum_error(n, float(np.max(diagonal)))
     x, before, s = np.zeros(n), np.zeros(n), np.empty(n)
-    with buffers.array(n_slots * width, np.float32) as memory:
+    with (
+        buffers.array(n_slots * width, np.float32) as memory,
+        buffers.array(WORKING_SET_ENTRIES, np.float32) as working_memory,
+    ):
         rows, counts = memory.reshape(n_slots, width), np.zeros(2, np.int64)
         if width > n:
             rows[:] = 0.0
@@ -96,16 +96,16 @@ def hinge_path(
         for c, penalty in enumerate(penalties):
             upper = penalty * weight
             scale_weights(y, x, before, upper)
-            own = block, diagonal, y, upper, x, s
-            n_steps, tolerance = _rough_rounds(*own, tol, rounding)
-            found = _exact_bounds(sums, y, x, upper, s, rounding)
+            x_summed, n_steps, tolerance = np.zeros(n), 0, FIRST_TOLERANCE
+            s[:] = -y
             for _ in range(MAX_EXACT_ROUNDS):
-                if found.gap <= -tol * found.value or counts[1] > 0:
-                    break
-                steps, is_finished = _round(*own, tolerance, -GAP_GOAL_FRACTION * tol * found.value)
-                n_steps += steps
-                tolerance *= TOLERANCE_DECREASE if is_finished else 1.0
+                n_steps, tolerance, is_over = _rounds(
+                    block, diagonal, y, upper, x, x_summed, s, tol, rounding, n_steps, tolerance,
+                    working_memory, MAX_WORKING_SET,
+                )  # fmt: skip
                 found = _exact_bounds(sums, y, x, upper, s, rounding)
+                if found.gap <= -tol * found.value or is_over:
+                    break
             path.x[c], path.b[c], path.n_steps[c] = x, found.bias, n_steps
             path.value[c], path.gap[c], path.roundoff[c] = found.value, found.gap, found.roundoff
             before = upper
@@ -134,65 +134,52 @@ def _bounds(y: Any, x: Any, upper: Any, rounding: float, s: Any) -> Any:
 
 
 @vectorized
-def _rough_rounds(
-    block: Any, diagonal: Any, y: Any, upper: Any, x: Any, s: Any, tol: float, rounding: float
-) -> tuple[int, float]:
-    """Make rounds of steps until the gap from rows in float32 is small, or memory is short for rows.
+def _rounds(
+    block: Any,
+    diagonal: Any,
+    y: Any,
+    upper: Any,
+    x: Any,
+    x_summed: Any,
+    s: Any,
+    tol: float,
+    rounding: float,
+    n_steps: int,
+    tolerance: float,
+    memory: Any,
+    most: int,
+) -> tuple[int, float, bool]:
+    """Make rounds of steps until the gap by s is small.
 
-    Return the number of steps, and the tolerance of the next round.
+    s is Ku - y at the weights `x_summed`, which become x: the rows of weights that moved are added to it.
+    A working set has at most `most` points. Return the number of all steps, the tolerance of the next
+    round, and whether it is the last one: memory is short for rows, or there were too many steps.
     """
-    n_steps, tolerance = 0, FIRST_TOLERANCE
-    for attempt in range(MAX_ROUGH_ROUNDS):
-        _rough_sums(block, y, x, s)
+    n_met, most_steps, is_over = 0, MAX_STEPS_PER_POINT * len(y), False
+    for _ in range(MAX_ROUNDS):
+        _add_moved(block, y, x, x_summed, s)
         found = _bounds(y, x, upper, rounding, s)
-        if found.gap <= -ROUGH_GOAL_FRACTION * tol * found.value:
+        goal, is_over = -tol * found.value, block.counts[1] > 0 or n_steps > most_steps
+        if found.gap <= ROUGH_GOAL_FRACTION * goal or n_met > MAX_MET_ROUNDS or is_over:
             break
-        goal = -GAP_GOAL_FRACTION * tol * found.value
-        steps, is_finished = _round(block, diagonal, y, upper, x, s, tolerance, goal)
+        steps, is_met = make_steps(
+            block, diagonal, y, upper, x, s, found, tolerance, GAP_GOAL_FRACTION * goal, memory, most
+        )  # fmt: skip
         n_steps += steps
-        if block.counts[1] > 0:
-            break
-        if attempt > 1 and is_finished:
+        n_met += is_met
+        if is_met and n_met > 1:
             tolerance *= TOLERANCE_DECREASE
-    return n_steps, tolerance
+    return n_steps, tolerance, is_over
 
 
 @vectorized
-def _rough_sums(block: Any, y: Any, x: Any, s: Any) -> None:
-    """Write Ku - y to s by the rows that the steps read."""
-    s[:] = 0.0
+def _add_moved(block: Any, y: Any, x: Any, x_summed: Any, s: Any) -> None:
+    """Move s from the weights `x_summed` to x by the rows of those that differ."""
     for i in range(len(y)):
-        if x[i] != 0.0:
+        weight = y[i] * (x[i] - x_summed[i])
+        if weight != 0.0:
             write_row(block, i)
-            row, weight = row_of(block, i), y[i] * x[i]
+            row = row_of(block, i)
             for k in range(len(s)):
                 s[k] += weight * row[k]
-        s[i] -= y[i]
-
-
-@vectorized
-def _round(
-    block: Any, diagonal: Any, y: Any, upper: Any, x: Any, s: Any, tolerance: float, goal: float
-) -> tuple[int, bool]:
-    """Make a round of steps from s = Ku - y; return their number, and whether there were few enough."""
-    n, width, n_slots = len(y), max(len(y), VECTOR_LANES), len(block.rows)
-    side, sizes = np.ones(width, np.float32), np.zeros(width, np.float32)
-    flags, extremes = np.ones((2, 1, width), np.int8), np.full((2, 1), -1, np.intp)
-    state = InnerState(
-        np.zeros(width, np.float32), side, sizes, flags[0], flags[1], extremes[0], extremes[1]
-    )
-    problem = InnerProblem(
-        block, diagonal, np.ones(n, np.float32), np.zeros(n), y, upper, 0.0, 1.0, 1.0
-    )
-    up_barrier, low_barrier = np.empty((1, n)), np.empty((1, n))
-    for k in range(n):
-        up_blocked, low_blocked = is_blocked(x, y, upper, k)
-        up_barrier[0, k] = np.inf if up_blocked else 0.0
-        low_barrier[0, k] = np.inf if low_blocked else 0.0
-    least = tolerance if goal == 0.0 else min(tolerance, 1e-3 * FIRST_TOLERANCE)
-    most = STEPS_PER_POINT * n + MIN_ROUND_STEPS if n_slots >= n else n_slots
-    start = x.copy()
-    steps, _, _ = _solve(
-        problem, state, x, start, s, up_barrier, low_barrier, most, tolerance, least, goal
-    )
-    return steps, steps < most
+            x_summed[i] = x[i]

@@ -6,8 +6,8 @@ Problem, for each subset and each C, with u_i = y_i x_i: minimize 1/2 u'Ku - sum
 Pairs of classes, folds and grids of C make thousands of such problems of some hundred points: a solve of
 each one alone would spend its time outside of the steps. Here a subset's part of the matrix is copied in
 float32 once; a subset of most points reads the matrix in place. For each C, in ascending order, the
-previous weights are scaled to the new bounds, and `inner_smo` makes steps, on a working set where there
-are many points. Sums Ku are carried along: the rows that moved are added in float64.
+previous weights are scaled to the new bounds, and steps are made (`matrix_steps`). Sums Ku are carried
+along: the rows that moved are added in float64.
 
 Every bound comes from these sums, by code that the steps do not use (`matrix_bounds`). Kernel values in
 float32 have errors of 2^-24 of the largest one; the bound on their effect is part of the gap. Where that
@@ -38,7 +38,18 @@ from qpsvm.solvers.working_set.matrix_bounds import (
     scale_weights,
     sum_error,
 )
-from qpsvm.solvers.working_set.matrix_steps import MIN_DIAGONAL, make_steps
+from qpsvm.solvers.working_set.matrix_steps import (
+    FIRST_TOLERANCE,
+    GAP_GOAL_FRACTION,
+    MAX_MET_ROUNDS,
+    MAX_ROUNDS,
+    MAX_STEPS_PER_POINT,
+    MAX_WORKING_SET,
+    MIN_DIAGONAL,
+    TOLERANCE_DECREASE,
+    WORKING_SET_ENTRIES,
+    make_steps,
+)
 
 CHUNK_ENTRIES = 1 << 20
 """Entries of matrices that a thread solves before it takes another chunk and limits are polled."""
@@ -46,15 +57,6 @@ CHUNK_ENTRIES = 1 << 20
 MAX_COPIED_POINTS = 2048
 """Number of points up to which a subset's part of the matrix is copied; a larger one of most points reads
 the matrix in place."""
-
-MIN_POINTS_FOR_WORKING_SET = 2048
-"""Number of points from which steps are made on a working set."""
-
-MAX_WORKING_SET = 2048
-"""Largest working set; where more points violate the conditions, steps are made on part of them."""
-
-WORKING_SET_ENTRIES = 1 << 22
-"""Entries of the rows of a working set in memory at a time."""
 
 FLOAT32_ROUNDING = 1.01 * 2.0**-24
 """Bound on the rounding error of a kernel value in float32, relative to the largest rounded one."""
@@ -65,24 +67,11 @@ VALUE_ERROR_FRACTION = 0.05
 REFINED_GAP_FACTOR = 1.0
 """Factor of the gap asked for: a gap within it, rounding apart, is evaluated in float64."""
 
-FIRST_TOLERANCE = 0.1
-"""KKT violation, in units of the margin, down to which the first steps for a C go."""
-
 MAX_SCRATCH_BYTES = 1 << 22
 """Size of a block up to which it is in the memory that the process keeps."""
 
-GAP_GOAL_FRACTION = 0.6
-"""Fraction of the gap asked for at which the steps end: the exact gap may be a little greater."""
-
-TOLERANCE_DECREASE = 0.1
-"""Factor of the tolerance where the steps ended and the exact gap is still too large."""
-
 GOAL_DECREASE = 0.5
 """Factor of the goal of the gap in the same case."""
-
-MAX_ROUNDS, MAX_MET_ROUNDS = 400, 12
-"""Number of rounds of steps for one C after which the gap is returned as it is, and of those whose
-steps met their tolerance: with a tolerance of 1e-12 rounding alone remains."""
 
 Vector = NDArray[np.float64]
 
@@ -192,9 +181,8 @@ def _path_on_block(
     """Solve one subset in this thread; the first columns of the block are its matrix in float32."""
     block = block.view()
     block.flags.writeable = False
-    n_working = MAX_WORKING_SET if len(y) >= MIN_POINTS_FOR_WORKING_SET else 0
-    with buffers.array(WORKING_SET_ENTRIES if n_working else 0, np.float32) as memory:
-        _path(block, source, y, weight, penalties, tol, entry_error, memory, n_working, *path)
+    with buffers.array(WORKING_SET_ENTRIES, np.float32) as memory:
+        _path(block, source, y, weight, penalties, tol, entry_error, memory, MAX_WORKING_SET, *path)
 
 
 def chunks_of(sizes: list[int], neighbors: bool = False) -> list[list[int]]:
@@ -224,7 +212,7 @@ def _path(
     tol: float,
     entry_error: float,
     memory: Any,
-    n_working: int,
+    most: int,
     weights: Any,
     biases: Any,
     values: Any,
@@ -232,7 +220,7 @@ def _path(
     roundoffs: Any,
     n_steps: Any,
 ) -> None:
-    """Solve one subset for all penalties."""
+    """Solve one subset for all penalties; a working set has at most `most` points."""
     n = len(y)
     diagonal = np.empty(n)
     for k in range(n):
@@ -274,15 +262,15 @@ def _path(
                     t[k] -= y[k] if is_exact[k] else 0.0
                     correction[k] = t[k] - s[k]
                 found = bounds(y, x, upper, t, is_exact, exact_error, error, marked)
-            if found.gap <= -tol * found.value or attempt == MAX_ROUNDS or n_met > MAX_MET_ROUNDS:
+            is_over = attempt == MAX_ROUNDS or total_steps > MAX_STEPS_PER_POINT * n
+            if found.gap <= -tol * found.value or is_over or n_met > MAX_MET_ROUNDS:
                 break
             for k in range(n):
                 t[k] = s[k] + correction[k]
             # 3. Steps.
             goal = -fraction * tol * found.value
-            least = tolerance if goal == 0.0 else min(tolerance, 1e-3 * FIRST_TOLERANCE)
             steps, is_met = make_steps(
-                block, diagonal, y, upper, x, t, found, tolerance, least, goal, memory, n_working
+                block, diagonal, y, upper, x, t, found, tolerance, goal, memory, most
             )  # fmt: skip
             total_steps += steps
             attempt += 1

@@ -1,8 +1,9 @@
-"""Steps of `matrix_paths`: those of `inner_smo`, on a stored matrix or on a working set of it.
+"""Steps of `matrix_paths` and `matrix_pairs`: those of `inner_smo`, on all points or on a working set.
 
-Many working sets are left after few steps, so that a row of their matrix is gathered when steps first
-read it. The gradient is not recomputed here: where it is no longer accurate the steps end, and
-`matrix_paths` adds the rows that moved to its sums.
+The first steps for a C go down to a violation of a tenth of the margin; those after them are made on the
+points within a tenth of the margin of the bias, and on free ones. Many working sets are left after few
+steps, so that a row of their matrix is gathered when steps first read it. The gradient is not recomputed
+here: where it is no longer accurate the steps end, and the caller adds the rows that moved to its sums.
 """
 
 from __future__ import annotations
@@ -27,8 +28,39 @@ from qpsvm.solvers.working_set.inner_smo import (
 )
 from qpsvm.solvers.working_set.lazy_rows import GatheredRows
 
+FIRST_TOLERANCE = 0.1
+"""KKT violation, in units of the margin, down to which the first steps for a C go."""
+
+LAST_TOLERANCE_RATIO = 1e-3
+"""Fraction of that violation down to which steps continue while the gap is above its goal."""
+
+GAP_GOAL_FRACTION = 0.6
+"""Fraction of the gap asked for at which the steps end: the exact gap may be a little greater."""
+
+TOLERANCE_DECREASE = 0.1
+"""Factor of the tolerance where the steps ended and the exact gap is still too large."""
+
+MAX_ROUNDS, MAX_MET_ROUNDS = 400, 12
+"""Number of rounds of steps for one C after which the gap is returned as it is, and of those whose
+steps met their tolerance: with a tolerance of 1e-12 rounding alone remains."""
+
+MAX_STEPS_PER_POINT = 1000
+"""Number of steps for one C, for each point, after which the gap is returned as it is."""
+
+MAX_WORKING_SET = 2048
+"""Largest working set; where more points violate the conditions, steps are made on part of them."""
+
+WORKING_SET_ENTRIES = 1 << 22
+"""Entries of the rows of a working set in memory at a time."""
+
+MIN_STEPS_BETWEEN_SUMS = 10_000
+"""Number of steps for which a gradient in single precision is accurate, however few its entries are."""
+
 WORKING_SET_MARGIN = 0.1
 """Distance from the bias, in units of the margin, within which points at a bound join the working set."""
+
+MAX_SHARE_OF_POINTS = 0.5
+"""Share of the points up to which a working set is worth the copies of its rows."""
 
 WORKING_SET_REDUCTION = 0.1
 """Fraction of the violation down to which steps go on a part of the points that violate."""
@@ -47,23 +79,22 @@ def make_steps(
     s: Any,
     found: Any,
     tolerance: float,
-    least: float,
     goal: float,
     memory: Any,
     most: int,
 ) -> tuple[int, bool]:
     """Make steps on a working set, or on all points; return their number and whether the goal was met.
 
-    A working set has at most `most` points; `memory` is for its rows.
+    They go down to the tolerance and, where the goal is a positive gap, on until it is met. A working
+    set has at most `most` points; `memory` is for its rows.
     """
-    if most == 0:
-        return _steps_on(block, diagonal, y, upper, x, s, tolerance, least, goal)
     chosen, is_part = _choose(y, upper, x, s, -found.bias, most)
     n_chosen = len(chosen)
+    least = min(tolerance, LAST_TOLERANCE_RATIO * FIRST_TOLERANCE) if goal > 0.0 else tolerance
+    if n_chosen < VECTOR_LANES or n_chosen > MAX_SHARE_OF_POINTS * len(y):
+        return _steps_on(block, diagonal, y, upper, x, s, tolerance, least, goal)
     if is_part:
         tolerance = least = WORKING_SET_REDUCTION * found.violation
-    if n_chosen < VECTOR_LANES:
-        return _steps_on(block, diagonal, y, upper, x, s, tolerance, least, goal)
     n_rows = min(n_chosen, len(memory) // n_chosen)
     part = memory[: n_rows * n_chosen].reshape(n_rows, n_chosen)
     slot, counts = np.full(n_chosen, -1), np.zeros(2, np.int64)
@@ -149,7 +180,7 @@ def _steps_on(
         return 0, True
     problem = InnerProblem(block, diagonal, side[:n], np.zeros(n), y, upper, 0.0, 1.0, 1.0)
     _read_gradient(state, s, up_barrier, low_barrier, center, violation)
-    n_done, most = 0, MAX_STEPS_PER_COORDINATE * n
+    n_done, most = 0, max(MAX_STEPS_PER_COORDINATE * n, MIN_STEPS_BETWEEN_SUMS)
     while True:
         limit = max(0.99 * tolerance / violation, SINGLE_PRECISION_FRACTION)
         steps = _steps(

@@ -55,6 +55,19 @@ def test_two_groups_by_their_blocks(sizes, rng):
     check(path, y, weight, gram, 1e-6)
 
 
+@pytest.mark.parametrize(("size", "entries"), [(20, 1 << 16), (60, 1 << 16), (200, 24 * 200)])
+def test_two_groups_by_small_working_sets(size, entries, rng, monkeypatch):
+    monkeypatch.setattr(matrix_pairs, "MAX_WORKING_SET", size)
+    monkeypatch.setattr(matrix_pairs, "WORKING_SET_ENTRIES", entries)
+    y, weight, gram = two_groups((90, 110), rng)
+    blocks = blocks_of(gram, 90)
+    path = hinge_path(
+        blocks, partial(sum_rows, blocks), gram.diag(),
+        y, weight, PENALTY_VALUES, 1e-6, 1e-15, BufferPool(),
+    )  # fmt: skip
+    check(path, y, weight, gram, 1e-6)
+
+
 @pytest.mark.parametrize("kernel", [RBF, Laplacian], ids=lambda kernel: kernel.__name__)
 @pytest.mark.parametrize("kind", ["float64", "float32", "integers", "binary", "wide"])
 @EACH_SIZE

@@ -65,7 +65,6 @@ def test_subsets_of_a_few_points(n):
 @pytest.mark.parametrize("size", [20, 60, 200])
 def test_a_large_subset_is_read_in_place_on_a_working_set(size, monkeypatch, rng):
     monkeypatch.setattr(matrix_paths, "MAX_COPIED_POINTS", 10)
-    monkeypatch.setattr(matrix_paths, "MIN_POINTS_FOR_WORKING_SET", 10)
     monkeypatch.setattr(matrix_paths, "MAX_WORKING_SET", size)
     X, y = two_clouds(120, 3, seed=1)
     gram, weight = RBF(X, 0.7), np.zeros(120)
@@ -80,7 +79,6 @@ def test_a_large_subset_is_read_in_place_on_a_working_set(size, monkeypatch, rng
 
 def test_a_working_set_may_have_more_rows_than_memory(monkeypatch):
     monkeypatch.setattr(matrix_paths, "MAX_COPIED_POINTS", 10)
-    monkeypatch.setattr(matrix_paths, "MIN_POINTS_FOR_WORKING_SET", 10)
     monkeypatch.setattr(matrix_paths, "WORKING_SET_ENTRIES", 24 * 120)
     X, y = two_clouds(120, 3, seed=1)
     gram, rows = RBF(X, 0.7), np.arange(120)
