@@ -4,7 +4,7 @@
     python -m docs.benchmarks.make.multi_class --sets usps mushrooms --points 1000
     python -m docs.benchmarks.make.multi_class --sets letter --earlier rows.json   # others from there
     python -m docs.benchmarks.make.multi_class --choose letter usps shuttle
-    python -m docs.benchmarks.make.multi_class --tune letter usps shuttle \
+    python -m docs.benchmarks.make.multi_class --tune letter usps mnist shuttle \
         > docs/benchmarks/make/multi_class_tuned.jsonl
 
 The rows go to the error stream too, one JSON object a line: `--earlier` reads such a file. `--tune` fits
@@ -66,6 +66,7 @@ DATA_SETS = {  # C; what it is
 TUNED_GRIDS: dict[str, tuple[tuple[float, ...], tuple[int, ...]]] = {
     "letter": ((1.0, 4.0), (0, 1, 2, 3, 4, 5, 6, 8, 10, 12)),
     "usps": ((1.0, 2.0, 4.0), (0, 1, 2, 3, 4, 5, 6, 8)),
+    "mnist": ((1.0, 4.0), (1, 3, 5)),
     "shuttle": ((1.0,), (0, 2, 4, 6, 7, 8, 10, 12)),
 }
 """Grids of the squared hinge: factors of 1 / (2 sigma^2), and binary logarithms of C."""
