@@ -61,7 +61,8 @@ PAGE_NOTE = """
 - The certificate takes 40 per cent of the time there: the values of the support at all points in double
   precision, by which the gap is proved. Where few points have a weight, it takes 3 per cent.
 - scikit-learn-intelex takes 46 s on the 100,000 points, SVC more than 420 s
-  ([exact kernel training](exact_kernel.md)); neither was tried on all, and neither says how large its gap is.
+  ([exact kernel training](exact_kernel.md)); neither was tried on all, and neither says how large
+  its gap is.
 """
 """Text after the table, by its figures."""
 
