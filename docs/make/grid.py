@@ -34,6 +34,7 @@ from asv_benchmarks.grid_cells import Cell
 from docs.benchmarks.make.multi_class import PEER_VARIABLE
 from docs.benchmarks.make.pages import commit, processor
 from docs.make import grid_clarabel, grid_run, independent_gap
+from docs.make.independent_gap import relative
 
 ROWS_FILE = Path(__file__).with_name("grid.jsonl")
 """One JSON object for each program, cell, tolerance and level."""
@@ -166,11 +167,6 @@ def independent(
     C = cell.C or (1.0 if form == "ball" else 1.0 / (nu * len(data.y)))
     form = "l2 with a free bias" if who == "SVC of K + I/C" else form
     return independent_gap.bounds(form, data, cell.kernel, x, C, cell.kernel != "linear")[:2]
-
-
-def relative(upper: float, lower: float) -> float:
-    """Return the relative gap of two bounds."""
-    return (upper - lower) / max(abs(upper), abs(lower))
 
 
 def certified(cell: Cell, data: grid.Data, who: str, form: str, x: Any, lower: float) -> float:
