@@ -86,7 +86,9 @@ def measured(name: str, n_points: int | None) -> dict[str, Any]:
     result = machine(len(y))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     points = SimpleNamespace(X=X, y=y, gamma=RBF_WIDTH)
-    upper, lower, _ = independent_gap.bounds("hinge", points, "rbf", result.x, PENALTY_OF_SLACKS)
+    x, C = result.x, PENALTY_OF_SLACKS
+    upper, lower, violation = independent_gap.bounds("hinge", points, "rbf", x, C)
+    assert np.all(x >= 0.0) and np.all(x <= C) and violation < 1e-9 * x.sum()
     return {
         "set": name, "m": len(y), "d": X.shape[1], "status": result.status.name,
         "seconds": result.timings["total"], "certify": result.timings["certify"],

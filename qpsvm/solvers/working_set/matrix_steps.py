@@ -31,8 +31,8 @@ from qpsvm.solvers.working_set.lazy_rows import GatheredRows
 FIRST_TOLERANCE = 0.1
 """KKT violation, in units of the margin, down to which the first steps for a C go."""
 
-LAST_TOLERANCE_RATIO = 1e-3
-"""Fraction of that violation down to which steps continue while the gap is above its goal."""
+LAST_TOLERANCE = 1e-4
+"""KKT violation down to which steps continue while the gap is above its goal."""
 
 GAP_GOAL_FRACTION = 0.6
 """Fraction of the gap asked for at which the steps end: the exact gap may be a little greater."""
@@ -90,7 +90,7 @@ def make_steps(
     """
     chosen, is_part = _choose(y, upper, x, s, -found.bias, most)
     n_chosen = len(chosen)
-    least = min(tolerance, LAST_TOLERANCE_RATIO * FIRST_TOLERANCE) if goal > 0.0 else tolerance
+    least = min(tolerance, LAST_TOLERANCE) if goal > 0.0 else tolerance
     if n_chosen < VECTOR_LANES or n_chosen > MAX_SHARE_OF_POINTS * len(y):
         return _steps_on(block, diagonal, y, upper, x, s, tolerance, least, goal)
     if is_part:
