@@ -206,6 +206,8 @@ def _check(
     certified = certified or asked
     if certified is not None and certified.certificate.passed:
         return Status.OPTIMAL, certified
+    if stop is Stop.STALLED and solver.ends_by_own_rule:
+        return Status.STALLED, certified
     if looks_done:
         if stop is Stop.NONCONVEX and not _is_convexity_decided(problem):
             return Status.NONCONVEX, None

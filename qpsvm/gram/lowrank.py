@@ -7,8 +7,8 @@ or by ridge leverage scores (Alaoui and Mahoney, 2015), or are centers of k-mean
 eigendecomposition has the least error of its rank and costs most: every step passes over all of K.
 K - V V' is positive semidefinite in all of them, so its trace is its trace norm.
 
-Jung, O'Leary and Tits write K ~ V G^2 V' and, where only G^-2 = K_BB is known, use the matrix (4.2),
-G^-2 + V'Omega^-1 V. Here V G is the factor; a step of (4.2) is the same step in the variable G^-1 w.
+Jung, O'Leary and Tits write K ~ V G^2 V' and, where only G^-2 = K_BB is known, use the matrix (4.2)
+(`qpsvm.solvers.interior_point.column_equations`). Here V G is the factor.
 """
 
 from __future__ import annotations

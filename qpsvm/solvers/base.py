@@ -105,6 +105,14 @@ class Solver(ABC):
         """Whether step lengths follow a schedule: then steps without progress are no sign of a stall."""
         return False
 
+    @property
+    def ends_by_own_rule(self) -> bool:
+        """Whether it ends by a stopping rule of its own.
+
+        The point that is reached then is returned, also where an earlier one has a smaller gap.
+        """
+        return False
+
     def for_tolerance(self, tol: float) -> Self:
         """Return the solver for this relative gap; its settings may depend on it."""
         return self

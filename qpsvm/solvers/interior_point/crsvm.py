@@ -32,6 +32,7 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.gram import Gram
 from qpsvm.gram.factor import factor_of, factor_shape, has_factor
 from qpsvm.solvers.base import HingeOnFactor, Reply, Stop
+from qpsvm.solvers.interior_point.column_equations import column_equations
 from qpsvm.solvers.interior_point.iterate import Interior, cold
 from qpsvm.solvers.interior_point.normal_equations import NormalEquations
 from qpsvm.solvers.interior_point.sifting import SiftedState, State, sampling_pays
@@ -112,6 +113,8 @@ class ConstraintReduced(HingeOnFactor):
         The number of rows falls as mu^(1/beta); rows with 1 / omega_i >= theta sqrt(mu) are always in Q.
     correctors : int
         Most centrality corrections (Gondzio) after Mehrotra's corrector, tried after short steps.
+    normal_matrix : {"factor", "columns"}
+        M_Q of the rows of a factor, or formula (4.2) in the columns of a `LowRank` Gram with landmarks.
     start : {"scaled", "paper"}
         alpha = u = tau / 2, s = xi = 2, whatever the units of tau; or 2 for each, as in the paper,
         which assumes tau near 1.
@@ -130,6 +133,7 @@ class ConstraintReduced(HingeOnFactor):
     beta: float = 4.0
     theta: float = 100.0
     correctors: int = 2
+    normal_matrix: str = "factor"
     start: str = "scaled"
     sift: bool | None = None
 
@@ -141,6 +145,7 @@ class ConstraintReduced(HingeOnFactor):
         check_choice("constraint_choice", self.constraint_choice, ("omega", "one-sided"))
         check_choice("balanced", self.balanced, (True, False))
         check_choice("adaptive", self.adaptive, (True, False))
+        check_choice("normal_matrix", self.normal_matrix, ("factor", "columns"))
         check_choice("start", self.start, ("scaled", "paper"))
         check_choice("sift", self.sift, (True, False, None))
         check_number("q_upper", self.q_upper, low=0.0, open_low=True)
@@ -191,7 +196,11 @@ class ConstraintReduced(HingeOnFactor):
         assert isinstance(domain, BoxHyperplane | PenaltyBox)
         tau, y = domain.upper, problem.gram.sign
         bias = isinstance(domain, BoxHyperplane)
-        points = NormalEquations(factor_of(problem.gram.kernel), problem.gram.diag(), bias)
+        kernel, squares = problem.gram.kernel, problem.gram.diag()
+        if self.normal_matrix == "columns":
+            points: NormalEquations = column_equations(kernel, squares, bias)
+        else:
+            points = NormalEquations(factor_of(kernel), squares, bias)
         state: State
         if self._sifts(problem):
             state = SiftedState(points, y, tau, rng, None if x0 is None else domain.repair(x0))

@@ -31,7 +31,8 @@ bias and its norm (`qpsvm.solvers.smoothing.nesvm_as_printed`):
 - "K(X, X)Y in place of X" mixes two parametrizations. Here f = Kc with penalty 1/2 c'Kc, and the
   gradient is taken in that metric: c - a y, one product with K a step.
 - The bound is that of y_k, not of w. |F_mu(w_k+1) - F_mu(w_k)| is no error bound: the loop stops by
-  the gap. Theorem 4 holds for fixed mu; for the hinge itself it takes O(1/eps) steps.
+  the gap, unless `change_tol` asks for the printed stop. Theorem 4 holds for fixed mu; for the hinge
+  itself it takes O(1/eps) steps.
 
 Restarts (O'Donoghue and Candes 2015, the gradient scheme) drop the momentum where it increases the
 value. The curvature is then reduced, since only points in the middle zone contribute to it. A step for
@@ -100,6 +101,11 @@ class NESVM(Solver):
         ``"corrected"``, or ``"paper"`` for Algorithm 1 as printed, with mu = 5 by default.
     w_star : array_like, optional
         Prox center of ``variant="paper"``, w or (w, b) on centered points; 0 by default.
+    change_tol : float, optional
+        With ``variant="paper"``, the printed stop: it ends where F_mu changes by less than this in a step
+        (1e-3 in the paper), and returns the w of that step with its certified gap, as `STALLED` where
+        the gap is larger than the tolerance of the solve. Algorithm 2 ends its stages by it, and with
+        the stage of mu_star.
     target : float, optional
         Relative gap for which mu is chosen; the tolerance of the solve by default.
     recenter : bool
@@ -118,6 +124,7 @@ class NESVM(Solver):
     restart: bool = True
     variant: str = "corrected"
     w_star: Any = None
+    change_tol: float | None = None
     target: float | None = None
     recenter: bool = False
 
@@ -126,13 +133,27 @@ class NESVM(Solver):
         check_choice("recenter", self.recenter, (True, False))
         check_choice("variant", self.variant, ("corrected", "paper"))
         check_choice("restart", self.restart, (True, False))
-        for name in ("mu", "target"):
+        for name in ("mu", "target", "change_tol"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), low=0.0, open_low=True, finite=True)
         if self.w_star is not None and self.variant != "paper":
             raise InputError(
                 'w_star is the center of variant="paper"; the other variant uses its start'
             )
+        if self.change_tol is not None and self.variant != "paper":
+            raise InputError(
+                'change_tol is the stop of variant="paper"; the other variant ends by the gap'
+            )
+
+    @property
+    def ends_by_own_rule(self) -> bool:
+        """Whether the printed stop is asked for."""
+        return self.change_tol is not None
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether the printed stop is asked for: the gap of a fixed smoothing stops decreasing before."""
+        return self.change_tol is not None
 
     def fits(self, problem: Form) -> bool:
         """Return whether the problem is one in the margins."""

@@ -27,7 +27,6 @@ from qpsvm import (
 )
 from qpsvm.gram.feature_map import GramFeatures, PointFeatures
 from qpsvm.solvers.smoothing.nesvm import NESVM, HomotopyNESVM
-from qpsvm.solvers.smoothing.nesvm_as_printed import lipschitz
 from qpsvm.solvers.smoothing.smoothed_loss import divergence, smoothed
 
 X, Y = two_clouds(150, 6, seed=701)
@@ -313,47 +312,8 @@ def test_bad_settings_are_named():
     for bad in ({"C": np.inf}, {"C": -1.0}, {"bias": "yes"}):
         with pytest.raises(InputError, match=next(iter(bad))):
             LPSVMPrimal(X, Y, **bad)
-    with pytest.raises(InputError, match="points"):
-        solve(HingePrimal(RBF(X), Y), "nesvm", variant="paper")
-
-
-def test_as_printed_the_least_squares_constant_is_too_small():
-    """(56) is below the largest eigenvalue, and the iterates diverge; the true one does not."""
-    problem = LSSVMPrimal(X, Y, bias=False)
-    form = problem.as_margin()
-    true = 1.0 + 2.0 * np.linalg.eigvalsh(X.T @ X)[-1]
-    assert lipschitz(form, np.ones(150), 1.0) < 0.2 * true
-    printed = solve(problem, "nesvm", variant="paper", tol=1e-6, max_iter=5_000)
-    assert printed.status is not Status.OPTIMAL
-    assert np.isfinite(printed.certificate.gap)  # the best answer before is kept
-    assert solve(problem, "nesvm", tol=1e-6).status is Status.OPTIMAL
-
-
-def test_as_printed_the_hinge_constant_is_loose_and_the_center_discards_the_start():
-    problem = HingePrimal(X, Y, C=1.0, bias=False)
-    form, solver = problem.as_margin(), NESVM(variant="paper", mu=0.1)
-    d = np.abs(X).max(axis=1)
-    assert lipschitz(form, d, 0.1) > 5.0 * (1.0 + form.features.curvature(1.0 / d, False) / 0.1)
-    w0 = np.full(6, 5.0)
-    x0 = form.join(w0, 0.0, np.zeros(150))
-    state = solver.init(form, x0, np.random.default_rng(0))
-    solver.advance(form, state, 1)
-    # w^1 = 2/3 z^0 + 1/3 y^0 with z^0 near w_star = 0: two thirds of the start are gone
-    assert np.linalg.norm(state.wb[:6]) < 0.4 * np.linalg.norm(w0)
-    centered = NESVM(variant="paper", mu=0.1, w_star=w0)
-    state = centered.init(form, x0, np.random.default_rng(0))
-    centered.advance(form, state, 1)
-    assert np.linalg.norm(state.wb[:6] - w0) < 0.1 * np.linalg.norm(w0)
-
-
-def test_as_printed_it_reaches_the_gap_later():
-    problem = HingePrimal(X, Y, C=1.0)
-    printed = solve(problem, "nesvm", variant="paper", mu=0.02, tol=1e-2, max_iter=100_000)
-    corrected = solve(problem, "nesvm", mu=0.02, tol=1e-2)
-    assert printed.status is corrected.status is Status.OPTIMAL
-    assert printed.counters["product"] > 2 * corrected.counters["product"]
-    path = solve(problem, "homotopy-nesvm", variant="paper", schedule="harmonic", max_iter=2_000)
-    assert path.counters["stage"] > 1
+    with pytest.raises(InputError, match="change_tol"):
+        solve(HingePrimal(X, Y), "nesvm", change_tol=1e-3)
 
 
 @pytest.mark.parametrize("formulation", [HingePrimal, LPSVMPrimal, LSSVMPrimal])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from docs.papers.make.machines import MACHINE_METHODS, PENALTY_SETS, SERIES_SETS, SINGLE_SETS
+from docs.papers.make.machines import FIGURE_EXPONENTS, MACHINE_METHODS, SERIES_SETS, SINGLE_SETS
 from docs.papers.make.pages.markdown import head, row
 from docs.papers.make.printed import (
     ACCURACY_DEVIATION,
@@ -20,7 +20,10 @@ from docs.papers.make.runs import Case, kept
 from docs.papers.make.statistics import METHOD_PAIRS, friedman, sign_test, signed_ranks
 
 CURVE_STYLES = {"cvm": "C0o-", "fw": "C1s--", "mfw": "C2^:"}
-PRINTED_NAMES = {"usps": "USPS", "reuters": "Reuters", "letter": "Letter", "shuttle": "Shuttle"}
+PRINTED_NAMES = {
+    "usps": "USPS", "reuters": "Reuters", "letter": "Letter", "shuttle": "Shuttle",
+    "kdd10pc": "KDD10pc", "mnist": "MNIST",
+}  # fmt: skip
 """Names of table 2 that are not those of the files."""
 
 
@@ -218,10 +221,11 @@ def single_chart(plt: Any) -> Any:
 
 def penalty_chart(plt: Any) -> Any:
     """Draw figures 7 and 8: accuracies above and times below, against C."""
-    figure, axes = plt.subplots(2, 2, figsize=(8.0, 5.6), sharex=True)
+    figure, axes = plt.subplots(2, 3, figsize=(10.5, 5.6), sharex="col")
     records = [r for r in kept("machines").values() if "C" in r["case"]]
-    for column, name in enumerate(PENALTY_SETS):
+    for column, name in enumerate(FIGURE_EXPONENTS):
         found = [(r["case"]["C"], r["found"]) for r in records if r["case"]["set"] == name]
+        found.sort(key=lambda pair: pair[0])
         for method, style in CURVE_STYLES.items():
             for place, what in enumerate(("accuracy", "time")):
                 values = [of[f"{method} {what}"] for _, of in found]
@@ -234,7 +238,7 @@ def penalty_chart(plt: Any) -> Any:
         axes[1, column].set_xscale("log")
         axes[0, column].legend(fontsize=7)
     axes[0, 0].set_ylabel("accuracy")
-    axes[1, 0].set_ylabel("seconds / cvm at C = 1")
+    axes[1, 0].set_ylabel("seconds / cvm at the least C")
     return figure
 
 

@@ -80,6 +80,22 @@ def lowrank(records: list[Case]) -> Iterator[str]:
             times = [f"{found[name.replace(', ', ' ')]:.2g}" for name in parts]
             shares = [f"{found[name.split(', ')[1] + ' accuracy']:.2f}" for name in accuracies]
             yield row(case["set"], f"{found['m']:,}", *times, *shares)
+    yield ""
+    yield from matrices(records)
+
+
+def matrices(records: list[Case]) -> Iterator[str]:
+    """Yield iterations and ratios of seconds of (4.2) beside the matrix of the factor."""
+    names = ("gamma", "condition of K_BB", "iterations, factor", "(4.2)", "time, (4.2) / factor")
+    yield from head(1, "Data", "rank", *names)
+    for record in records:
+        case, found = record["case"], record["found"]
+        if case["figure"] == "(4.2)":
+            counts = [f"{found[f'{kind} iterations']}" for kind in ("factor", "columns")]
+            yield row(
+                case["set"], case["rank"], f"{case['width']:g} / 123", f"{found['condition']:.0e}",
+                *counts, f"{found['columns over factor']:.2f}",
+            )  # fmt: skip
 
 
 def rows_chart(plt: Any) -> Any:
