@@ -55,7 +55,7 @@ KDD_FILE, KDD_TEST_SHARE = "kddcup99_10.onehot", 0.2
 def cases(quick: bool = False) -> list[Case]:
     """Return sets, and then sets with values of C."""
     if quick:
-        return [{"set": "drawn", "repetitions": 1, "limit": 1.0}]
+        return [{"set": "drawn", "repetitions": 1, "limit": 20.0}]
     series = sorted(SERIES_SETS["web"] + SERIES_SETS["adult"], key=lambda name: name[1:])
     return [{"set": name} for name in (*series, *SINGLE_SETS)] + [
         {"set": name, "C": 2.0**k} for name, each in FIGURE_EXPONENTS.items() for k in each
