@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from qpsvm.distributed.group import Layout, ShardGroup, build, consecutive, n_bytes
+from qpsvm.distributed.passes.shard import PassShard
 from qpsvm.distributed.shard import Shard
 from qpsvm.errors import ClusterError
 from qpsvm.gram.kernels.base import PointGram
@@ -30,10 +31,12 @@ MAX_INLINE_BYTES = 1 << 20
 MAX_REBUILDS = 20
 """Number of lost workers of a solve after which it gives up."""
 
-READING_METHODS = frozenset("summary diagonal rows sums slopes gap below entries".split())
+READING_METHODS = frozenset(
+    "summary diagonal rows sums slopes gap below entries hinge along weights farthest".split()
+)
 """Methods that leave the state of a shard as it is."""
 
-LIVE_SHARDS: dict[str, Shard] = {}
+LIVE_SHARDS: dict[str, Shard | PassShard] = {}
 """Shards that this process holds, by token."""
 
 
@@ -53,10 +56,15 @@ def current_client() -> Any:
 
 
 def build_at_worker(
-    token: str, kernel: PointGram, points: ChunkedPoints, chunks: Any, *loaded: Any
+    token: str,
+    kernel: PointGram,
+    in_passes: bool,
+    points: ChunkedPoints,
+    chunks: Any,
+    *loaded: Any,
 ) -> int:
     """Build a shard and keep it; return the number of its points."""
-    LIVE_SHARDS[token] = build(kernel, points, chunks, loaded or None)
+    LIVE_SHARDS[token] = build(kernel, in_passes, points, chunks, loaded or None)
     return LIVE_SHARDS[token].n
 
 
@@ -89,7 +97,14 @@ class ClusterShards(ShardGroup):
     versions: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, client: Any, kernel: PointGram, points: ChunkedPoints, deadline: float) -> Self:
+    def of(
+        cls,
+        client: Any,
+        kernel: PointGram,
+        points: ChunkedPoints,
+        deadline: float,
+        in_passes: bool = False,
+    ) -> Self:
         """Place the shards where their rows are, or evenly, and load them there."""
         workers = _addresses(client)
         if not workers:
@@ -102,7 +117,15 @@ class ClusterShards(ShardGroup):
             chunks = tuple(own for own in found if own)
         names = [f"qpsvm-{uuid.uuid4().hex}" for _ in chunks]
         layout, workers = Layout(points, chunks), workers[: len(chunks)]
-        group = cls(kernel, layout, client=client, workers=workers, tokens=names, deadline=deadline)
+        group = cls(
+            kernel,
+            layout,
+            in_passes,
+            client=client,
+            workers=workers,
+            tokens=names,
+            deadline=deadline,
+        )
         group.versions = [0] * group.n
         group._build(list(range(group.n)))
         return group
@@ -119,10 +142,11 @@ class ClusterShards(ShardGroup):
                 # The scheduler remembers where a task that it knows may run: at a worker that is lost.
                 anywhere = {**at, "allow_other_workers": True}
                 rows = self.client.compute([chunk.delayed for chunk in taken], **anywhere)
-                arguments = self.tokens[k], self.kernel, known, own, *rows
+                arguments = self.tokens[k], self.kernel, self.in_passes, known, own, *rows
             else:
                 some = [points.chunks[c] if c in own else None for c in range(len(points.chunks))]
-                arguments = self.tokens[k], self.kernel, replace(known, chunks=tuple(some)), own
+                of_file = replace(known, chunks=tuple(some))
+                arguments = self.tokens[k], self.kernel, self.in_passes, of_file, own
             key = f"qpsvm-load-{uuid.uuid4().hex}"
             futures.append(
                 self.client.submit(build_at_worker, *arguments, key=key, pure=False, **at)

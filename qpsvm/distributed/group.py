@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.distributed.kernel_sums import PointsOfShard, stacked
+from qpsvm.distributed.passes.shard import PassShard, pass_shard
 from qpsvm.distributed.shard import Shard
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.chunked import ChunkedPoints
@@ -77,8 +78,19 @@ class Layout:
         return [(at, local[at]) for at in found]
 
 
-def build(kernel: PointGram, points: ChunkedPoints, chunks: Any, loaded: Any = None) -> Shard:
-    """Return the shard of some chunks, which are loaded here unless they are given."""
+def build(
+    kernel: PointGram,
+    in_passes: bool,
+    points: ChunkedPoints,
+    chunks: Any,
+    loaded: Any = None,
+) -> Shard | PassShard:
+    """Return the shard of some chunks, which are loaded here unless they are given.
+
+    With `in_passes` it reads its rows again in every pass instead.
+    """
+    if in_passes:
+        return pass_shard(points, chunks, loaded)
     given = [None] * len(chunks) if loaded is None else loaded
     parts = [points.rows(c, rows) for c, rows in zip(chunks, given, strict=True)]
     X = parts[0] if len(parts) == 1 else stacked(*parts)
@@ -87,10 +99,11 @@ def build(kernel: PointGram, points: ChunkedPoints, chunks: Any, loaded: Any = N
 
 @dataclass
 class ShardGroup(ABC):
-    """All shards of a solve."""
+    """All shards of a solve: of points under a kernel, or of rows that are read again in every pass."""
 
     kernel: PointGram
     layout: Layout
+    in_passes: bool = False
     n_sent: int = 0  # bytes sent to shards and back
     n_calls: int = 0  # round trips
     n_rebuilt: int = 0  # shards that were lost with their workers
@@ -101,6 +114,14 @@ class ShardGroup(ABC):
     def n(self) -> int:
         """Number of shards."""
         return len(self.layout.chunks)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Bytes sent between client and shards, and round trips."""
+        return {
+            "columns": 0, "bytes": 0, "bytes_sent": self.n_sent, "calls": self.n_calls,
+            "shards": self.n, "rebuilt": self.n_rebuilt,
+        }  # fmt: skip
 
     def call(
         self, method: str, *common: Any, each: list[tuple[Any, ...]] | None = None
@@ -135,12 +156,14 @@ class ShardGroup(ABC):
 class ProcessShards(ShardGroup):
     """Shards in this process."""
 
-    shards: list[Shard] = field(default_factory=list)
+    shards: list[Shard | PassShard] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Load the points."""
         points = self.layout.points
-        self.shards = [build(self.kernel, points, own) for own in self.layout.chunks]
+        self.shards = [
+            build(self.kernel, self.in_passes, points, own) for own in self.layout.chunks
+        ]
 
     def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
         return [self._call_one(k, method, own) for k, own in enumerate(arguments)]

@@ -17,10 +17,11 @@ MAX_SHARDS_IN_PROCESS = 4
 """Number of shards without a cluster, so that sums have the same order as with a few workers."""
 
 
-def make_group(kernel: PointGram, deadline: float) -> ShardGroup:
+def make_group(kernel: PointGram, deadline: float, in_passes: bool = False) -> ShardGroup:
     """Return the shards of a chunked kernel, at the workers of the current client if there is one.
 
-    `deadline` is the time.perf_counter() after which no worker's answer is waited for.
+    `deadline` is the time.perf_counter() after which no worker's answer is waited for. With `in_passes`
+    the shards read their rows again in every pass, and evaluate no kernel.
     """
     points = kernel.X
     assert isinstance(points, ChunkedPoints)
@@ -30,6 +31,6 @@ def make_group(kernel: PointGram, deadline: float) -> ShardGroup:
 
         client = current_client()
         if client is not None:
-            return ClusterShards.of(client, template, points, deadline)
+            return ClusterShards.of(client, template, points, deadline, in_passes)
     chunks = consecutive(points.sizes, MAX_SHARDS_IN_PROCESS)
-    return ProcessShards(template, Layout(points, chunks))
+    return ProcessShards(template, Layout(points, chunks), in_passes)

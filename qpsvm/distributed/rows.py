@@ -16,6 +16,12 @@ from qpsvm.gram.storage.chunked import ChunkedPoints, precision_of
 CHUNK_BYTES = 1 << 25
 """Bytes of the rows that are loaded at a time, by default: 32 MB."""
 
+COLUMN_BYTES = 1 << 23
+"""Bytes of the columns of a Parquet file that are in memory at a time: 8 MB."""
+
+INTERLEAVED_ROWS = 2048
+"""Number of rows of some columns that are written at a time: they stay in the cache."""
+
 
 @dataclass(frozen=True)
 class MappedChunk:
@@ -50,15 +56,29 @@ class ParquetChunk:
     path: str
     groups: tuple[int, ...]
     columns: tuple[str, ...]
+    n_rows: int
+    dtype: np.dtype[Any]
 
     def load(self) -> NDArray[Any]:
-        """Return the columns as an array."""
+        """Return the columns as an array; few of them are in memory beside it at a time."""
         import pyarrow.parquet as parquet
 
-        table = parquet.ParquetFile(self.path).read_row_groups(
-            list(self.groups), columns=list(self.columns), use_threads=False
-        )
-        return np.column_stack([table[name].to_numpy() for name in self.columns])
+        out = np.empty((self.n_rows, len(self.columns)), self.dtype)
+        at_once = max(1, COLUMN_BYTES // (8 * self.n_rows))
+        with parquet.ParquetFile(self.path) as file:
+            for j in range(0, len(self.columns), at_once):
+                names = list(self.columns[j : j + at_once])
+                table = file.read_row_groups(list(self.groups), columns=names, use_threads=False)
+                _interleave([table[name].to_numpy() for name in names], out[:, j : j + at_once])
+        return out
+
+
+def _interleave(columns: list[NDArray[Any]], out: NDArray[Any]) -> None:
+    """Write columns into an array that is stored by rows, some rows at a time."""
+    for start in range(0, len(out), INTERLEAVED_ROWS):
+        at = slice(start, start + INTERLEAVED_ROWS)
+        for j, column in enumerate(columns):
+            out[at, j] = column[at]
 
 
 @dataclass(frozen=True)
@@ -164,16 +184,16 @@ def _of_parquet(path: Path, label: str | None, size: int) -> ChunkedPoints:
         raise InputError(f"label must be one of the columns {list(names)}; got {label!r}")
     if not names or not file.metadata.num_rows:
         raise InputError(f"source must hold at least one point and one feature; got {path}")
+    kinds = {np.dtype(file.schema_arrow.field(name).type.to_pandas_dtype()) for name in names}
+    dtype = np.dtype(np.float32 if all(k == np.float32 for k in kinds) else np.float64)
     chunks, sizes, groups, n = [], [], [], 0
     for g in range(file.num_row_groups):
         groups.append(g)
         n += file.metadata.row_group(g).num_rows
         if n * len(names) * 8 >= size or g == file.num_row_groups - 1:
-            chunks.append(ParquetChunk(str(path), tuple(groups), names))
+            chunks.append(ParquetChunk(str(path), tuple(groups), names, n, dtype))
             sizes.append(n)
             groups, n = [], 0
-    kinds = {np.dtype(file.schema_arrow.field(name).type.to_pandas_dtype()) for name in names}
-    dtype = np.dtype(np.float32 if all(k == np.float32 for k in kinds) else np.float64)
     labels = None
     if label is not None:
         labels = file.read(columns=[label])[label].to_numpy().astype(np.float64)

@@ -1,0 +1,185 @@
+r"""The minimum enclosing ball of rows in shards: a core set that grows by the farthest rows of a pass.
+
+The dual is: minimize x'Kx - sum x_i k(z_i, z_i) over the simplex, K = ZZ'. Its weights are those of few
+rows, the core. With the center c = sum x_i z_i a pass gives the largest squared distance, which is an
+upper bound of the squared radius, and the farthest rows of each shard, which enter. The ball of the core
+is solved at the client.
+
+Source: Badoiu and Clarkson, "Smaller core-sets for balls" (2003); Frandi et al. (2013), Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.canonical.base import FLOAT64_EPS, Bounds, Form, enclose
+from qpsvm.distributed.kernel_sums import stacked
+from qpsvm.distributed.passes.form import PassForm
+from qpsvm.distributed.passes.part import solve_part
+from qpsvm.domains import Domain
+from qpsvm.formulations import MEBDual
+from qpsvm.gram import Linear
+from qpsvm.numerics.products import squared_norms
+from qpsvm.solvers.base import Reply, Solver, Stop
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+FARTHEST_PER_SHARD = 32
+"""Number of rows that each shard offers in a pass."""
+
+MAX_CORE_ROWS = 8192
+"""Number of rows of the core: the size of the variable."""
+
+CORE_GAP_SHARE = 0.1
+"""Relative gap of the ball of the core, as a fraction of the tolerance."""
+
+
+class Farthest(NamedTuple):
+    """The farthest rows from a center."""
+
+    square: float  # the largest squared distance
+    places: Indices  # indices of the rows that are offered, by descending distance
+    rows: Any  # these rows, moved
+    largest: float  # largest |z|^2 of all rows
+
+
+@dataclass
+class Core:
+    """The rows of the core, in the order in which they entered."""
+
+    places: Indices  # their indices among all rows
+    rows: Any
+
+    def __post_init__(self) -> None:
+        """Compute |z|^2."""
+        self.squares: Vector = squared_norms(self.rows)
+
+    def add(self, found: Farthest) -> int:
+        """Add rows that are not in the core; return their number."""
+        new = np.flatnonzero(~np.isin(found.places, self.places))
+        new = new[: MAX_CORE_ROWS - len(self.places)]
+        self.places = np.concatenate([self.places, found.places[new]])
+        self.rows = stacked(self.rows, found.rows[new])
+        self.squares = squared_norms(self.rows)
+        return len(new)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BallPasses(PassForm):
+    """The ball of rows in shards; its variable has the weights of the core, shape (MAX_CORE_ROWS,)."""
+
+    core: Core
+
+    def center(self, x: Vector) -> Vector:
+        """Return c on the moved rows."""
+        return np.asarray(self.core.rows.T @ x[: len(self.core.places)])
+
+    def sums(self, x: Vector) -> Farthest:
+        """Return the farthest rows from the center, by a pass."""
+        return self.farthest(self.center(x))
+
+    def farthest(self, center: Vector) -> Farthest:
+        """Return the farthest rows from any point, by a pass."""
+        layout = self.shards.layout
+        found = self.shards.call("farthest", center, FARTHEST_PER_SHARD)
+        places = np.concatenate([layout.index(k, part.local) for k, part in enumerate(found)])
+        squares = np.concatenate([part.squares for part in found])
+        order = np.argsort(-squares, kind="stable")
+        rows = stacked(*[part.rows for part in found])
+        largest = max(part.largest for part in found)
+        return Farthest(float(squares[order[0]]), places[order], rows[order], largest)
+
+    def repair(self, x: Vector) -> Vector:
+        """Return x on the simplex."""
+        x = np.maximum(x, 0.0)
+        total = float(np.sum(x))
+        return x / total if total > 0.0 else x
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def bounds(self, x: Vector, product: Farthest) -> Bounds:
+        """Return the bounds of the dual's value: the negative squared radius lies between them."""
+        c = self.center(x)
+        value = float(c @ c) - float(x[: len(self.core.places)] @ self.core.squares)
+        roundoff = self.roundoff(x, product, value)
+        level = np.array([-value])
+        return enclose(value, product.square + value, roundoff, -np.inf, level, floor=roundoff)
+
+    def roundoff(self, x: Vector, product: Farthest, value: float) -> float:
+        """Return a bound on the rounding error of the gap: sums of d terms, weights that sum to 1."""
+        terms = self.n + len(self.core.places) + 8.0
+        moved = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
+        reach = np.sqrt(product.largest)  # the center is rounded in the user's coordinates
+        return 4.0 * FLOAT64_EPS * float(terms * product.largest + moved * reach)
+
+    def violation(self, x: Vector) -> float:
+        """Return the error of the sum of the weights."""
+        return abs(float(np.sum(x)) - 1.0)
+
+
+@dataclass
+class CoreState:
+    """The weights of the core, and the latest pass."""
+
+    x: Vector
+    product: Farthest
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Size of the core."""
+        return {"core": int(np.count_nonzero(self.x))}
+
+
+@dataclass(frozen=True)
+class CoreSetPasses(Solver):
+    """A ball of the core, and a pass that lets the farthest rows enter, in each iteration.
+
+    Attributes
+    ----------
+    target : float
+        Relative gap; `solve` sets it to its `tol`.
+    """
+
+    target: float = 1e-3
+
+    form: ClassVar[type[Form]] = BallPasses
+    domains: ClassVar[tuple[type[Domain], ...]] = ()
+    on_columns: ClassVar[bool] = False
+    check_threshold: ClassVar[float] = 1.0  # nothing is maintained: the bounds are exact
+
+    def period(self, problem: BallPasses) -> int:
+        """Return 1: every pass gives bounds."""
+        return 1
+
+    def default_max_iter(self, problem: BallPasses) -> int:
+        """Return 200 passes."""
+        return 200
+
+    def init(self, problem: BallPasses, x0: Vector | None, rng: Any) -> CoreState:
+        """Return the state at the ball of the rows that are farthest from the mean."""
+        x = np.zeros(MAX_CORE_ROWS)
+        problem.core.add(problem.farthest(np.zeros(problem.n)))
+        self._solve_core(problem, x)
+        return CoreState(x, problem.product(x))
+
+    def refresh(self, problem: BallPasses, state: CoreState, product: Farthest) -> None:
+        """Continue from the latest pass."""
+        state.product = product
+
+    def advance(self, problem: BallPasses, state: CoreState, n_steps: int) -> Reply:
+        """Let the farthest rows enter, solve the ball of the core, and make a pass."""
+        if not problem.core.add(state.product):
+            return Reply(0, Stop.STALLED)
+        self._solve_core(problem, state.x)
+        state.product = problem.product(state.x)
+        return Reply(1, Stop.BUDGET)
+
+    def _solve_core(self, problem: BallPasses, x: Vector) -> None:
+        """Set the weights to those of the ball of the core."""
+        core = problem.core
+        found = solve_part(MEBDual(Linear(core.rows)), CORE_GAP_SHARE * self.target)
+        x[: len(core.places)] = found.x

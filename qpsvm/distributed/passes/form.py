@@ -1,0 +1,72 @@
+"""What problems have in common whose rows are read in passes."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.canonical.base import Form
+from qpsvm.distributed.group import ShardGroup
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PassForm(Form):
+    """A problem whose variable has few entries, and whose products are sums of one pass over the rows.
+
+    Attributes
+    ----------
+    shards : ShardGroup
+    m, n : int
+        Number of rows; of features.
+    origin : ndarray, shape (d,), or None
+        What was subtracted from dense rows.
+    """
+
+    shards: ShardGroup
+    m: int
+    n: int
+    origin: Vector | None
+    convex: bool = True
+    negated: bool = False  # the bounds are those of the declared problem
+    last: dict[str, Any] = field(default_factory=dict)  # the latest pass: its x and its sums
+
+    @property
+    def work(self) -> int:  # type: ignore[override]
+        """Entries that a pass reads."""
+        return self.m * self.n
+
+    def product(self, x: Vector) -> Any:
+        """Return the sums at x: by a pass in float64, unless the latest pass was at x."""
+        if not np.array_equal(self.last.get("x", ()), x):
+            self.last["sums"] = self.sums(x)
+            self.last["x"] = x.copy()
+        return self.last["sums"]
+
+    def sums(self, x: Vector) -> Any:
+        """Return the sums at x, by a pass."""
+        raise NotImplementedError
+
+    def feasible(self, x: Vector, product: Any) -> tuple[Vector, Any]:
+        """Return both as they are."""
+        return x, product
+
+    def nonconvex(self) -> Self:
+        """Return the problem marked as not convex."""
+        return replace(self, convex=False)
+
+    def with_store(
+        self, memory_limit: int, *, low_precision: bool = False, whole_columns: bool = True
+    ) -> Any:
+        """Return a context manager that returns the problem: it has no columns."""
+        return nullcontext(self)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Bytes sent between client and shards, and round trips."""
+        return self.shards.counters
