@@ -19,7 +19,7 @@ from problems.instance import FAMILY_DECLARATIONS, PRIMAL_FAMILIES, Instance
 
 __all__ = ["FAMILY_NAMES", "INSTANCES", "PRIMAL_FAMILIES", "Instance", "select"]
 
-MODULES_APART = ("problems.stress", "problems.general")
+MODULES_APART = ("problems.stress", "problems.programs.general", "problems.programs.smooth")
 """Modules whose instances are not in the catalogue: they are asked for by themselves."""
 
 INSTANCES: dict[str, Instance] = {

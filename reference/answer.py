@@ -36,7 +36,7 @@ MAX_ABSOLUTE_ERROR = 1e-15
 
 
 OTHER_FAMILIES: dict[str, Callable[[Instance], Reference]] = {}
-"""Functions that answer families which are no machines, entered by `reference.general`."""
+"""Functions that answer families which are no machines, entered by `reference.programs.general`."""
 
 
 OTHER_FAMILIES_BY_OSQP: dict[str, Callable[[Instance], Reference]] = {}

@@ -31,6 +31,7 @@ FAMILY_OF_CLASS = {
     "NuSVRDual": "nu_svr",
     "LeastSquares": "least_squares",
     "QuadraticProgram": "quadratic_program",
+    "SmoothProgram": "smooth_program",
 }
 """Family of instances by the name of the formulation's class."""
 
@@ -56,12 +57,16 @@ DOMAIN_OF_CLASS = {
     "SpanningTrees": ("spanning_trees", ("edges",)),
     "FlowPolytope": ("flow", ("tail", "head", "source", "target")),
     "PerfectMatchings": ("matchings", ("edges",)),
+    "MatroidBases": ("matroid", ("m", "independent")),
     "Birkhoff": ("birkhoff", ("n",)),
     "Spectrahedron": ("spectrahedron", ("n", "trace", "solid")),
     "NuclearBall": ("nuclear_ball", ("rows", "columns", "radius")),
     "SpectralBall": ("spectral_ball", ("rows", "columns", "radius")),
 }
 """Name and parameters of a domain by the name of its class."""
+
+MAX_MATROID_ELEMENTS = 12
+"""Number of elements of a matroid up to which the ranks of all subsets are found."""
 
 
 def instance_of(problem: Any) -> Instance:
@@ -128,7 +133,7 @@ def kernel_data(gram: Any) -> Data:
 
 
 def general_data(problem: Any) -> Data:
-    """Return A and b or Q and c, and the domain."""
+    """Return A and b, Q and c, or the functions, and the domain."""
     name = type(problem.domain).__name__
     if name not in DOMAIN_OF_CLASS:
         raise ValueError(f"a domain must be one of {', '.join(DOMAIN_OF_CLASS)}; got {name}")
@@ -136,8 +141,16 @@ def general_data(problem: Any) -> Data:
     p = {key: getattr(problem.domain, key) for key in parameters}
     if domain == "flow":
         p["edges"] = np.stack([p.pop("tail"), p.pop("head")], axis=1)
+    if domain == "matroid" and p["m"] > MAX_MATROID_ELEMENTS:
+        raise ValueError(
+            f"a matroid must have at most {MAX_MATROID_ELEMENTS} elements here; got {p['m']}"
+        )
     if domain == "box":
         p = {key: np.asarray(value, dtype=float) for key, value in p.items()}
+    if type(problem).__name__ == "SmoothProgram":
+        data = {key: getattr(problem, key) for key in ("value", "gradient", "smoothness")}
+        shape = {"m": problem.domain.m, "shape": problem.domain.shape}
+        return {**data, **shape, "domain": (domain, p)}
     keys = ("A", "b") if hasattr(problem, "A") else ("Q", "c")
     data = {key: getattr(problem, key) for key in keys}
     if type(data.get("Q")).__name__ in ("Precomputed", "SparseGram"):

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 import qpsvm
-from problems import general
 from problems.clouds import cloud, separable_clouds, two_clouds
+from problems.programs import general
 from qpsvm import (
     RBF,
     HingeDual,

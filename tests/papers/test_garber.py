@@ -15,7 +15,7 @@ import pytest
 from scipy.optimize import linprog
 
 import qpsvm
-from problems import general
+from problems.programs import general
 from qpsvm import LeastSquares
 from qpsvm.domains import Box, hypercube
 from qpsvm.gram.operator import Residual

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
 import qpsvm
-from problems import general
 from problems.instance import Instance
+from problems.programs import general
 from qpsvm import InputError, LeastSquares, MethodMismatchError, QuadraticProgram, Status
 from qpsvm.domains import Birkhoff, KSubset, L1Ball, hypercube, simplex
 from qpsvm.gram.operator import Residual
@@ -21,7 +21,7 @@ from qpsvm.solvers.frank_wolfe.fully_corrective import FullyCorrective
 from qpsvm.solvers.frank_wolfe.general import ActiveSet, VertexFrankWolfe, VertexState
 from qpsvm.solvers.frank_wolfe.simplex import FrankWolfe
 from qpsvm.solvers.methods import METHODS
-from reference import general as reference
+from reference.programs import general as reference
 
 DOMAIN_METHOD_CASES = [
     pytest.param((instance, method), id=f"{instance}-{method}")

@@ -12,6 +12,7 @@ import scipy.sparse
 import qpsvm
 import reference
 from problems import INSTANCES, Instance
+from problems.programs import smooth
 from reference import TEXTBOOK_CLASSES
 from reference.solving.pairs import PairTextbook
 from reference.textbook import Candidate
@@ -129,6 +130,7 @@ def general_problems():
         (qpsvm.domains.PerfectMatchings(square), True),
         (qpsvm.domains.SpanningTrees(layers), True),
         (qpsvm.domains.FlowPolytope(*np.transpose(layers), 0, 3), True),
+        (qpsvm.domains.MatroidBases(6, lambda s: len(set(np.array(s) // 2)) == len(s)), True),
         (qpsvm.domains.L2Ball(6, 0.7), False),
         (qpsvm.domains.Spectrahedron(3, 1.0, solid=True), False),
     ]
@@ -158,6 +160,35 @@ def test_osqp_and_clarabel_agree_on_general_domains(problem, polyhedron):
     assert abs(known.value - osqp.value) <= known.residual + osqp.residual
 
 
+def test_a_declared_smooth_program_is_answered_as_its_solution_certifies():
+    """Its functions take matrices on a domain of matrices; OSQP does not project on it."""
+    target = np.array([[0.6, 0.1], [0.1, 0.2]])
+    problem = qpsvm.SmoothProgram(
+        lambda x: float(np.sum((x - target) ** 4) + 0.5 * np.sum(x**2)),
+        lambda x: 4.0 * (x - target) ** 3 + x,
+        qpsvm.domains.Spectrahedron(2, 1.0),
+        smoothness=30.0,
+    )
+    known = reference.answer(problem)
+    found = qpsvm.solve(problem, tol=1e-5, max_iter=50_000).certificate
+    assert found.lower - known.residual <= known.value <= found.upper + known.residual
+    with pytest.raises(reference.UnverifiedError, match="OSQP"):
+        reference.answer_osqp(problem)
+
+
+@pytest.mark.parametrize("instance", smooth.SMOOTH_INSTANCES.values(), ids=str)
+def test_every_method_of_smooth_programs_encloses_the_reference(instance):
+    known, problem = reference.answer(instance), smooth.declare(instance)
+    if instance.exact is not None:
+        assert abs(known.value - instance.exact) <= known.residual
+    for method in qpsvm.methods(problem):
+        found = qpsvm.solve(problem, method, tol=1e-3, max_iter=2000).certificate
+        assert found.lower - known.residual <= known.value <= found.upper + known.residual
+    if "round" not in instance.tags:
+        osqp = reference.answer_osqp(instance)
+        assert abs(known.value - osqp.value) <= known.residual + osqp.residual
+
+
 @pytest.mark.parametrize(
     ("problem", "named"),
     [
@@ -165,8 +196,12 @@ def test_osqp_and_clarabel_agree_on_general_domains(problem, polyhedron):
         (qpsvm.MEBDual(qpsvm.CustomKernel(np.eye(2), np.dot, psd="assume")), "got CustomKernel"),
         (qpsvm.L2SVMDual(np.eye(2), [1, -1], bias=False), "without a bias"),
         (qpsvm.LeastSquares(np.eye(2), [1, 2], qpsvm.domains.Hull(np.eye(2))), "got Hull"),
+        (
+            qpsvm.LeastSquares(np.eye(13), np.ones(13), qpsvm.domains.MatroidBases(13, np.any)),
+            "at most 12 elements",
+        ),
     ],
-    ids=["array", "kernel", "bias", "domain"],
+    ids=["array", "kernel", "bias", "domain", "matroid"],
 )
 def test_what_has_no_reference_is_said(problem, named):
     with pytest.raises(ValueError, match=named):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from docs.experiments.make.curves import Curve, curve, draw, mean, table
-from problems.general import hypercube_face
+from problems.programs.general import hypercube_face
 from qpsvm import LeastSquares
 from qpsvm.domains import hypercube
 

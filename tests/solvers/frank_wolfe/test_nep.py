@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import qpsvm
-from problems import general
+from problems.programs import general
 from qpsvm import LeastSquares, Status
 from qpsvm.domains import Box, hypercube
 from qpsvm.gram.operator import Residual

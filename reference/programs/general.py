@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from problems.general import hull_points
 from problems.instance import Instance
+from problems.programs.general import hull_points
 from reference.answer import (
     OTHER_FAMILIES,
     OTHER_FAMILIES_BY_OSQP,
@@ -94,6 +94,11 @@ def constraints(name: str, p: dict[str, Any], x: Any) -> list[Any]:
         left, right = np.array(p["edges"]).T
         n = left.max() + 1
         return [x >= 0, np.eye(n)[left].T @ x == 1, np.eye(n)[right].T @ x == 1]
+    if name == "matroid":
+        ranks = subset_ranks(p)
+        sets = np.array([np.isin(np.arange(n_elements(p)), s) for s in ranks], dtype=float)
+        bounds = np.array(list(ranks.values()), dtype=float)
+        return [x >= 0, cp.sum(x) == max(ranks.values()), sets @ x <= bounds]
     if name == "birkhoff":
         X = matrix(p["n"], p["n"])
         return [x >= 0, cp.sum(X, axis=0) == 1, cp.sum(X, axis=1) == 1]
@@ -101,13 +106,36 @@ def constraints(name: str, p: dict[str, Any], x: Any) -> list[Any]:
         points = hull_points(**p)
         w = cp.Variable(len(points), nonneg=True)
         return [cp.sum(w) == 1, points.T @ w == x]
-    if name == "spectrahedron":
+    if name in ("spectrahedron", "solid_spectrahedron"):
         X = matrix(p["n"], p["n"])
         total = cp.trace(X)
         return [X == X.T, X >> 0, total <= p["trace"] if p.get("solid") else total == p["trace"]]
     X = matrix(p["rows"], p["columns"])
     norm = cp.normNuc(X) if name == "nuclear_ball" else cp.sigma_max(X)
     return [norm <= p["radius"]]
+
+
+def n_elements(p: dict[str, Any]) -> int:
+    """Return the number of elements of a matroid."""
+    return len(p["columns"]) if "columns" in p else int(p["m"])
+
+
+def subset_ranks(p: dict[str, Any]) -> dict[tuple[int, ...], int]:
+    """Return the rank of each subset of a matroid: of columns, or by its independence oracle."""
+    m = n_elements(p)
+    subsets = [s for size in range(1, m + 1) for s in combinations(range(m), size)]
+    if "columns" in p:
+        A = np.array(p["columns"], dtype=float).T
+        return {s: int(np.linalg.matrix_rank(A[:, s])) for s in subsets}
+
+    def greedy(elements: tuple[int, ...]) -> int:
+        kept: list[int] = []
+        for element in elements:
+            if p["independent"](np.array([*kept, element])):
+                kept.append(element)
+        return len(kept)
+
+    return {s: greedy(s) for s in subsets}
 
 
 @cache

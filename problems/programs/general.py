@@ -2,7 +2,7 @@
 
 Family ``least_squares``: minimize 1/2 |Ax - b|^2; ``quadratic_program``: 1/2 x'Qx + c'x. The
 domain is a pair of a name and its parameters, from which qpsvm's domain (`declare`) and cvxpy's
-constraints (`reference.general`) are made apart from each other. Tags beside those of
+constraints (`reference.programs.general`) are made apart from each other. Tags beside those of
 `problems.instance`: "round" for sets that are no polytopes, "wide" for A with fewer rows than
 columns.
 """
@@ -21,6 +21,8 @@ from problems.instance import Instance
 
 GRAPH_EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 4), (3, 4)]
 SKIPPING_EDGES = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4), (0, 4), (1, 4)]
+BIPARTITE_EDGES = [(0, 0), (0, 1), (0, 3), (1, 0), (1, 2), (2, 1), (2, 2), (3, 2), (3, 3)]
+MATROID_COLUMNS = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (2, 2, 0), (1, 0, 1), (1, 1, 1)]
 
 
 def least_squares(
@@ -85,13 +87,18 @@ DOMAIN_CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "flow": (len(SKIPPING_EDGES), {"edges": SKIPPING_EDGES, "source": 0, "target": 4}),
     "birkhoff": (16, {"n": 4}),
     "hull": (6, {"seed": 5, "k": 11}),
+    "matchings": (len(BIPARTITE_EDGES), {"edges": BIPARTITE_EDGES}),
+    "matroid": (len(MATROID_COLUMNS), {"columns": MATROID_COLUMNS}),
     "spectrahedron": (16, {"n": 4, "trace": 1.0}),
+    "solid_spectrahedron": (16, {"n": 4, "trace": 0.5, "solid": True}),
     "nuclear_ball": (12, {"rows": 3, "columns": 4, "radius": 1.5}),
     "spectral_ball": (12, {"rows": 4, "columns": 3, "radius": 0.7}),
 }
 """Each domain once, small: the dimension and the parameters."""
 
-ROUND_DOMAINS = ("l2_ball", "spectrahedron", "nuclear_ball", "spectral_ball")
+ROUND_DOMAINS = (
+    "l2_ball", "spectrahedron", "solid_spectrahedron", "nuclear_ball", "spectral_ball"
+)  # fmt: skip
 """Sets that are no polytopes: no method with a linear minimizer alone is linear there."""
 
 
@@ -175,6 +182,9 @@ def domain(name: str, p: dict[str, Any]) -> Any:
     if name == "capped_simplices":
         group = np.repeat(np.arange(len(p["sizes"])), p["sizes"])
         return d.CappedSimplex(p["upper"], group, p["total"])
+    if name == "matroid":
+        A = np.array(p["columns"]).T
+        return d.MatroidBases(A.shape[1], lambda s: np.linalg.matrix_rank(A[:, s]) == len(s))
     if name == "solid_simplex":
         return d.ScaledSimplex(**p, solid=True)
     classes = {
@@ -186,8 +196,10 @@ def domain(name: str, p: dict[str, Any]) -> Any:
         "scaled_simplex": d.ScaledSimplex,
         "k_subset": d.KSubset,
         "spanning_trees": d.SpanningTrees,
+        "matchings": d.PerfectMatchings,
         "birkhoff": d.Birkhoff,
         "spectrahedron": d.Spectrahedron,
+        "solid_spectrahedron": d.Spectrahedron,
         "nuclear_ball": d.NuclearBall,
         "spectral_ball": d.SpectralBall,
     }
