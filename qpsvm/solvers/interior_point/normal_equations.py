@@ -27,10 +27,10 @@ from qpsvm.solvers.interior_point.normal_matrix import (
     Factor,
     Identity,
     Scratch,
-    Sparse,
     add_rows,
     assemble,
 )
+from qpsvm.solvers.interior_point.sparse_factor import Sparse, SparseFactors
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -42,11 +42,10 @@ N_HEAVY_ROWS = 1000
 """Number of rows kept beyond that order; the others are reduced to their diagonal."""
 
 MAX_SPARSE_DENSITY = 0.001
-"""Share of nonzero entries of X'X, of about a thousand rows, up to which SuperLU is tried.
+"""Share of nonzero entries of X'X, of about a thousand rows, up to which a sparse factor is tried.
 
-Measured on text, 7,770 points with 44 of 8,315 features each: SuperLU filled in and took 22 s for a
-factor; a thousand rows and a diagonal take 0.1 s, and about ten conjugate gradient steps per solve.
-"""
+Text, 7,770 points with 44 of 8,315 features each, fills in: SuperLU took 22 s for a factor. A thousand
+rows and a diagonal take 0.1 s, and about ten conjugate gradient steps per solve."""
 
 MAX_FLOAT32_TRACE = 1e6
 """Trace of M_Q up to which a preconditioner is assembled in float32: its least eigenvalue is 1."""
@@ -96,6 +95,7 @@ class NormalEquations:
         self._d = np.zeros(self.m)
         self._factor: Factor = Identity()
         self._scratch = Scratch()
+        self._sparse_factors = SparseFactors()
         self.is_exact = True
 
     def take(self, rows: Index) -> NormalEquations:
@@ -224,7 +224,7 @@ class NormalEquations:
             M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._scratch)
             self._factor = Dense(M, self._scratch)
         elif exact or self._stays_sparse:
-            self._factor = Sparse(self.X[some], d, self.bias)
+            self._factor = Sparse(self.X[some], d, self.bias, self._sparse_factors)
         else:  # the heaviest rows, and the diagonal of the others
             self.is_exact = False
             rest = self._d.copy()

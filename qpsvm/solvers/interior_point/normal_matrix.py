@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
-from scipy.sparse.linalg import splu
 
 from qpsvm.numerics.csr_rows import Rows, add, add_outer_products, in_order
 from qpsvm.numerics.jit import reassociating
@@ -121,25 +120,6 @@ class Dual:
         v -= float(self._mean @ b)
         v = dpotrs(self._factor, v, lower=1, overwrite_b=1)[0]
         return b - (self._X.T @ v - self._mean * float(np.sum(v))) / self._base
-
-
-class Sparse:
-    """Sparse LU of A = I + X_Q'D_QX_Q, then the rank-one term (section 3.2 of the paper).
-
-    x = t + p (ybar't) / (c - ybar'p), t = A^-1 b, p = A^-1 ybar, ybar = X_Q'd.
-    """
-
-    def __init__(self, X: Any, d: Vector, bias: bool) -> None:
-        A = (X.T @ (sp.diags(d) @ X) + sp.identity(X.shape[1])).tocsc()
-        self._lu = splu(A, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
-        self._ybar = np.asarray(X.T @ d)
-        self._p = self._lu.solve(self._ybar)
-        self._denominator = float(np.sum(d)) - float(self._ybar @ self._p) if bias else np.inf
-
-    def solve(self, b: Vector) -> Vector:
-        """Return M_Q^-1 b."""
-        t = self._lu.solve(b)
-        return np.asarray(t + self._p * (float(self._ybar @ t) / self._denominator))
 
 
 def _cholesky(M: NDArray[np.floating], out: NDArray[np.floating]) -> NDArray[np.floating]:
