@@ -11,10 +11,9 @@ bias, s the sums of both classes, so that y'a = 0. Its value needs the sums of a
 So the gap of each iterate is certified by its own pass, and no row has a state.
 
 A Newton step is exact once no row changes its piece. Where it does not decrease F_mu, one more pass
-evaluates F_mu at shorter steps, and the best of them is taken. At the optimum of
-F_mu the gap is sum C_i q_i (1 - u_i) over 0 < q_i < mu, about in proportion to mu^2: mu is reduced where
-that is most of the gap. The first (w, b) is the machine of a sample, whose error is less than the first
-mu.
+evaluates F_mu at shorter steps, and the best of them is taken. At the optimum of F_mu the gap is
+sum C_i q_i (1 - u_i) over 0 < q_i < mu, about in proportion to mu^2: mu is reduced where that is most of
+the gap. The first (w, b) is the machine of a sample, whose margins are off by about the first mu.
 
 Sources: Chapelle, "Training a support vector machine in the primal" (2007), for Newton steps; Zhou, Tao
 and Wu (2010), (5) and (6), for the smoothing.
