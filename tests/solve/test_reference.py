@@ -131,6 +131,7 @@ def general_problems():
         (qpsvm.domains.SpanningTrees(layers), True),
         (qpsvm.domains.FlowPolytope(*np.transpose(layers), 0, 3), True),
         (qpsvm.domains.MatroidBases(6, lambda s: len(set(np.array(s) // 2)) == len(s)), True),
+        (qpsvm.domains.Hull(rng.standard_normal((9, 6))), True),
         (qpsvm.domains.L2Ball(6, 0.7), False),
         (qpsvm.domains.Spectrahedron(3, 1.0, solid=True), False),
     ]
@@ -189,13 +190,17 @@ def test_every_method_of_smooth_programs_encloses_the_reference(instance):
         assert abs(known.value - osqp.value) <= known.residual + osqp.residual
 
 
+class OwnBall(qpsvm.domains.L1Ball):
+    """A domain that the reference does not know by name."""
+
+
 @pytest.mark.parametrize(
     ("problem", "named"),
     [
         (np.eye(3), "got ndarray"),
         (qpsvm.MEBDual(qpsvm.CustomKernel(np.eye(2), np.dot, psd="assume")), "got CustomKernel"),
         (qpsvm.L2SVMDual(np.eye(2), [1, -1], bias=False), "without a bias"),
-        (qpsvm.LeastSquares(np.eye(2), [1, 2], qpsvm.domains.Hull(np.eye(2))), "got Hull"),
+        (qpsvm.LeastSquares(np.eye(2), [1, 2], OwnBall(2, 1.0)), "got OwnBall"),
         (
             qpsvm.LeastSquares(np.eye(13), np.ones(13), qpsvm.domains.MatroidBases(13, np.any)),
             "at most 12 elements",
