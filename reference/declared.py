@@ -58,6 +58,7 @@ DOMAIN_OF_CLASS = {
     "FlowPolytope": ("flow", ("tail", "head", "source", "target")),
     "PerfectMatchings": ("matchings", ("edges",)),
     "MatroidBases": ("matroid", ("m", "independent")),
+    "Hull": ("hull", ("points",)),
     "Birkhoff": ("birkhoff", ("n",)),
     "Spectrahedron": ("spectrahedron", ("n", "trace", "solid")),
     "NuclearBall": ("nuclear_ball", ("rows", "columns", "radius")),

@@ -95,15 +95,15 @@ def constraints(name: str, p: dict[str, Any], x: Any) -> list[Any]:
         n = left.max() + 1
         return [x >= 0, np.eye(n)[left].T @ x == 1, np.eye(n)[right].T @ x == 1]
     if name == "matroid":
-        ranks = subset_ranks(p)
-        sets = np.array([np.isin(np.arange(n_elements(p)), s) for s in ranks], dtype=float)
-        bounds = np.array(list(ranks.values()), dtype=float)
-        return [x >= 0, cp.sum(x) == max(ranks.values()), sets @ x <= bounds]
+        flats = closed_sets(n_elements(p), subset_ranks(p))
+        sets = np.array([np.isin(np.arange(n_elements(p)), s) for s in flats], dtype=float)
+        bounds = np.array(list(flats.values()), dtype=float)
+        return [x >= 0, cp.sum(x) == max(flats.values()), sets @ x <= bounds]
     if name == "birkhoff":
         X = matrix(p["n"], p["n"])
         return [x >= 0, cp.sum(X, axis=0) == 1, cp.sum(X, axis=1) == 1]
     if name == "hull":
-        points = hull_points(**p)
+        points = p["points"] if "points" in p else hull_points(**p)
         w = cp.Variable(len(points), nonneg=True)
         return [cp.sum(w) == 1, points.T @ w == x]
     if name in ("spectrahedron", "solid_spectrahedron"):
@@ -136,6 +136,20 @@ def subset_ranks(p: dict[str, Any]) -> dict[tuple[int, ...], int]:
         return len(kept)
 
     return {s: greedy(s) for s in subsets}
+
+
+def closed_sets(m: int, ranks: dict[tuple[int, ...], int]) -> dict[tuple[int, ...], int]:
+    """Return the subsets that no element joins without raising the rank, with their ranks.
+
+    The constraints x(S) <= rank(S) of the other subsets follow: x >= 0, and S is part of a closed set
+    of the same rank. Solvers fail on thousands of constraints that others imply.
+    """
+
+    def closed(s: tuple[int, ...]) -> bool:
+        others = (e for e in range(m) if e not in s)
+        return all(ranks[tuple(sorted((*s, e)))] > ranks[s] for e in others)
+
+    return {s: rank for s, rank in ranks.items() if closed(s)}
 
 
 @cache
@@ -195,7 +209,7 @@ def answer_by(instance: Instance, solver: str) -> Reference:
     gap = abs(float(g @ found) - least)
     most = MAX_RELATIVE_GAP_OF_OSQP if solver == "OSQP" else MAX_RELATIVE_GAP
     slack = most * max(abs(value), 1e-2 * scale)
-    if gap > slack:
+    if not gap <= slack:
         raise UnverifiedError(f"{instance.name}: gap {gap:.3g} at value {value:.6g}")
     return Reference(value, found, gap + 1e-9 * max(abs(value), 1e-2 * scale), solver, gap)
 

@@ -131,6 +131,7 @@ def general_problems():
         (qpsvm.domains.SpanningTrees(layers), True),
         (qpsvm.domains.FlowPolytope(*np.transpose(layers), 0, 3), True),
         (qpsvm.domains.MatroidBases(6, lambda s: len(set(np.array(s) // 2)) == len(s)), True),
+        (qpsvm.domains.Hull(rng.standard_normal((9, 6))), True),
         (qpsvm.domains.L2Ball(6, 0.7), False),
         (qpsvm.domains.Spectrahedron(3, 1.0, solid=True), False),
     ]
@@ -176,6 +177,57 @@ def test_a_declared_smooth_program_is_answered_as_its_solution_certifies():
         reference.answer_osqp(problem)
 
 
+def smooth_programs():
+    """Return declared smooth programs on polyhedra, by name."""
+    rng = np.random.default_rng(8)
+    c, columns = rng.standard_normal(12), rng.integers(-1, 2, (4, 12))
+    least = np.full(4, 0.25)  # what the search starts from on the simplex
+    matroid = qpsvm.domains.MatroidBases(
+        12, lambda s: np.linalg.matrix_rank(columns[:, s]) == len(s)
+    )
+    bend = float(np.max(c**2 * np.exp(np.abs(c))))
+    exponentials = (lambda x: float(np.sum(np.exp(c * x))), lambda x: c * np.exp(c * x))
+    return {
+        "optimal-start": qpsvm.SmoothProgram(
+            lambda x: 0.5 * float(np.sum((x - least) ** 2)),
+            lambda x: x - least,
+            qpsvm.domains.simplex(4),
+            smoothness=1.0,
+        ),
+        "zero-start": qpsvm.SmoothProgram(
+            lambda x: 0.5 * float(x @ x), np.copy, qpsvm.domains.L1Ball(4, 1.0), smoothness=1.0
+        ),
+        "matroid": qpsvm.SmoothProgram(*exponentials, matroid, smoothness=bend),
+        "hull": qpsvm.SmoothProgram(
+            *exponentials, qpsvm.domains.Hull(rng.uniform(0.0, 1.0, (7, 12))), smoothness=bend
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", smooth_programs())
+def test_smooth_programs_are_answered_on_the_scale_of_the_domain(name):
+    """Where the search starts at the minimizer; with the most elements of a matroid; on a hull."""
+    problem = smooth_programs()[name]
+    found = qpsvm.solve(problem, tol=1e-5, max_iter=50_000).certificate
+    for known in (reference.answer(problem), reference.answer_osqp(problem)):
+        assert found.lower - known.residual <= known.value <= found.upper + known.residual
+
+
+@pytest.mark.parametrize("function", ["value", "gradient"])
+def test_a_function_that_is_not_finite_is_not_believed(function):
+    """It is finite where its declaration looked, near the center, and not near the minimizer."""
+
+    def within(x, result):
+        return result if x[0] < 0.9 else result * np.nan
+
+    functions = {"value": lambda x: 0.5 * float(x @ x) - 2.0 * x[0], "gradient": lambda x: x - goal}
+    goal, finite = np.array([2.0, 0.0, 0.0]), functions[function]
+    functions[function] = lambda x: within(x, finite(x))
+    problem = qpsvm.SmoothProgram(**functions, domain=qpsvm.domains.simplex(3), smoothness=1.0)
+    with pytest.raises(reference.UnverifiedError, match=f"the {function} is not finite"):
+        reference.answer(problem)
+
+
 @pytest.mark.parametrize("instance", smooth.SMOOTH_INSTANCES.values(), ids=str)
 def test_every_method_of_smooth_programs_encloses_the_reference(instance):
     known, problem = reference.answer(instance), smooth.declare(instance)
@@ -189,13 +241,17 @@ def test_every_method_of_smooth_programs_encloses_the_reference(instance):
         assert abs(known.value - osqp.value) <= known.residual + osqp.residual
 
 
+class OwnBall(qpsvm.domains.L1Ball):
+    """A domain that the reference does not know by name."""
+
+
 @pytest.mark.parametrize(
     ("problem", "named"),
     [
         (np.eye(3), "got ndarray"),
         (qpsvm.MEBDual(qpsvm.CustomKernel(np.eye(2), np.dot, psd="assume")), "got CustomKernel"),
         (qpsvm.L2SVMDual(np.eye(2), [1, -1], bias=False), "without a bias"),
-        (qpsvm.LeastSquares(np.eye(2), [1, 2], qpsvm.domains.Hull(np.eye(2))), "got Hull"),
+        (qpsvm.LeastSquares(np.eye(2), [1, 2], OwnBall(2, 1.0)), "got OwnBall"),
         (
             qpsvm.LeastSquares(np.eye(13), np.ones(13), qpsvm.domains.MatroidBases(13, np.any)),
             "at most 12 elements",
