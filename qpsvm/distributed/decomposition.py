@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.distributed.kernel_sums import fill_values, step_precision
+from qpsvm.distributed.multiplier import best_level
 from qpsvm.distributed.shard import Violators, movable
-from qpsvm.distributed.sharded_qp import Product, ShardedQP
+from qpsvm.distributed.sharded_qp import Known, Product, ShardedQP, joined
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.solvers.base import Reply, Solver, Stop
 from qpsvm.solvers.working_set.decomposition import (
@@ -34,6 +35,9 @@ from qpsvm.solvers.working_set.working_set import inner_steps, members_to_keep
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+OFFERED_SHARE = 1.5
+"""Number of points that shards send with their violators, as a multiple of those that may enter."""
 
 CORNER_SAMPLE_SIZE = 64
 """Number of points whose mean predicts the outliers of a capped simplex."""
@@ -94,8 +98,8 @@ class ShardedDecomposition(Solver):
             x, Product("running"), none, none, np.empty(0), np.empty((0, 0), dtype)
         )
         assert product.name == "exact"
-        upper = problem.remembered.columns[2][problem.remembered.id[x > 0]]
-        free = np.flatnonzero(x > 0)[x[x > 0] < upper][: self.settings.largest]
+        support = np.flatnonzero(x > 0)
+        free = support[x[support] < problem.coefficients(support).upper][: self.settings.largest]
         self._enter(problem, state, free)
         self._step(problem, state, none, np.empty(0))
         state.checked_violation = state.violation
@@ -136,23 +140,24 @@ class ShardedDecomposition(Solver):
         layout = problem.shards.layout
         parts = layout.split(state.rows)
         own = [(local, state.x[state.rows[at]]) for at, local in parts]
-        unsent = problem.remembered.unsent()
-        state.found = problem.shards.call(
-            "step", *unsent, ids, moves, self.settings.entering, each=own
-        )
-        problem.known["running"] = state.x.copy()
+        unsent, count = problem.remembered.unsent(), self._most_entering(state)
+        n_first = -(-int(OFFERED_SHARE * count) // (2 * len(parts)))
+        state.found = problem.shards.call("step", *unsent, ids, moves, count, n_first, each=own)
         for (at, _), found in zip(parts, state.found, strict=True):
             state.s[at] = found.s
-        low, high = self._extremes(state)
+        low, high = joined([(v.low, v.high) for v in state.found])
+        problem.known["running"] = Known(state.x.copy(), low, high)
         state.violation = high - low
 
-    @staticmethod
-    def _extremes(state: ShardedState) -> tuple[float, float]:
-        return min(v.low for v in state.found), max(v.high for v in state.found)
+    def _most_entering(self, state: ShardedState) -> int:
+        """Return the maximum number of points that enter in the next iteration."""
+        fewest, share, most = BLOCK_ENTRY_LIMITS
+        size = max(fewest, int(share * np.count_nonzero(state.x)))
+        return min(self.settings.entering, most, size)
 
     def _violators(self, problem: ShardedQP, state: ShardedState) -> Indices:
         """Return the maximum violators, about half of them for each direction, by ascending index."""
-        low, high = self._extremes(state)
+        _, low, high = problem.known["running"]
         margin = self.settings.least * (high - low)
         layout = problem.shards.layout
         up = np.concatenate([layout.index(k, v.up) for k, v in enumerate(state.found)])
@@ -161,9 +166,7 @@ class ShardedDecomposition(Solver):
         s_down = -np.concatenate([v.s_down for v in state.found])
         up, s_up = up[s_up < high - margin], s_up[s_up < high - margin]
         down, s_down = down[s_down < -(low + margin)], s_down[s_down < -(low + margin)]
-        fewest, share, most = BLOCK_ENTRY_LIMITS
-        size = max(fewest, int(share * np.count_nonzero(state.x)))
-        size = min(self.settings.entering, most, size, self._most_rows(problem) - len(state.rows))
+        size = min(self._most_entering(state), self._most_rows(problem) - len(state.rows))
         n_up = max(size // 2, size - len(down))
         n_down = max(size // 2, size - len(up))
         chosen = (
@@ -176,7 +179,7 @@ class ShardedDecomposition(Solver):
         """Add points to the working set, and their kernel values to its matrix."""
         if not len(rows):
             return
-        ids = problem.remember(rows)
+        ids = problem.remember(rows, state.found)
         points, kernel = problem.remembered.points, problem.shards.kernel
         n = len(state.rows)
         state.rows, state.ids = np.concatenate([state.rows, rows]), np.concatenate([state.ids, ids])
@@ -228,8 +231,7 @@ class ShardedDecomposition(Solver):
     @staticmethod
     def _sides(problem: ShardedQP, state: ShardedState) -> tuple[Vector, Vector]:
         """Return z and the upper bounds of the working set."""
-        columns = problem.remembered.columns
-        sign, upper = columns[0][state.ids], columns[2][state.ids]
+        sign, _, upper = problem.coefficients(state.rows)
         return (sign if problem.kind == "hyperplane" else np.ones(len(sign))), upper
 
     def _solve(
@@ -237,7 +239,8 @@ class ShardedDecomposition(Solver):
     ) -> tuple[Indices, Vector]:
         """Make the inner steps; return which members moved, and their moves times their signs."""
         gram = problem.gram
-        sign, ridge, _, diagonal = (column[state.ids] for column in problem.remembered.columns)
+        sign, ridge, _ = problem.coefficients(state.rows)
+        diagonal = problem.remembered.diagonal[state.ids]
         z, upper = self._sides(problem, state)
         noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(state.s)))
         tolerance, min_tolerance = max(self.settings.inner_tol * state.violation, noise), np.inf
@@ -283,8 +286,10 @@ def starting_point(problem: ShardedQP) -> Vector:
     rows = np.unique(np.linspace(0, problem.m - 1, CORNER_SAMPLE_SIZE).astype(np.int64))
     x[rows] = 1.0 / len(rows)
     problem.product(x)
-    parts = problem.shards.call("sums", "exact")
-    level = problem._multiplier("exact", parts)
+    problem.known["exact"] = Known(
+        x
+    )  # x may exceed its bounds: the extremes do not enclose the level
+    level = best_level(problem, "exact").t
     under = problem.shards.call("below", "exact", level)
     full = [problem.shards.layout.index(k, local) for k, local in enumerate(under)]
     domain = problem.domain

@@ -7,7 +7,7 @@ share: fewer digits are lost far from zero.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,14 +16,24 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.gram import RBF, Laplacian, Linear
 from qpsvm.gram.base import BLOCK_ENTRIES, slices
-from qpsvm.gram.engine.formula import Evaluator
+from qpsvm.gram.engine.error_bounds import (
+    RelativeError,
+    column_error,
+    exponent_error,
+    formula_error,
+    term_counts,
+)
+from qpsvm.gram.engine.formula import Evaluator, L1Exponential
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.kernels.limits import LARGEST_VALUE, check_lengths, check_values
+from qpsvm.gram.storage.integer import norms_of
 from qpsvm.gram.translation import moved_rows, square_distances
 from qpsvm.numerics.parallel import parallel_for
 from qpsvm.numerics.products import squared_norms
+from qpsvm.solvers.working_set.gradient_error import GradientError
 
 Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 PANEL_POINTS = 2048
 """Number of points whose exact sums are computed at a time."""
@@ -61,6 +71,14 @@ def step_precision(kernel: PointGram, largest: float) -> np.dtype[Any]:
     return SINGLE_PRECISION if fits else np.dtype(np.float64)
 
 
+def sizes_of(kernel: PointGram, points: Any) -> Vector:
+    """Return |x| of points, of an l1 distance |x|_1, shape (n,)."""
+    formula = kernel._formula_of_points
+    if formula is not None and isinstance(formula.map, L1Exponential):
+        return np.asarray(abs(points).sum(axis=1, dtype=np.float64)).ravel()
+    return np.sqrt(norms_of(points))
+
+
 def stacked(*parts: Any) -> Any:
     """Return the rows of all parts, one below the other."""
     if any(sp.issparse(part) for part in parts):
@@ -73,6 +91,14 @@ def moved(X: Any, origin: Vector | None, dtype: Any) -> Any:
     if origin is None or sp.issparse(X):
         return X.astype(dtype, copy=False)
     return moved_rows(X, origin).astype(dtype, copy=False)
+
+
+class Limits(NamedTuple):
+    """What bounds the kernel values of points and their errors; of several shards the largest."""
+
+    diagonal: float  # largest |k(x, x)|
+    error: float  # of a float64 value that stems from rounded distances
+    size: float  # largest |x|, of an l1 distance the largest |x|_1
 
 
 class PointsOfShard:
@@ -112,6 +138,11 @@ class PointsOfShard:
             return square_distances(self.X, self.origin)
         return np.array(self.kernel.diag())
 
+    def limits(self) -> Limits:
+        """Return the limits of its kernel values."""
+        size = 0.0 if self.kernel._formula_of_points is None else float(np.max(self._sizes))
+        return Limits(float(np.max(np.abs(self.diagonal))), self.error, size)
+
     @property
     def error(self) -> float:
         """Bound on the error of a float64 kernel value that stems from rounded distances."""
@@ -141,10 +172,57 @@ class PointsOfShard:
         assert formula is not None
         Z = moved(self.X, self.origin, self._precision)
         Z = Z if sp.issparse(Z) else np.ascontiguousarray(Z)
-        return Evaluator(Z, formula.terms(Z).astype(Z.dtype), formula.factor, formula.map)
+        terms = formula.terms(Z, norms_of(Z)).astype(Z.dtype)
+        return Evaluator(Z, terms, formula.factor, formula.map)
 
-    def sum_fast(self, points: Any, weights: Vector) -> Vector:
-        """Return the weighted sum of k(points, X), in the precision of steps."""
+    @cached_property
+    def _sizes(self) -> Vector:
+        """|x| of the points as steps multiply them, of an l1 distance |x|_1, shape (n,)."""
+        return sizes_of(self.kernel, self._evaluator.points)
+
+    @property
+    def _roundoff(self) -> float:
+        """Unit roundoff of the kernel values of steps."""
+        return 0.5 * float(np.finfo(self._precision).eps)
+
+    def entry_error(self, largest_size: float) -> Vector | None:
+        """Return a bound on the errors of steps' kernel values, for each point; None if unknown.
+
+        They are values with any points whose size is at most `largest_size`.
+        """
+        formula = self.kernel._formula_of_points
+        if formula is None:
+            return None
+        d, u = term_counts(self._evaluator.points), self._roundoff
+        if isinstance(self.kernel, RBF):
+            k = exponent_error(u, d)
+            return (
+                None if k is None else column_error(self.kernel.gamma * self._sizes**2, k, u, 0.0)
+            )
+        sizes = np.append(self._sizes, largest_size)
+        d = np.append(d, np.max(d)) if np.ndim(d) else d
+        error = formula_error(formula, sizes, d, u, sp.issparse(self.X))
+        return None if error is None else error[:-1]
+
+    @cached_property
+    def relative_error(self) -> RelativeError | None:
+        """Factors that bound the errors of steps' kernel values relative to them; None if unknown."""
+        if not isinstance(self.kernel, RBF) or self._precision != SINGLE_PRECISION:
+            return None
+        k = exponent_error(self._roundoff, term_counts(self._evaluator.points))
+        if k is None:
+            return None
+        return RelativeError(self._sizes**2, self.kernel.gamma, k, self._roundoff, 0.0)
+
+    @property
+    def sum_error(self) -> float:
+        """Bound on the error of a sum of steps beyond that of the values, per unit of |k(x, x)|."""
+        from qpsvm.gram.engine.tiles import SUM_ERROR
+
+        return SUM_ERROR if self._precision == SINGLE_PRECISION else 0.0
+
+    def sum_fast(self, points: Any, weights: Vector, changes: GradientError) -> Vector:
+        """Return the weighted sum of k(points, X) in the precision of steps, and record the weights."""
         formula = self.kernel._formula_of_points
         if formula is None:
             return self.sum_exact(points, weights)
@@ -152,34 +230,43 @@ class PointsOfShard:
 
         out, few = np.zeros(self.n), moved(points, self.origin, self._precision)
         few = few if sp.issparse(few) else np.ascontiguousarray(few)
-        terms = formula.terms(few).astype(few.dtype)
-        add_between(few, terms, self._evaluator, [weights], out)
+        terms = formula.terms(few, norms_of(few)).astype(few.dtype)
+        sums, factors = [weights], None
+        if self.relative_error is not None:
+            k = exponent_error(self._roundoff, term_counts(few))
+            factors = self.relative_error.of_others(sizes_of(self.kernel, few) ** 2, k)
+            sums.append(np.abs(weights) * factors.columns(slice(None)))
+        size = None if factors is None else changes.size
+        add_between(few, terms, self._evaluator, sums, out, size)
+        changes.record_moves(factors, slice(None), weights, cached=False)
         return out
 
-    def sum_exact(self, points: Any, weights: Vector) -> Vector:
-        """Return the weighted sum of k(points, X) in float64."""
-        formula, out = self.kernel._formula_of_points, np.zeros(self.n)
+    def sum_exact(self, points: Any, weights: Vector, rows: Indices | None = None) -> Vector:
+        """Return the weighted sum of k(points, X) in float64, or its entries `rows`."""
+        formula = self.kernel._formula_of_points
+        out = np.zeros(self.n if rows is None else len(rows))
         few = moved(points, self.origin, np.float64)
         if formula is None:
-            return self._sum_of_blocks(few, weights)
+            return self._sum_of_blocks(few, weights, rows)
         from qpsvm.gram.engine.exact_products import BLOCK_POINTS, kernel_expansion, prepared
 
         starts = range(0, few.shape[0], BLOCK_POINTS)
         blocks = [prepared(few[at : at + BLOCK_POINTS], formula) for at in starts]
 
         def panel(first: int) -> None:
-            Z = moved(self.X[first : first + PANEL_POINTS], self.origin, np.float64)
-            at = slice(first, first + Z.shape[0])
+            at = slice(first, min(first + PANEL_POINTS, len(out)))
+            Z = moved(self.X[at if rows is None else rows[at]], self.origin, np.float64)
             out[at] = kernel_expansion(blocks.__getitem__, weights, formula, Z, BLOCK_POINTS)
 
-        parallel_for(panel, list(range(0, self.n, PANEL_POINTS)), with_blas=False)
+        parallel_for(panel, list(range(0, len(out), PANEL_POINTS)), with_blas=False)
         return out
 
-    def _sum_of_blocks(self, few: Any, weights: Vector) -> Vector:
+    def _sum_of_blocks(self, few: Any, weights: Vector, rows: Indices | None) -> Vector:
         """Do the same for a kernel without a formula, in blocks of values."""
-        few, out = few.toarray() if sp.issparse(few) else few, np.zeros(self.n)
+        few = few.toarray() if sp.issparse(few) else few
+        out = np.zeros(self.n if rows is None else len(rows))
         size = max(1, BLOCK_ENTRIES // max(1, few.shape[0]))
-        for at in slices(self.n, size):
-            Z = moved(self.X[at], self.origin, np.float64)
+        for at in slices(len(out), size):
+            Z = moved(self.X[at if rows is None else rows[at]], self.origin, np.float64)
             out[at] = weights @ self.kernel._values(few, Z)
         return out

@@ -4,7 +4,9 @@ The points never leave it, except those that enter the working set. It keeps cop
 weights of all shards, which were sent to it once; products with its own points need nothing else.
 
 A product G x is kept twice: "running" is updated by moves of weights with kernel values in float32,
-"exact" is recomputed in float64 for a certificate.
+"exact" is recomputed in float64 for a certificate, where the bound on the error of the running one leaves
+open whether an entry matters. Lower bounds of the other entries take its place: see
+`qpsvm.driver.certificate.partly_recomputed`.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.canonical.base import FLOAT64_EPS
-from qpsvm.distributed.kernel_sums import PointsOfShard, stacked
-from qpsvm.domains.box_hyperplane import slack_gap
+from qpsvm.canonical.base import FLOAT64_EPS, update_roundoff
+from qpsvm.distributed.kernel_sums import Limits, PointsOfShard, stacked
+from qpsvm.domains.box_hyperplane import convex_gap, slack_gap
+from qpsvm.driver.certificate import MAX_RECOMPUTED_SHARE
 from qpsvm.solvers.working_set.decomposition import smallest
+from qpsvm.solvers.working_set.gradient_error import GradientError
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -34,6 +38,16 @@ class Setup(NamedTuple):
     linear: Any
     shift: float
     scale: float
+    m: int  # number of points of all shards
+    limits: Limits  # of the kernel values of all shards
+    largest: Vector  # largest |G_ij|, |c_i| and D_ii
+
+
+class Entering(NamedTuple):
+    """Points that may enter the working set, and k(x, x)."""
+
+    points: Any
+    diagonal: Vector
 
 
 class Violators(NamedTuple):
@@ -41,21 +55,37 @@ class Violators(NamedTuple):
 
     low: float  # minimum of the signed gradient over I_up
     high: float  # maximum over I_low
-    up: Indices  # indices in the shard of the least values in I_up, outside the working set
+    up: Indices  # indices in the shard of the least values in I_up, ascending, outside the working set
     s_up: Vector
-    down: Indices  # of the greatest in I_low
+    down: Indices  # of the greatest in I_low, descending
     s_down: Vector
     s: Vector  # at the working set
+    first_up: Entering  # the first points of `up`, which are likely to enter
+    first_down: Entering
 
 
-class Entering(NamedTuple):
-    """Points that enter, with their coefficients."""
+class AtWeights(NamedTuple):
+    """Where a product is to be recomputed, and what is known of the running one."""
 
-    points: Any
-    sign: Vector
-    ridge: Vector
-    upper: Vector
-    diagonal: Vector  # k(x, x)
+    total: float  # sum of the weights of all shards
+    entry: float  # bound on the rounding of a recomputed entry
+    level: (
+        float | None
+    )  # multiplier of the latest bounds; None where all entries are to be recomputed
+    moved: float  # effect of the difference from the running product's weights on an entry
+
+
+class Sums(NamedTuple):
+    """Sums over the weights of a shard, and the range of its breakpoints: see `Shard.along`."""
+
+    quadratic: float
+    ridge: float
+    linear: float
+    signed: float  # sum of the weights, times their signs with a hyperplane
+    positive: float  # with a hyperplane, sum of upper times breakpoint over the positive signs
+    least_flat: float  # on a simplex, the least breakpoint without ridge
+    first: float
+    last: float
 
 
 @dataclass
@@ -69,7 +99,11 @@ class Shard:
     kind: str = "simplex"
     x: dict[str, Vector] = field(default_factory=dict)  # weights of each product, (n,)
     product: dict[str, Vector] = field(default_factory=dict)  # "running" and "exact", (n,)
-    _sorted: dict[str, Any] = field(default_factory=dict)  # breakpoints, and sums up to them
+    changes: GradientError = field(init=False)  # moves of the running product, and its error before
+    exact_error: Vector | float = (
+        0.0  # bound on the errors of the exact product's unlowered entries
+    )
+    unlowered: Vector = field(init=False)  # the exact product without lower bounds
 
     @property
     def n(self) -> int:
@@ -80,10 +114,10 @@ class Shard:
         """Return the number of points and their sum."""
         return self.n, self.points.total()
 
-    def move(self, origin: Vector | None) -> tuple[float, float]:
-        """Subtract the origin from the points; return the largest |k(x, x)| and the kernel's error."""
+    def move(self, origin: Vector | None) -> Limits:
+        """Subtract the origin from the points; return the limits of their kernel values."""
         self.points.move(origin)
-        return float(np.max(np.abs(self.points.diagonal))), self.points.error
+        return self.points.limits()
 
     def diagonal(self) -> Vector:
         """Return k(x, x) of its points."""
@@ -97,10 +131,12 @@ class Shard:
             return np.broadcast_to(np.asarray(value, np.float64), (n,))
 
         self.kind, self.shift, self.scale = setup.kind, setup.shift, setup.scale
+        self.m, self.limits, self.largest = setup.m, setup.limits, setup.largest
         self.sign, self.ridge, self.upper = full(setup.sign), full(setup.ridge), full(setup.upper)
         self.linear = full(setup.linear)
         self.z = self.sign if self.kind == "hyperplane" else np.ones(n)
-        self.sent, self._sorted = None, {}
+        self.sent, self.unlowered = None, np.zeros(n)
+        self.changes = GradientError(0.0, np.zeros(n))
         for name in ("running", "exact"):
             self.x[name], self.product[name] = np.zeros(n), np.zeros(n)
 
@@ -112,8 +148,7 @@ class Shard:
 
     def rows(self, local: Indices) -> Entering:
         """Return points by their indices in the shard."""
-        at = self.points.X[local], self.sign[local], self.ridge[local], self.upper[local]
-        return Entering(*at, self.points.diagonal[local])
+        return Entering(self.points.X[local], self.points.diagonal[local])
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -124,6 +159,7 @@ class Shard:
         ids: Indices,
         moves: Vector,
         count: int,
+        n_first: int,
         own: Indices,
         x_own: Vector,
     ) -> Violators:
@@ -135,36 +171,41 @@ class Shard:
             Points that are new to `remember`.
         ids, moves : ndarray
             Which of the remembered points moved, and by how much times their sign.
-        count : int
-            Maximum number of violators of each direction.
+        count, n_first : int
+            Maximum number of violators of each direction, and how many of them come with their points.
         own, x_own : ndarray
             Points of this shard in the working set, and their weights.
         """
         self.remember(start, points)
         if len(ids):
-            total = self.points.sum_fast(self.sent[ids], moves)
+            total = self.points.sum_fast(self.sent[ids], moves, self.changes)
             total += self.shift * float(np.sum(moves))
             total *= self.scale
             total *= self.sign
             self.product["running"] += total
         self.x["running"][own] = x_own
-        return self.violators(own, count)
+        return self.violators(own, count, n_first)
 
-    def violators(self, own: Indices, count: int) -> Violators:
+    def violators(self, own: Indices, count: int, n_first: int) -> Violators:
         """Return the violators outside of the working set `own`, by the running product."""
-        x, product = self.x["running"], self.product["running"]
-        self._sorted.pop("running", None)
-        s = self.z * (product + self.linear + self.ridge * x)
-        up, down = movable(x, self.z, self.upper)
-        low = float(np.min(s[up], initial=np.inf))
-        high = float(np.max(s[down], initial=-np.inf))
-        if np.isnan(s).any():
-            low = high = np.nan
+        s, up, down = self._signed("running")
+        low, high = _extremes(s, up, down)
         s_own = s[own]
         up[own] = down[own] = False
         n_up, n_down = int(np.count_nonzero(up)), int(np.count_nonzero(down))
         risers, fallers = smallest(s, up, n_up, count), smallest(-s, down, n_down, count)
-        return Violators(low, high, risers, s[risers], fallers, s[fallers], s_own)
+        risers = risers[np.argsort(s[risers], kind="stable")]
+        fallers = fallers[np.argsort(-s[fallers], kind="stable")]
+        points = self.rows(risers[:n_first]), self.rows(fallers[:n_first])
+        return Violators(low, high, risers, s[risers], fallers, s[fallers], s_own, *points)
+
+    def _signed(self, which: str) -> tuple[Vector, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return the signed gradient, and which coordinates are in I_up and in I_low."""
+        x = self.x[which]
+        s = self.product[which] + self.linear
+        s += self.ridge * x
+        s *= self.z
+        return s, *movable(x, self.z, self.upper)
 
     def recompute(
         self,
@@ -172,66 +213,124 @@ class Shard:
         points: Any,
         ids: Indices,
         weights: Vector,
+        at: AtWeights,
         own: Indices,
         x_own: Vector,
-    ) -> None:
-        """Compute the exact product for signed weights of remembered points, in float64."""
+    ) -> tuple[float, float]:
+        """Compute the exact product for signed weights of remembered points, in float64.
+
+        With `at.level` it is recomputed at the points with weights, and at those on which the bounds may
+        depend. Returns the minimum of the signed gradient over I_up and its maximum over I_low.
+        """
         self.remember(start, points)
-        x, total = np.zeros(self.n), np.zeros(self.n)
+        x = np.zeros(self.n)
         x[own] = x_own
+        self.x["exact"] = x
+        if not self._recompute_partly(ids, weights, at):
+            self.product["exact"] = self.unlowered = self._exact(ids, weights, None)
+            self.exact_error = at.entry
+        return _extremes(*self._signed("exact"))
+
+    def _recompute_partly(self, ids: Indices, weights: Vector, at: AtWeights) -> bool:
+        """Recompute the entries that matter, and lower the others; return False where most of them do."""
+        error = None if at.level is None else self._running_error(at)
+        if error is None or at.level is None:
+            return False
+        rows = self._undecided(at.level, error)
+        if len(rows) > MAX_RECOMPUTED_SHARE * self.n:
+            return False
+        running, known = self.product["running"], self.product["running"].copy()
+        known[rows] = self._exact(ids, weights, rows)
+        difference = np.abs(known[rows] - running[rows])
+        if not np.all(difference <= error[rows] + at.entry):  # the bound is refuted
+            return False
+        lowered = known - error
+        lowered[rows], error[rows] = known[rows], at.entry
+        self.product["exact"], self.unlowered, self.exact_error = lowered, known, error
+        return True
+
+    def _exact(self, ids: Indices, weights: Vector, rows: Indices | None) -> Vector:
+        """Return the product for signed weights of remembered points, or its entries `rows`."""
+        total = np.zeros(self.n if rows is None else len(rows))
         if len(ids):
-            total = self.points.sum_exact(self.sent[ids], weights)
+            total = self.points.sum_exact(self.sent[ids], weights, rows)
             total += self.shift * float(np.sum(weights))
-            total *= self.scale * self.sign
-        self.x["exact"], self.product["exact"] = x, total
-        self._sorted.pop("exact", None)
+            total *= self.scale
+            total *= self.sign if rows is None else self.sign[rows]
+        return total
+
+    def _running_error(self, at: AtWeights) -> Vector | None:
+        """Return a bound on the errors of the running product; None if it is unknown."""
+        points, changes = self.points, self.changes
+        entry = points.entry_error(self.limits.size)
+        if entry is None:
+            return None
+        value, linear, ridge = self.largest
+        sum_error = points.sum_error * self.limits.diagonal
+        error = changes.of_sums(entry, points.relative_error, sum_error, self.limits.error)
+        error *= self.scale
+        size = linear + (value + ridge) * (at.total + changes.total_move)
+        error += at.moved + update_roundoff(
+            self.m, value, changes.total_move, changes.n_passes, size
+        )
+        error += changes.error
+        return error
+
+    def _undecided(self, level: float, error: Vector) -> Indices:
+        """Return the points with weights, and those whose slack may be negative.
+
+        A point whose slack exceeds twice the error keeps a nonnegative one with its lower bound.
+        """
+        slack = self._slack("running", level)
+        slack -= 2.0 * error
+        return np.flatnonzero((self.x["exact"] != 0) | ~(slack > 0.0))
+
+    def _slack(self, which: str, t: float) -> Vector:
+        """Return the gradient without ridge, less what the multiplier t takes from it."""
+        slope = self.product[which] + self.linear
+        return slope + t * self.sign if self.kind == "hyperplane" else slope - t
 
     def take_exact(self) -> None:
         """Continue from the exact product."""
         self.x["running"] = self.x["exact"].copy()
-        self.product["running"] = self.product["exact"].copy()
-        self._sorted.pop("running", None)
+        self.product["running"] = self.unlowered.copy()
+        self.changes = GradientError(self.exact_error, np.zeros(self.n))
 
     # --- bounds -----------------------------------------------------------------------------------
 
-    def sums(self, which: str) -> dict[str, Any]:
-        """Return sums over the weights, and the range of the multiplier's breakpoints."""
+    def along(self, which: str, grid: Vector) -> tuple[Sums, NDArray[np.float64]]:
+        """Return sums over the weights, and sums over the breakpoints up to each multiplier of a grid.
+
+        The latter, shape (3, len(grid)), are those of w, of w v and of w v^2, where w is the upper bound
+        or, on a simplex, 1 / ridge: they give the gap as a function of the multiplier.
+        """
         x, product = self.x[which], self.product[which]
-        some = np.flatnonzero(x != 0)
-        xs = x[some]
-        slope = product + self.linear
-        flat = slope[self.ridge == 0] if self.kind == "simplex" else slope[:0]
-        values = self._breakpoints(which)[0]
-        return {
-            "quadratic": float(xs @ product[some]),
-            "ridge": float((self.ridge[some] * xs) @ xs),
-            "linear": float(self.linear[some] @ xs),
-            "first": float(values[0]) if len(values) else np.inf,
-            "last": float(values[-1]) if len(values) else -np.inf,
-            "least_flat": float(np.min(flat, initial=np.inf)),
-        }
-
-    def _breakpoints(self, which: str) -> tuple[Vector, Vector, Vector]:
-        """Return where the derivative of the dual function changes, sorted, and sums up to there."""
-        if which not in self._sorted:
-            values, weights = self.product[which] + self.linear, self.upper
-            if self.kind == "hyperplane":
-                values = -self.sign * values
-            elif self.kind == "simplex":
-                keep = self.ridge > 0
-                values, weights = values[keep], 1.0 / self.ridge[keep]
-            order = np.argsort(values)
-            values, weights = values[order], weights[order]
-            zero = np.zeros(1)
-            sums = (np.concatenate([zero, np.cumsum(w)]) for w in (weights, weights * values))
-            self._sorted[which] = values, *sums
-        return self._sorted[which]
-
-    def slopes(self, which: str, t: Vector) -> Vector:
-        """Return this shard's part of the derivative of the dual function at multipliers t."""
-        values, sums, moments = self._breakpoints(which)
-        at = np.searchsorted(values, t, side="right")
-        return sums[at] if self.kind != "simplex" else sums[at] * t - moments[at]
+        values, weights = product + self.linear, self.upper
+        some, least_flat, positive = np.flatnonzero(x != 0), np.inf, 0.0
+        xs = signed = x[some]
+        if self.kind == "hyperplane":
+            values *= -self.sign
+            plus = self.sign > 0
+            positive, signed = float(weights[plus] @ values[plus]), xs * self.sign[some]
+        elif self.kind == "simplex":
+            keep = self.ridge > 0
+            least_flat = float(np.min(values[~keep], initial=np.inf))
+            values, weights = values[keep], 1.0 / self.ridge[keep]
+        sums = Sums(
+            quadratic=float(xs @ product[some]),
+            ridge=float((self.ridge[some] * xs) @ xs),
+            linear=float(self.linear[some] @ xs),
+            signed=float(np.sum(signed)),
+            positive=positive,
+            least_flat=least_flat,
+            first=float(np.min(values, initial=np.inf)),
+            last=float(np.max(values, initial=-np.inf)),
+        )
+        n, at = len(grid), np.searchsorted(grid, values)
+        moment = weights * values
+        parts = weights, moment, moment * values
+        bins = [np.bincount(at, part, n + 1)[:n] for part in parts]
+        return sums, np.cumsum(bins, axis=1)
 
     def gap(self, which: str, t: float, entry: float, defect: float) -> tuple[float, float]:
         """Return this shard's parts of the gap with the multiplier t and of its roundoff.
@@ -240,22 +339,16 @@ class Shard:
         """
         x, product = self.x[which], self.product[which]
         slope = product + self.linear
+        slack = self._slack(which, t)
         if self.kind == "simplex":
-            slack = slope - t
             filled = (slack < 0.0) & (self.ridge > 0)
             d = self.ridge[filled]
             excess = x[filled] + slack[filled] / d
             gap = 0.5 * float(d @ (excess * excess))
             some = np.flatnonzero((x > 0) & ~filled)
             return gap + float(x[some] @ (slack[some] + 0.5 * self.ridge[some] * x[some])), 0.0
-        if self.kind == "hyperplane":
-            slack = slope + t * self.sign
-            if defect:
-                low, high = x, x - self.upper
-                at_low = slack * low + 0.5 * defect * low**2
-                return float(np.sum(np.maximum(at_low, slack * high + 0.5 * defect * high**2))), 0.0
-        else:
-            slack = slope - t
+        if self.kind == "hyperplane" and defect:
+            return convex_gap(x, self.upper, slack, defect), 0.0
         gap, below = slack_gap(x, self.upper, slack, None), slack < entry
         roundoff = entry * float(np.sum(self.upper[below] - x[below]))
         if self.kind == "capped" and self.linear.any():
@@ -277,3 +370,10 @@ def movable(x: Vector, z: Vector, upper: Vector) -> tuple[NDArray[np.bool_], NDA
     """Return which coordinates are in I_up, where z x can grow, and which in I_low."""
     free_above, free_below = x < upper, x > 0
     return np.where(z > 0, free_above, free_below), np.where(z > 0, free_below, free_above)
+
+
+def _extremes(s: Vector, up: NDArray[np.bool_], down: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the minimum of s over I_up and its maximum over I_low, NaN where an entry is."""
+    if np.isnan(s).any():
+        return np.nan, np.nan
+    return float(np.min(s[up], initial=np.inf)), float(np.max(s[down], initial=-np.inf))

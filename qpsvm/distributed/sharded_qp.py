@@ -1,8 +1,7 @@
 """The QP of a dual whose points are in shards: products stay there, bounds are sums over shards.
 
-Formulas and roundoffs are those of `qpsvm.canonical`. A multiplier is found by sections of the derivative
-of the dual function, which is a sum over shards; any multiplier gives a valid bound, and the last section
-is as narrow as rounding. Sums are made in float64 and added in the order of the shards.
+Formulas and roundoffs are those of `qpsvm.canonical`; see `multiplier` for the multiplier of the sum.
+Sums are made in float64 and added in the order of the shards.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import Bounds, enclose
 from qpsvm.canonical.qp import QP
 from qpsvm.distributed.group import ShardGroup
-from qpsvm.distributed.kernel_sums import is_translatable, stacked
-from qpsvm.distributed.shard import Entering, Setup
+from qpsvm.distributed.kernel_sums import Limits, is_translatable, stacked
+from qpsvm.distributed.multiplier import best_level
+from qpsvm.distributed.shard import AtWeights, Entering, Setup, Violators
 from qpsvm.domains import BoxHyperplane, CappedSimplex, SimplexProduct
 from qpsvm.errors import InputError
 from qpsvm.gram.base import Gram
@@ -28,15 +28,6 @@ from qpsvm.gram.psd import SAMPLE_POINTS, psd_defect
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-SECTIONS_AT_ONCE = 257
-"""Number of multipliers at which the derivative is evaluated in one round trip."""
-
-MAX_SECTION_ROUNDS = 8
-"""Maximum number of such round trips: each divides an interval by 256."""
-
-SECTION_WIDTH = 1e-14
-"""Width of the last section, relative to the multipliers at its ends."""
-
 
 class Product(NamedTuple):
     """The name of a product G x that the shards hold: "running" or "exact"."""
@@ -44,13 +35,28 @@ class Product(NamedTuple):
     name: str
 
 
+class Known(NamedTuple):
+    """The weights of a product, and the extremes of its signed gradient."""
+
+    x: Vector
+    low: float = -np.inf  # minimum over I_up
+    high: float = np.inf  # maximum over I_low
+
+
+class Coefficients(NamedTuple):
+    """Coefficients of points."""
+
+    sign: Vector
+    ridge: Vector
+    upper: Vector
+
+
 @dataclass(frozen=True, eq=False)
 class ShardedGram(Gram):
     """What the QP needs to know of a kernel whose points are in shards."""
 
     shards: ShardGroup
-    largest: float  # largest absolute diagonal entry
-    error_of_values: float
+    limits: Limits
     origin_of_points: Vector | None = None
     is_kernel = True
 
@@ -72,7 +78,7 @@ class ShardedGram(Gram):
     @property
     def error(self) -> float:
         """Bound on the error of a float64 entry."""
-        return self.error_of_values
+        return self.limits.error
 
     @cached_property
     def _diagonal(self) -> Vector:
@@ -107,16 +113,17 @@ class Remembered:
         self.row = np.empty(0, np.int64)  # index of each point, (k,)
         self.id = np.full(m, -1, np.int64)  # place among them by index, -1 for others
         self.points: Any = None
-        self.columns = np.empty((4, 0))  # sign, ridge, upper, diagonal
+        self.diagonal = np.empty(0)
         self.n_known = 0  # the first ones, which the shards have
         self.value = 0.0  # absolute value of the objective at the last bounds
+        self.level: float | None = None  # multiplier of the last bounds
 
     def add(self, rows: Indices, found: Entering) -> None:
         """Append points."""
         self.id[rows] = len(self.row) + np.arange(len(rows))
         self.row = np.concatenate([self.row, rows])
         self.points = found.points if self.points is None else stacked(self.points, found.points)
-        self.columns = np.concatenate([self.columns, np.array(found[1:])], axis=1)
+        self.diagonal = np.concatenate([self.diagonal, found.diagonal])
 
     def unsent(self) -> tuple[int, Any]:
         """Return the points that the shards do not have, which they get now, and the first's place."""
@@ -130,7 +137,7 @@ class ShardedQP(QP):
 
     shards: ShardGroup = None  # type: ignore[assignment]
     remembered: Remembered = None  # type: ignore[assignment]
-    known: dict[str, Vector] = field(default_factory=dict)  # x of each product of the shards
+    known: dict[str, Known] = field(default_factory=dict)  # of each product of the shards
 
     @classmethod
     def of(cls, qp: QP, shards: ShardGroup) -> Self:
@@ -139,7 +146,7 @@ class ShardedQP(QP):
         problem = cls(**fields, shards=shards, remembered=Remembered(qp.m))
         shards.call("start", each=[(problem.setup(k),) for k in range(shards.n)])
         for name in ("running", "exact"):
-            problem.known[name] = np.zeros(qp.m)
+            problem.known[name] = Known(np.zeros(qp.m))
         shards.restore = problem.restore
         return problem.with_sampled_defect()
 
@@ -162,7 +169,9 @@ class ShardedQP(QP):
 
         gram = self.gram
         arrays = own(gram.sign), own(gram.ridge), own(upper), own(self.linear)
-        return Setup(self.kind, *arrays, float(gram.shift), float(gram.scale))
+        largest = self.scale, np.max(np.abs(self.linear)), np.max(gram.ridge)
+        numbers = float(gram.shift), float(gram.scale), self.m
+        return Setup(self.kind, *arrays, *numbers, self.limits, np.array(largest))
 
     def with_sampled_defect(self) -> Self:
         """Return the problem with the defect of the kernel at a sample of its points."""
@@ -175,22 +184,37 @@ class ShardedQP(QP):
             return replace(self, convex=False)
         return replace(self, defect=defect * self.gram.scale)
 
+    def coefficients(self, rows: Indices) -> Coefficients:
+        """Return the signs, ridges and upper bounds of points."""
+        upper = getattr(self.domain, "upper", None)
+        own = np.full(len(rows), np.inf) if upper is None else upper[rows]
+        return Coefficients(self.gram.sign[rows], self.gram.ridge[rows], own)
+
     def fetch(self, rows: Indices) -> Entering:
         """Return copies of points, in the order of `rows`."""
         parts = self.shards.layout.split(rows)
         found = self.shards.call("rows", each=[(local,) for _, local in parts])
         order = np.argsort(np.concatenate([at for at, _ in parts]), kind="stable")
-        points = None
-        for part in found:
-            if part.points.shape[0]:
-                points = part.points if points is None else stacked(points, part.points)
-        columns = np.concatenate([np.array(part[1:]) for part in found], axis=1)[:, order]
-        assert points is not None
-        return Entering(points[order], *columns)
+        return _together(found, order)
 
-    def remember(self, rows: Indices) -> Indices:
-        """Fetch points that are not remembered; return the places of all `rows` among those that are."""
+    def remember(self, rows: Indices, found: list[Violators] | None = None) -> Indices:
+        """Return the places of points among those that are remembered, after those that lack were added.
+
+        Points that came with the violators `found` need not be fetched.
+        """
         new = rows[self.remembered.id[rows] < 0]
+        if len(new) and found:
+            index = self.shards.layout.index
+            came = [
+                (index(k, local[: len(first.diagonal)]), first)
+                for k, v in enumerate(found)
+                for local, first in ((v.up, v.first_up), (v.down, v.first_down))
+            ]
+            at = np.concatenate([rows for rows, _ in came])
+            _, places = np.unique(at, return_index=True)
+            places = places[np.isin(at[places], new)]
+            self.remembered.add(at[places], _together([first for _, first in came], places))
+            new = new[self.remembered.id[new] < 0]
         if len(new):
             self.remembered.add(new, self.fetch(new))
         return self.remembered.id[rows]
@@ -198,10 +222,18 @@ class ShardedQP(QP):
     # --- products ---------------------------------------------------------------------------------
 
     def product(self, x: Vector) -> Any:
-        """Let the shards recompute G x in float64."""
-        self.shards.call("recompute", *self._weights(x), each=self._own(x))
-        self.known["exact"] = x.copy()
+        """Let the shards recompute G x in float64, where its bounds may depend on it."""
+        level, moved = self.remembered.level, np.inf
+        if level is not None and not self.defect:
+            moved = float(np.sum(np.abs(x - self.known["running"].x))) * self.scale
+        at = self._at(x, level if np.isfinite(moved) else None, moved)
+        found = self.shards.call("recompute", *self._weights(x), at, each=self._own(x))
+        self.known["exact"] = Known(x.copy(), *joined(found))
         return Product("exact")
+
+    def _at(self, x: Vector, level: float | None = None, moved: float = np.inf) -> AtWeights:
+        """Return what shards need to know of x."""
+        return AtWeights(float(np.sum(x)), float(np.max(self.entry_roundoff(x))), level, moved)
 
     def _weights(self, x: Vector) -> tuple[int, Any, Indices, Vector]:
         """Return points that the shards lack, places of the support, and its signed weights."""
@@ -218,7 +250,7 @@ class ShardedQP(QP):
     def take_exact(self) -> None:
         """Let the shards continue from the recomputed product."""
         self.shards.call("take_exact")
-        self.known["running"] = self.known["exact"].copy()
+        self.known["running"] = self.known["exact"]
 
     def restore(self, k: int) -> None:
         """Bring a shard that was loaded again to the state of the others."""
@@ -229,11 +261,11 @@ class ShardedQP(QP):
         if memory.n_known:
             shards.call_one(k, "remember", 0, memory.points[: memory.n_known])
         for name in ("running", "exact"):
-            x = self.known[name]
+            x = self.known[name].x
             support = np.flatnonzero(x != 0)
             weights = self.gram.sign[support] * x[support]
-            own = self._own(x)[k]
-            shards.call_one(k, "recompute", -1, None, memory.id[support], weights, *own)
+            at, own = self._at(x), self._own(x)[k]
+            shards.call_one(k, "recompute", -1, None, memory.id[support], weights, at, *own)
             if name == "running":
                 shards.call_one(k, "take_exact")
 
@@ -245,34 +277,42 @@ class ShardedQP(QP):
         return self.gram.scale * (self.largest + self.gram.shift)
 
     @property
-    def largest(self) -> float:
-        """Largest |k(x, x)|."""
+    def limits(self) -> Limits:
+        """Limits of the kernel values of all shards."""
         kernel = self.gram.kernel
         assert isinstance(kernel, ShardedGram)
-        return kernel.largest
+        return kernel.limits
+
+    @property
+    def largest(self) -> float:
+        """Largest |k(x, x)|."""
+        return self.limits.diagonal
 
     def bounds(self, x: Vector, product: Any, error: Any = None) -> Bounds:
-        """Return the bounds at x, whose product the shards hold: see `QP.bounds`."""
+        """Return the bounds at x, whose product the shards hold: see `QP.bounds`.
+
+        Those of the running product are without the rounding of its sums: they decide when to certify.
+        """
         name = product.name
-        parts = self.shards.call("sums", name)
-        total = {
-            key: math.fsum(part[key] for part in parts) for key in ("quadratic", "ridge", "linear")
-        }
-        value = 0.5 * total["quadratic"] + 0.5 * total["ridge"] + total["linear"] + self.constant
-        self.remembered.value = abs(value)
-        t = self._multiplier(name, parts)
-        own_gap, own_roundoff = self._gap(name, x, t)
+        level = best_level(self, name)
+        sums, t, gap = level.sums, level.t, level.gap
+        value = 0.5 * sums.quadratic + 0.5 * sums.ridge + sums.linear + self.constant
+        self.remembered.value, own_roundoff = abs(value), 0.0
+        if name == "exact" or self.defect:
+            gap, own_roundoff = self._gap(name, x, t)
+        else:
+            self.remembered.level = t
         weights = float(np.linalg.norm(x, 1))
         weight = self.domain.total if isinstance(self.domain, BoxHyperplane) else weights
         some = np.flatnonzero(x != 0)
-        roundoff = self.gram.roundoff(self.scale, x[some], some, weight, total["quadratic"])
+        roundoff = self.gram.roundoff(self.scale, x[some], some, weight, sums.quadratic)
         roundoff += 8.0 * np.finfo(np.float64).eps * abs(value)
         multipliers = np.array([t])
         of_sum = self.domain.error_of_sums(x, multipliers)
         if self.kind == "hyperplane":
-            gap, multipliers = own_gap + own_roundoff + of_sum, np.array([t, 1.0])
+            gap, multipliers = gap + own_roundoff + of_sum, np.array([t, 1.0])
         else:
-            gap, roundoff = own_gap, roundoff + own_roundoff + of_sum
+            roundoff += own_roundoff + of_sum
             if self.defect:  # |a - x|^2 is at most sum of a and x'x
                 left = 0.5 * self.defect * (1.0 + float(x @ x))
                 roundoff += left
@@ -285,38 +325,9 @@ class ShardedQP(QP):
 
     def _gap(self, name: str, x: Vector, t: float) -> tuple[float, float]:
         """Return the gap with the multiplier t, and its roundoff besides that of G."""
-        entry = self.entry_roundoff(x)
+        entry = float(np.max(self.entry_roundoff(x)))
         parts = self.shards.call("gap", name, t, entry, self.defect)
         return math.fsum(part[0] for part in parts), math.fsum(part[1] for part in parts)
-
-    def _multiplier(self, name: str, parts: list[dict[str, Any]]) -> float:
-        """Return the best multiplier: where the derivative of the dual function changes its sign."""
-        low = min(part["first"] for part in parts)
-        high = max(part["last"] for part in parts)
-        flat = min(part["least_flat"] for part in parts)
-        if not np.isfinite([low, high]).all():
-            return flat if np.isfinite(flat) else np.nan
-        target = 1.0
-        if isinstance(self.domain, BoxHyperplane):
-            target = self.domain.positive
-        elif isinstance(self.domain, CappedSimplex):
-            target = float(self.domain.total[0])
-        else:  # the level of water is at most that in the lowest entry alone
-            high = min(flat, low + float(np.max(self.gram.ridge)))
-        target *= 1.0 - 1e-12
-        low = min(low, high)
-        for _ in range(MAX_SECTION_ROUNDS):
-            if high - low <= SECTION_WIDTH * max(abs(low), abs(high)):
-                break
-            grid = np.linspace(low, high, SECTIONS_AT_ONCE)
-            slopes = np.sum(self.shards.call("slopes", name, grid), axis=0)
-            k = int(np.searchsorted(slopes, target))
-            if k == 0:
-                return low
-            if k == len(grid):
-                return high
-            low, high = float(grid[k - 1]), float(grid[k])
-        return high
 
     @property
     def counters(self) -> dict[str, int]:
@@ -330,9 +341,21 @@ def qp_of(problem: Any, shards: ShardGroup, translates: bool) -> ShardedQP:
     origin = None
     if translates or is_translatable(shards.kernel):
         origin = sum(part[1] for part in parts) / sum(part[0] for part in parts)
-    limits = shards.call("move", origin)
-    largest, error = (max(part[i] for part in limits) for i in (0, 1))
-    gram = ShardedGram(shards, largest, error, origin)
+    limits = Limits(*np.max(shards.call("move", origin), axis=0).tolist())
+    gram = ShardedGram(shards, limits, origin)
     qp = replace(problem, K=gram).as_qp()
     assert isinstance(qp.domain, (SimplexProduct, CappedSimplex, BoxHyperplane))
     return ShardedQP.of(replace(qp, primal=None), shards)
+
+
+def _together(found: list[Entering], places: Indices) -> Entering:
+    """Return points by their places in those of all parts."""
+    parts = [part.points for part in found if part.points.shape[0]]
+    diagonal = np.concatenate([part.diagonal for part in found])
+    return Entering(stacked(*parts)[places], diagonal[places])
+
+
+def joined(found: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the extremes of all shards, NaN where one of them is."""
+    low, high = np.array(found).T
+    return float(np.min(low)), float(np.max(high))

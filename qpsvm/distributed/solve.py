@@ -97,7 +97,7 @@ def solve_sharded(
         try:
             outcome = run(qp, solver, start, limits, seed)
         except ClusterError as error:
-            error.x = qp.known.get("running")
+            error.x = qp.known["running"].x
             raise
         return _result(problem, dual, qp, outcome, begun)
     finally:
@@ -181,7 +181,7 @@ def _over_support(dual: Any, qp: ShardedQP, rows: NDArray[np.int64]) -> tuple[An
 
 def _product_at(qp: ShardedQP, x: Any, rows: NDArray[np.int64]) -> Any:
     """Return entries of the recomputed product."""
-    if not np.array_equal(qp.known["exact"], x):
+    if not np.array_equal(qp.known["exact"].x, x):
         qp.product(x)
     out = np.empty(len(rows))
     parts = qp.shards.layout.split(rows)

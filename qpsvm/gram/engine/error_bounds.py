@@ -16,7 +16,7 @@ by 1.72 offset.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -157,6 +157,11 @@ class RelativeError:
     k: Any  # a number, or one for each point, of which the smaller one holds for a pair
     u: float
     offset: float
+    middle: float | None = None  # the b of the bound, by default of these points
+
+    def of_others(self, norms: Vector, k: Any) -> RelativeError:
+        """Return the factors of columns of other points, whose product with `rows` bounds the error."""
+        return replace(self, norms=norms, k=k, middle=self._middle)
 
     def rows(self) -> Vector:
         """Return r, shape (m,)."""
@@ -166,19 +171,21 @@ class RelativeError:
         r *= s
         return r
 
-    def columns(self, indices: NDArray[np.int64]) -> Vector:
+    def columns(self, indices: Any) -> Vector:
         """Return c_j of the columns `indices`."""
         a = self._exponents(indices)
         t = np.expm1(np.minimum(a, 1.0))  # less 1
         return np.where(a <= MAX_EXPONENT_ERROR, (1.0 + t) * (1.0 + t + t / self._middle), 0.0)
 
-    def of_use(self, indices: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def of_use(self, indices: Any) -> NDArray[np.bool_]:
         """Return for which columns c_j is not 0."""
         return np.asarray(self._exponents(indices) <= MAX_EXPONENT_ERROR)
 
     @cached_property
     def _middle(self) -> float:
         """The b of the bound."""
+        if self.middle is not None:
+            return self.middle
         return float(
             np.median(
                 self._less_one(slice(None, None, 1 + len(self.norms) // MEDIAN_SAMPLE_POINTS))

@@ -9,13 +9,14 @@ same sweep as the sum by the moves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import ApproximateProducts, update_roundoff
 from qpsvm.canonical.qp import QP
-from qpsvm.gram.column_store import ColumnStore
+from qpsvm.gram.engine.error_bounds import RelativeError
 
 SIZE_SAFETY_FACTOR = 1.001
 """Safety factor of the sums of sizes, which are accurate to three digits."""
@@ -35,19 +36,48 @@ class GradientError:
     n_passes: int = 0  # passes over columns
 
     def record_moves(
-        self, store: ColumnStore, indices: NDArray[np.int64], moves: Vector, cached: bool
+        self,
+        relative_error: RelativeError | None,
+        indices: Any,
+        moves: Vector,
+        cached: bool,
     ) -> None:
         """Record moves by which the product is updated, with cached columns `indices` or not."""
         moves = np.abs(moves)
         total = float(np.sum(moves))
         self.n_passes += 1
+        self.total_move += total
         self.uncached_move += 0.0 if cached else total
-        relative_error = store.relative_error
         self.unweighted_move += (
             total
             if relative_error is None
             else float(np.sum(moves[~relative_error.of_use(indices)]))
         )
+
+    def of_sums(
+        self,
+        entry_error: Vector,
+        relative_error: RelativeError | None,
+        sum_error: float,
+        kernel_error: float,
+    ) -> Vector:
+        """Return a bound on the errors of all moves' sum of kernel values, shape (m,).
+
+        A move by t adds t times the error of a kernel value, which is at most `entry_error`, and by
+        `relative_error` at most a multiple of the value; `sum_error` is that of a sum of columns that
+        are not cached, and `kernel_error` that of a float64 value.
+        """
+        error = self.total_move * entry_error + self.uncached_move * sum_error
+        if relative_error is not None:
+            by_entry = relative_error.rows()
+            by_entry += sum_error
+            by_entry *= self.size
+            by_entry *= SIZE_SAFETY_FACTOR
+            if self.unweighted_move:
+                by_entry += self.unweighted_move * (entry_error + sum_error)
+            by_entry += 2.0 * kernel_error * self.total_move
+            error = np.minimum(error, by_entry, out=by_entry)
+        return error
 
     def approximate_products(
         self, problem: QP, x: Vector, product: Vector
@@ -60,22 +90,12 @@ class GradientError:
         """
         store, gram = problem.store, problem.gram
         assert store is not None
-        entry, relative_error = store.error, store.relative_error
-        if entry is None:
+        if store.error is None:
             return None
         weight = float(np.sum(x)) + self.total_move
         size = float(np.max(np.abs(problem.linear)))
         size += (problem.scale + float(np.max(gram.ridge))) * weight
-        error = self.total_move * entry + self.uncached_move * store.sum_error
-        if relative_error is not None:
-            by_entry = relative_error.rows()
-            by_entry += store.sum_error
-            by_entry *= self.size
-            by_entry *= SIZE_SAFETY_FACTOR
-            if self.unweighted_move:
-                by_entry += self.unweighted_move * (entry + store.sum_error)
-            by_entry += 2.0 * gram.kernel.error * self.total_move
-            error = np.minimum(error, by_entry, out=by_entry)
+        error = self.of_sums(store.error, store.relative_error, store.sum_error, gram.kernel.error)
         error *= gram.scale
         error += self.error + update_roundoff(
             problem.m, problem.scale, self.total_move, self.n_passes, size

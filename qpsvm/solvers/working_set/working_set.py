@@ -230,7 +230,6 @@ def solve_working_set(
     pair.s[working_set] = s
     change = pair.x[working_set] - x_start
     changed = np.flatnonzero(change != 0)
-    state.gradient_error.total_move += float(np.sum(np.abs(change)))
     _update_gradient(problem, state, working_set[changed], change[changed])
     pair.s[working_set] += pair.z[working_set] * ridge[working_set] * change
     if state.unit < 1.0:
@@ -337,7 +336,8 @@ def _update_gradient(
         total = pair.scratch
         total[:] = gram.shift * float(np.sum(weights))
         store.add(moved[uncached], weights, total, size=state.gradient_error.size)
-        state.gradient_error.record_moves(store, moved[uncached], weights, cached=False)
+        factors = store.relative_error
+        state.gradient_error.record_moves(factors, moved[uncached], weights, cached=False)
         total *= pair.z
         total *= gram.sign
         if gram.scale != 1.0:
@@ -349,7 +349,7 @@ def _update_gradient(
     for start in range(0, len(moved), step):  # none where all were summed uncached
         at = slice(start, start + step)
         store.ensure(moved[at])
-        state.gradient_error.record_moves(store, moved[at], change[at], cached=True)
+        state.gradient_error.record_moves(factors, moved[at], change[at], cached=True)
         sizes = state.gradient_error.size
         if isinstance(store, PointStore):
             _add_columns_of_points(problem, state, moved[at], change[at])
