@@ -83,6 +83,10 @@ class ShardedDecomposition(Solver):
         """Return a short period: an iteration solves a whole reduced problem."""
         return CHECK_PERIOD
 
+    def on_one_thread(self, problem: ShardedQP) -> tuple[bool, bool]:
+        """Return true: the threads of BLAS would wait in busy loops while shards sum kernel values."""
+        return True, True
+
     def default_max_iter(self, problem: ShardedQP) -> int:
         """Return a budget in which every coordinate could be added twice."""
         return 500 + 2 * problem.m // self.settings.entering
