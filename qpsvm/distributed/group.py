@@ -29,7 +29,8 @@ def n_bytes(value: Any) -> int:
     if sp.issparse(value):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
     if isinstance(value, np.ndarray):
-        full = int(np.prod([n for n, step in zip(value.shape, value.strides, strict=True) if step]))
+        sides = zip(value.shape, value.strides, strict=True)
+        full = int(np.prod([n for n, step in sides if step])) if value.size else 0
         return full * value.itemsize
     if isinstance(value, dict):
         return sum(map(n_bytes, value.values()))

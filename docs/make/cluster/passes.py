@@ -1,6 +1,6 @@
 """The page of rows that do not fit the workers: a linear hinge machine and a ball from a Parquet file.
 
-    python -m docs.make.passes --folder /var/tmp > docs/benchmarks/passes.md
+    python -m docs.make.cluster.passes --folder /var/tmp > docs/benchmarks/passes.md
 
 The file (3.4 GB) is drawn into the folder where it is not there. It takes 6 minutes.
 """
@@ -138,7 +138,7 @@ def page(folder: Path) -> Iterator[str]:
     file = folder / "rows.parquet"
     if not file.is_file():
         draw(file)
-    yield from head("passes", PAGE_TITLE, PAGE_TEXT, runs=1, folder="docs.make")
+    yield from head("passes", PAGE_TITLE, PAGE_TEXT, runs=1, folder="docs.make.cluster")
     rows = open_rows(file, "label", chunk_bytes=8 * N_FEATURES * GROUP_ROWS)
     cells, lower = [], 0.0
     for name, found in by_ours(rows):
