@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.distributed.kernel_sums import fill_values, step_precision
-from qpsvm.distributed.multiplier import best_level
 from qpsvm.distributed.shard import Violators, movable
 from qpsvm.distributed.sharded_qp import Known, Product, ShardedQP, joined
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
@@ -293,7 +292,7 @@ def starting_point(problem: ShardedQP) -> Vector:
     problem.known["exact"] = Known(
         x
     )  # x may exceed its bounds: the extremes do not enclose the level
-    level = best_level(problem, "exact").t
+    level = problem.best_level("exact").t
     under = problem.shards.call("below", "exact", level)
     full = [problem.shards.layout.index(k, local) for k, local in enumerate(under)]
     domain = problem.domain

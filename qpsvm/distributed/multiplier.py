@@ -8,16 +8,14 @@ by a hundredth at most.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qpsvm.distributed.group import ShardGroup
 from qpsvm.distributed.shard import Sums
-from qpsvm.domains import BoxHyperplane, CappedSimplex
-
-if TYPE_CHECKING:
-    from qpsvm.distributed.sharded_qp import ShardedQP
+from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain
 
 Vector = NDArray[np.float64]
 
@@ -42,29 +40,45 @@ class Level(NamedTuple):
     sums: Sums
 
 
-def best_level(problem: ShardedQP, name: str) -> Level:
+def best_level(
+    shards: ShardGroup, name: str, domain: Domain, ridge: Vector, extremes: tuple[float, float]
+) -> Level:
     """Return the best multiplier of a product, where the derivative of the gap changes its sign.
 
-    It lies between the extremes of the signed gradient: below all of I_up the derivative is negative,
-    above all of I_low it is positive.
+    Parameters
+    ----------
+    shards : ShardGroup
+    name : str
+        The product.
+    domain : Domain
+        A box with a hyperplane, one simplex, or one with upper bounds.
+    ridge : ndarray, shape (m,)
+    extremes : tuple of float
+        The minimum of the signed gradient over I_up and its maximum over I_low. The multiplier lies
+        between them: below all of I_up the derivative is negative, above all of I_low positive. Where
+        one is not finite, the interval of all breakpoints is taken.
     """
-    low, high = problem.known[name].low, problem.known[name].high
-    if problem.kind == "hyperplane":
+    low, high = min(extremes), max(extremes)
+    is_simplex = not isinstance(domain, (BoxHyperplane, CappedSimplex))
+    if isinstance(domain, BoxHyperplane):
         low, high = -high, -low
-    low, high = min(low, high), max(low, high)
     if not np.isfinite([low, high]).all():
-        low, high = _range(problem, _along(problem, name, np.empty(0))[0])
-    if problem.kind == "simplex" and not np.any(problem.gram.ridge):
+        sums, _ = _along(shards, name, np.empty(0))
+        low, high = sums.first, sums.last
+        if is_simplex:  # no higher than the level where one point has all weight
+            high = min(sums.least_flat, sums.first + float(np.max(ridge)))
+            low = min(low, high)
+    if is_simplex and not np.any(ridge):
         high = low  # no weight may be on a point whose gradient is below the level
-    at, target = 0, _target(problem)
+    at, target = 0, _target(domain)
     for _ in range(MAX_SECTION_ROUNDS):
         grid = np.linspace(low, high, SECTIONS_AT_ONCE if low < high else 1)
-        sums, parts = _along(problem, name, grid)
-        if problem.kind == "simplex" and sums.least_flat < high:
+        sums, parts = _along(shards, name, grid)
+        if is_simplex and sums.least_flat < high:
             high = sums.least_flat
             low = min(low, high)
             continue
-        slopes, gaps = _gap_along(problem, sums, parts, grid)
+        slopes, gaps = _gap_along(domain, sums, parts, grid)
         above = int(np.searchsorted(slopes, target))
         if above in (0, len(grid)):
             at = min(above, len(grid) - 1)
@@ -78,18 +92,9 @@ def best_level(problem: ShardedQP, name: str) -> Level:
     return Level(float(grid[at]), float(gaps[at]), sums)
 
 
-def _range(problem: ShardedQP, sums: Sums) -> tuple[float, float]:
-    """Return an interval of all breakpoints, which holds the best multiplier of any x."""
-    if problem.kind != "simplex":
-        return sums.first, sums.last
-    alone = sums.first + float(np.max(problem.gram.ridge))  # the level where one point has weight 1
-    high = min(sums.least_flat, alone)
-    return min(sums.first, high), high
-
-
-def _along(problem: ShardedQP, name: str, grid: Vector) -> tuple[Sums, NDArray[np.float64]]:
+def _along(shards: ShardGroup, name: str, grid: Vector) -> tuple[Sums, NDArray[np.float64]]:
     """Return what `Shard.along` returns, summed over all shards."""
-    found = problem.shards.call("along", name, grid)
+    found = shards.call("along", name, grid)
     columns = dict(zip(Sums._fields, zip(*(part[0] for part in found), strict=True), strict=True))
     own = {key: math.fsum(values) for key, values in columns.items()}
     own |= {key: min(columns[key]) for key in ("first", "least_flat")}
@@ -97,9 +102,9 @@ def _along(problem: ShardedQP, name: str, grid: Vector) -> tuple[Sums, NDArray[n
     return Sums(**own), np.sum([part[1] for part in found], axis=0)
 
 
-def _target(problem: ShardedQP) -> float:
+def _target(domain: Domain) -> float:
     """Return the slope of the sums over breakpoints at the best multiplier."""
-    domain, total = problem.domain, 1.0
+    total = 1.0
     if isinstance(domain, BoxHyperplane):
         total = domain.positive
     elif isinstance(domain, CappedSimplex):
@@ -108,7 +113,7 @@ def _target(problem: ShardedQP) -> float:
 
 
 def _gap_along(
-    problem: ShardedQP, sums: Sums, parts: NDArray[np.float64], t: Vector
+    domain: Domain, sums: Sums, parts: NDArray[np.float64], t: Vector
 ) -> tuple[Vector, Vector]:
     """Return the slopes that increase to the target, and the gap, at multipliers t.
 
@@ -118,11 +123,11 @@ def _gap_along(
     """
     weights, moments, squares = parts
     own = np.full(len(t), sums.quadratic + sums.linear)
-    if isinstance(problem.domain, BoxHyperplane):
-        own += t * sums.signed + sums.positive - t * problem.domain.positive
+    if isinstance(domain, BoxHyperplane):
+        own += t * sums.signed + sums.positive - t * domain.positive
     else:
         own -= t * sums.signed
     first = t * weights - moments
-    if problem.kind != "simplex":
+    if isinstance(domain, (BoxHyperplane, CappedSimplex)):
         return weights, own + first
     return first, own + 0.5 * (sums.ridge + t * (first - moments) + squares)

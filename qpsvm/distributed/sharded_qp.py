@@ -18,7 +18,7 @@ from qpsvm.canonical.base import Bounds, enclose
 from qpsvm.canonical.qp import QP
 from qpsvm.distributed.group import ShardGroup
 from qpsvm.distributed.kernel_sums import Limits, is_translatable, stacked
-from qpsvm.distributed.multiplier import best_level
+from qpsvm.distributed.multiplier import Level, best_level
 from qpsvm.distributed.shard import AtWeights, Entering, Setup, Violators
 from qpsvm.domains import BoxHyperplane, CappedSimplex, SimplexProduct
 from qpsvm.errors import InputError
@@ -294,7 +294,7 @@ class ShardedQP(QP):
         Those of the running product are without the rounding of its sums: they decide when to certify.
         """
         name = product.name
-        level = best_level(self, name)
+        level = self.best_level(name)
         sums, t, gap = level.sums, level.t, level.gap
         value = 0.5 * sums.quadratic + 0.5 * sums.ridge + sums.linear + self.constant
         self.remembered.value, own_roundoff = abs(value), 0.0
@@ -322,6 +322,11 @@ class ShardedQP(QP):
             least = -roundoff
         found = enclose(value, gap, roundoff, least, multipliers, floor)
         return found._replace(upper=-found.lower, lower=-found.upper) if self.negated else found
+
+    def best_level(self, name: str) -> Level:
+        """Return the best multiplier of a product, and the gap there."""
+        known = self.known[name]
+        return best_level(self.shards, name, self.domain, self.gram.ridge, (known.low, known.high))
 
     def _gap(self, name: str, x: Vector, t: float) -> tuple[float, float]:
         """Return the gap with the multiplier t, and its roundoff besides that of G."""

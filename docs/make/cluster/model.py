@@ -1,8 +1,8 @@
 """A model of the bytes and seconds of a decomposition over shards, and of passes over rows.
 
-The bytes are those that `ShardGroup` counts: what an iteration, a check and a certificate send and receive.
-The seconds are those of an iteration whose shards work at the same time: round trip, sum of kernel values,
-scan of the gradient, and the client's own work.
+The bytes are those that `ShardGroup` counts: what an iteration, a check and a certificate send and
+receive. The seconds are those of an iteration whose shards work at the same time: round trip, sum of
+kernel values, scan of the gradient, and the client's own work.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ NUMBER_BYTES = 8
 """Bytes of an index, a weight or a number that is sent alone."""
 
 NUMBERS_OF_STEP, NUMBERS_OF_CERTIFICATE = 3, 4
-"""Numbers that a step sends to a shard beside arrays, and what a certificate sends beside the first of them."""
+"""Numbers that a step sends to a shard beside arrays, and those of a certificate after the first."""
 
 EXTREMES_OF_GRADIENT, SUMS_OF_CHECK, SUMS_OF_SECTION = 2, 8, 3
 """Numbers in an answer: the extremes, the sums over the weights, and the sums for each multiplier."""

@@ -42,7 +42,7 @@ SIMULATED_CASES = (
 """Rows and shards of the simulated clusters; the model is fitted to the second."""
 
 FITTED_CASE = 1
-NETWORK = Rates(0.0, 0.0, 0.0, 0.0, latency=0.02, bandwidth=1.25e9)
+NETWORK_RATES = Rates(0.0, 0.0, 0.0, 0.0, latency=0.02, bandwidth=1.25e9)
 """A round trip of Dask as measured here, and 10 Gb/s."""
 
 CLIENT_SECONDS = 0.05
@@ -121,7 +121,7 @@ def simulations() -> list[dict[str, Any]]:
             results.append(solve(problem_of(rows, y)))
 
         size = Size(m, N_FEATURES, len(rows.chunks), 4)
-        seconds, client, made = simulated(call, n_shards, NETWORK)
+        seconds, client, made = simulated(call, n_shards, NETWORK_RATES)
         support = len(results[0].support)
         one = {"size": size, "support": support, "seconds": seconds, "client": client, "made": made}
         found.append(one)
@@ -131,7 +131,7 @@ def simulations() -> list[dict[str, Any]]:
 def rates() -> Rates:
     """Return the rates that fit one of the runs."""
     one = simulations()[FITTED_CASE]
-    return fitted(one["made"], one["size"], one["support"], NETWORK)
+    return fitted(one["made"], one["size"], one["support"], NETWORK_RATES)
 
 
 def checked() -> Iterator[tuple[str, ...]]:
@@ -181,7 +181,7 @@ def large_kernel() -> Iterator[tuple[str, ...]]:
 def large_linear() -> Iterator[tuple[str, ...]]:
     """Yield what takes the time of 1,000,000,000 rows of 100 features on 1,000 workers."""
     size = Size(1_000_000_000, 100, 1000)
-    parts = pass_seconds(size, NETWORK, 5, row_seconds(size.d))
+    parts = pass_seconds(size, NETWORK_RATES, 5, row_seconds(size.d))
     for name, seconds in sorted(parts.items(), key=lambda part: -part[1]):
         yield name, f"{seconds:,.1f}"
     yield "together", f"{sum(parts.values()):,.0f}"
@@ -198,10 +198,10 @@ def page() -> Iterator[str]:
     yield from section("Seconds to a gap of 1e-3", text, names, measured())
     names = ("rows", "shards", "support", "client", "simulated", "model", "model / simulated")
     text = """\
-The simulation runs the shards one after the other on one processor; a call counts as its slowest shard, a
-round trip of 20 ms and its bytes at 10 Gb/s. The model (`docs/make/cluster/model.py`) has a rate of kernel
-values in either precision and two rates of rows, fitted to one run; it takes the moves of weights and
-the client's seconds of each run as they were."""
+The simulation runs the shards one after the other on one processor; a call counts as its slowest shard,
+a round trip of 20 ms and its bytes at 10 Gb/s. The model (`docs/make/cluster/model.py`) has a rate of
+kernel values in either precision and two rates of rows, fitted to one run; it takes the moves of weights
+and the client's seconds of each run as they were."""
     yield from section(
         "Seconds of larger clusters: a simulation and the model", text, names, checked()
     )
@@ -215,7 +215,8 @@ sums {own.values / 1e9:.1f}e9 kernel values of 10 features a second, and a fifth
     )
     text = f"""\
 1,000,000,000 rows of 100 features, five passes over rows in the memory of the workers, at
-{1e6 * row_seconds(100):.2f} microseconds for a row, as measured here. The client holds 80 bytes of a row."""
+{1e6 * row_seconds(100):.2f} microseconds for a row, as measured here. The client holds 80 bytes
+of a row."""
     yield from section(
         "A prediction: a linear machine on 1,000 workers", text, ("part", "seconds"), large_linear()
     )
