@@ -1,7 +1,7 @@
 """Shards at the workers of a Dask cluster: a call goes to the worker that holds the shard.
 
-A call is a task, which shows in the dashboard. Where the latest call of a method took less time than a few
-round trips of tasks, the next one is sent to the worker itself, in a sixth of such a round trip.
+A call is a task, which shows in the dashboard. Where the latest call of a method took less time than a
+few round trips of tasks, the next one is sent to the worker itself, in a sixth of such a round trip.
 
 A worker keeps its shards outside of Dask's results, so that they are neither moved nor copied. A call
 names the shard and the number of changes of its state; a worker that does not hold that state says so,
