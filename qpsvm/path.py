@@ -9,10 +9,11 @@ from typing import Any
 
 from qpsvm.api import default_memory_limit, solve
 from qpsvm.clock import Clock, call_clock
+from qpsvm.distributed.recognition import chunked_kernel
 from qpsvm.driver.selection import check_problem
 from qpsvm.errors import InputError, Interrupted, check_choice, check_number
 from qpsvm.formulations import Formulation
-from qpsvm.gram import Cached, Gram
+from qpsvm.gram import Cached, Gram, Linear
 from qpsvm.result import Model, Result
 
 
@@ -115,7 +116,7 @@ def solve_path(
         for i in order:
             if before is not None and clock.expired:
                 break
-            x0 = None if before is None else problems[i].carried(*before)
+            x0 = None if before is None else _start(problems[i], *before)
             each = {"memory_limit": limit, "time_limit": time_limit_each, **options}
             results[i] = solve(problems[i], method, x0=x0, **each)
             before = problems[i], results[i]
@@ -126,6 +127,12 @@ def solve_path(
     return path
 
 
+def _start(problem: Formulation, earlier: Formulation, result: Result) -> Any:
+    """Return a start from the answer to an earlier problem: passes over rows continue from a machine."""
+    by_machine = isinstance(chunked_kernel(problem), Linear)
+    return result if by_machine else problem.carried(earlier, result)
+
+
 def _problems(problem: Formulation, name: str, values: list[Any], limit: int) -> list[Formulation]:
     """Return the problem for each value: all arguments are checked before the first solve."""
     field, K = _gram(problem)
@@ -133,7 +140,9 @@ def _problems(problem: Formulation, name: str, values: list[Any], limit: int) ->
     inner = K.gram if isinstance(K, Cached) else K
     if name in own:
         shared = {} if K is None else {field: K}
-        if isinstance(K, Gram) and not isinstance(K, Cached) and K.factor() is None:
+        chunked = chunked_kernel(problem) is not None  # whose columns no process holds
+        is_plain = isinstance(K, Gram) and not isinstance(K, Cached) and not chunked
+        if is_plain and K.factor() is None:
             shared = {field: Cached(K, limit)}
         return [_changed(problem, **shared, **{name: value}) for value in values]
     kernels = _parameters(inner) - {"X", "K"}

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.estimators.inputs.samples import arranged
 from qpsvm.estimators.regression.kernel import arranged_targets
-from qpsvm.estimators.samples import arranged
 from qpsvm.estimators.votes import pairs_of
 from qpsvm.result import Result
 

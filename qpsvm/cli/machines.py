@@ -62,7 +62,7 @@ def gram_for(kernel: KernelChoice, data: DataFile) -> Any:
     """Return the Gram of the points of a file."""
     import numpy as np
 
-    from qpsvm.estimators.kernels import Kernel, weighted_gamma
+    from qpsvm.estimators.inputs.kernels import Kernel, weighted_gamma
 
     gamma = weighted_gamma(kernel.gamma or data.gamma, data.X, np.ones(data.X.shape[0]))
     name = "poly" if kernel.name == "polynomial" else kernel.name

@@ -1,7 +1,7 @@
 """Shards at the workers of a Dask cluster: a call goes to the worker that holds the shard.
 
-A call is a task, which shows in the dashboard. Where the latest call of a method took less time than a
-few round trips of tasks, the next one is sent to the worker itself, in a sixth of such a round trip.
+A call is sent to the worker itself. Where the latest call of a method took longer than a few round trips
+of tasks, the next one is a task, which shows in the dashboard; its round trip takes six times as long.
 
 A worker keeps its shards outside of Dask's results, so that they are neither moved nor copied. A call
 names the shard and the number of changes of its state; a worker that does not hold that state says so,
@@ -32,6 +32,9 @@ SECONDS_BETWEEN_POLLS = 0.25
 
 DIRECT_SECONDS = 0.1
 """Seconds of the latest call of a method up to which the next one is sent to the workers themselves."""
+
+SECONDS_TO_RELEASE = 2.0
+"""Seconds that workers have to release their shards at the end of a solve."""
 
 MAX_INLINE_BYTES = 1 << 20
 """Bytes of an argument up to which it goes with the call; a larger one is scattered first."""
@@ -181,7 +184,7 @@ class ClusterShards(ShardGroup):
     def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
         check_connected(self.client)
         begun = time.perf_counter()
-        if self.seconds.get(method, np.inf) <= DIRECT_SECONDS:
+        if self.seconds.get(method, 0.0) <= DIRECT_SECONDS:
             answers = self.client.sync(self._direct_answers, method, arguments)
         else:
             arguments = self._scattered(arguments)
@@ -308,13 +311,14 @@ class ClusterShards(ShardGroup):
 
     def close(self) -> None:
         """Release the shards at living workers."""
+
+        async def release() -> None:
+            at = sorted(set(self.workers) & alive)
+            await self.client.run(forget_at_worker, self.tokens, workers=at, on_error="ignore")
+
         try:
             alive = set(_addresses(self.client))
-            at = [name for name in set(self.workers) if name in alive]
-            for name in at:
-                self.client.submit(
-                    forget_at_worker, self.tokens, pure=False, workers=[name]
-                ).result(timeout=2.0)
+            self.client.sync(release, callback_timeout=SECONDS_TO_RELEASE)
         except Exception:
             return  # what cannot be reached holds nothing for long
 

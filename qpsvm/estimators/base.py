@@ -17,9 +17,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from qpsvm.api import solve
 from qpsvm.errors import InputError
 from qpsvm.estimators.callbacks import CallbackSupport
-from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.parameters import SOLVER_RULES, Rules, check_parameters
+from qpsvm.estimators.inputs.chunks import points_at, validated_chunks
+from qpsvm.estimators.inputs.kernels import Kernel
+from qpsvm.estimators.inputs.parameters import SOLVER_RULES, Rules, check_parameters
 from qpsvm.estimators.training import INTERRUPT_EFFECT, Plan, Terms, light, warn_of_gaps
+from qpsvm.gram.storage.chunked import is_chunked
 from qpsvm.numerics.parallel import single_threaded_blas
 from qpsvm.result import Result, Status
 
@@ -56,6 +58,8 @@ class Estimator(CallbackSupport, BaseEstimator):
     _rules: ClassVar[Rules] = SOLVER_RULES
     _derived: ClassVar[tuple[str, ...]] = ("_support_gram",)
     """Attributes that are computed from others and not pickled."""
+    _fits_chunks: ClassVar[bool] = False
+    """Whether it is fitted to chunked points."""
 
     tol: float
     time_limit: float | None
@@ -68,7 +72,12 @@ class Estimator(CallbackSupport, BaseEstimator):
         return None if self.time_limit is None else time.time() + self.time_limit
 
     def _validated(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
-        """Return X, and y where it is given, checked by scikit-learn; float32 stays float32."""
+        """Return X, and y where it is given, checked by scikit-learn; float32 stays float32.
+
+        Chunked points are returned as `ChunkedPoints`, whose rows are checked where they are loaded.
+        """
+        if is_chunked(X):
+            return validated_chunks(self, X, y)
         return validate_data(
             self,
             X,
@@ -206,6 +215,8 @@ class KernelEstimator(Estimator):
     def _validated(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
         """Return X, and y, checked; a kernel matrix must be square and dense."""
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            if is_chunked(X):
+                raise InputError("X must be an array for kernel='precomputed'; got chunked rows")
             if hasattr(X, "tocsr"):
                 raise TypeError("Sparse precomputed kernels are not supported.")
             checked = super()._validated(X, y, reset=reset)
@@ -271,9 +282,10 @@ class ExpansionEstimator(KernelEstimator):
         """Set the support vectors, the points `rows` of X, and their coefficients."""
         self.support_ = rows.astype(np.int32)
         self.n_support_ = np.array([len(rows)], dtype=np.int32)
-        self.support_vectors_ = np.empty((0, 0)) if kernel.is_precomputed else X[rows]
-        sparse = sp.csr_array if isinstance(X, sp.sparray) else sp.csr_matrix
-        self.dual_coef_ = sparse(coef[None, :]) if sp.issparse(X) else coef[None, :]
+        vectors = np.empty((0, 0)) if kernel.is_precomputed else points_at(X, rows)
+        sparse = sp.csr_array if isinstance(vectors, sp.sparray) else sp.csr_matrix
+        self.support_vectors_ = vectors
+        self.dual_coef_ = sparse(coef[None, :]) if sp.issparse(vectors) else coef[None, :]
         self._keep(kernel, X.shape)
 
     def _products(self, X: Any) -> NDArray[np.float64]:

@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from qpsvm.errors import InputError
 from qpsvm.estimators.base import KernelEstimator, prediction_threads
-from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.parameters import (
+from qpsvm.estimators.inputs.chunks import by_chunks, points_at
+from qpsvm.estimators.inputs.kernels import Kernel
+from qpsvm.estimators.inputs.parameters import (
     CLASS_RULES,
     KERNEL_RULES,
     SHAPE_RULES,
@@ -26,11 +27,12 @@ from qpsvm.estimators.parameters import (
     TRUE_OR_FALSE,
     Rules,
 )
-from qpsvm.estimators.samples import Indices, Samples, Vector, arranged, checked_weight
+from qpsvm.estimators.inputs.samples import Indices, Samples, Vector, arranged, checked_weight
 from qpsvm.estimators.training import Machine, Plan, Task, solve_tasks
 from qpsvm.estimators.votes import by_graph, by_votes, pairs_of, scores
 from qpsvm.gram import Cached
 from qpsvm.gram.base import slices
+from qpsvm.gram.storage.chunked import is_chunked
 
 CLASSIFIER_RULES: Rules = {
     **KERNEL_RULES, **CLASS_RULES, **SHAPE_RULES, **SOLVER_RULES,
@@ -110,6 +112,8 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
             raise InputError("decision_function_shape must be 'ovr' when multi_class is 'ovr'")
         if probability:
+            if is_chunked(X):
+                raise InputError("probability must be False for chunked rows; got True")
             y = column_or_1d(y, warn=True)
             return self._fit_calibrated(X, y, sample_weight)
         X, y = self._validated(X, y)
@@ -119,16 +123,24 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         samples = arranged(X, codes, weight, by_points=by_points)
         kernel = Kernel.of(self, samples.X, samples.weight)
         tasks = self._tasks(samples)
-        plan = self._plan(kernel.gram(samples.X), self._declare(), deadline, len(tasks))
-        if plan.n_workers == 1 and len(tasks) > 1 and self.multi_class == "ovr":
-            gram = plan.points  # all problems have all points
-            if gram.factor() is None:
-                plan = plan._replace(points=Cached(gram, plan.options["memory_limit"]))
-        machines = self._solved_on_matrix(plan, tasks) or solve_tasks(plan, tasks)
+        if is_chunked(samples.X):  # each problem is solved by all workers
+            plan = self._plan(kernel.gram(samples.X), self._declare(), deadline, 1)
+            machines = solve_tasks(plan, tasks)
+        else:
+            plan = self._plan(kernel.gram(samples.X), self._declare(), deadline, len(tasks))
+            machines = self._solved_here(plan, tasks)
         self._set_machines(samples, machines, X, kernel)
         self._remember([machine.terms for machine in machines], samples.rows)
         self._report([machine.result for machine in machines], single=False, stacklevel=6)
         return self
+
+    def _solved_here(self, plan: Plan, tasks: list[Task]) -> list[Machine]:
+        """Return the machines of points in this process."""
+        if plan.n_workers == 1 and len(tasks) > 1 and self.multi_class == "ovr":
+            gram = plan.points  # all problems have all points
+            if gram.factor() is None:
+                plan = plan._replace(points=Cached(gram, plan.options["memory_limit"]))
+        return self._solved_on_matrix(plan, tasks) or solve_tasks(plan, tasks)
 
     def _solved_on_matrix(self, plan: Plan, tasks: list[Task]) -> list[Machine] | None:
         """Return the machines by another way than one `solve` for each; None where there is none."""
@@ -162,6 +174,9 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         for (i, j), start in zip(pairs_of(k), self._starts(k * (k - 1) // 2), strict=True):
             rows = np.concatenate([points[i], points[j]])
             y = np.repeat([1.0, -1.0], [len(points[i]), len(points[j])])
+            if is_chunked(samples.X):  # whose rows stay in their order
+                order = np.argsort(rows)
+                rows, y = rows[order], y[order]
             tasks.append(Task(rows, y, C[rows], start, f"the classes {names[i]} and {names[j]}"))
         return tasks
 
@@ -191,9 +206,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         rows = samples.rows[support]
         self.support_ = rows.astype(np.int32)
         self.n_support_ = np.bincount(codes[support], minlength=k).astype(np.int32)
-        self.support_vectors_ = np.empty((0, 0)) if kernel.is_precomputed else X[rows]
-        sparse = sp.csr_array if isinstance(X, sp.sparray) else sp.csr_matrix
-        self.dual_coef_ = sparse(dual) if sp.issparse(X) else dual
+        vectors = np.empty((0, 0)) if kernel.is_precomputed else points_at(X, rows)
+        sparse = sp.csr_array if isinstance(vectors, sp.sparray) else sp.csr_matrix
+        self.support_vectors_ = vectors
+        self.dual_coef_ = sparse(dual) if sp.issparse(vectors) else dual
         self.intercept_ = np.array([machine.b for machine in machines])
         self._normals = None
         if kernel.is_linear:
@@ -247,6 +263,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         values += self.intercept_[:, None]
         return values.T
 
+    @by_chunks
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the values of the machines, or scores of the classes.
 
@@ -268,6 +285,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         is_scored = self.multi_class != "ovr" and self.decision_function_shape == "ovr"
         return scores(values, k) if is_scored else values
 
+    @by_chunks
     def predict(self, X: Any) -> Any:
         """Return the classes of new points, shape (n,).
 
@@ -313,6 +331,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         return self
 
     @available_if(_has_probability)
+    @by_chunks
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return probabilities of the classes, shape (n, k), by scikit-learn's calibration.
 
@@ -328,6 +347,7 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         return np.asarray(self._calibrated.predict_proba(X))
 
     @available_if(_has_probability)
+    @by_chunks
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithms of `predict_proba`, shape (n, k)."""
         with np.errstate(divide="ignore"):

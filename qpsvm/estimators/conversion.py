@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from qpsvm.api import solve
 from qpsvm.errors import InputError, check_choice, check_vector
-from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.samples import checked_weight, with_constant
+from qpsvm.estimators.inputs.kernels import Kernel
+from qpsvm.estimators.inputs.samples import checked_weight, with_constant
 from qpsvm.estimators.training import light
 from qpsvm.estimators.votes import pairs_of
 from qpsvm.formulations import (

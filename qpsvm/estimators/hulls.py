@@ -10,8 +10,8 @@ import numpy as np
 from qpsvm.domains.capped_simplex import SUM_TOLERANCE
 from qpsvm.errors import InputError
 from qpsvm.estimators.classifier import CLASSIFIER_RULES, KernelClassifier, bound
-from qpsvm.estimators.parameters import NO_VALUE, Rules, number
-from qpsvm.estimators.samples import Samples, Vector
+from qpsvm.estimators.inputs.parameters import NO_VALUE, Rules, number
+from qpsvm.estimators.inputs.samples import Samples, Vector
 from qpsvm.estimators.training import Machine, Plan, Task, solve_tasks
 from qpsvm.formulations import Formulation, HingeDual, NuSVCDual, PolytopeDistanceDual
 

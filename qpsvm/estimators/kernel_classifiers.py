@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from qpsvm.estimators.classifier import CLASSIFIER_RULES, KernelClassifier, bound
 from qpsvm.estimators.grid.pairs import solve_pairs
-from qpsvm.estimators.parameters import Rules, among
+from qpsvm.estimators.inputs.parameters import Rules, among
 from qpsvm.estimators.training import Machine, Task
 from qpsvm.formulations import (
     Formulation,
@@ -123,6 +123,7 @@ class SVC(KernelClassifier):
     """
 
     _rules: ClassVar[Rules] = {**CLASSIFIER_RULES, "loss": (among("hinge", "squared_hinge"),)}
+    _fits_chunks: ClassVar[bool] = True
 
     def __init__(
         self, *, C: float = 1.0, kernel: Any = "rbf", degree: int = 3, gamma: Any = "scale",

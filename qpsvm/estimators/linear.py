@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from qpsvm.errors import InputError
 from qpsvm.estimators.base import Estimator, prediction_threads
 from qpsvm.estimators.classifier import encoded
-from qpsvm.estimators.parameters import (
+from qpsvm.estimators.inputs.chunks import by_chunks
+from qpsvm.estimators.inputs.parameters import (
     CLASS_RULES,
     SOLVER_RULES,
     TRUE_OR_FALSE,
@@ -23,10 +24,11 @@ from qpsvm.estimators.parameters import (
     instance,
     number,
 )
-from qpsvm.estimators.samples import arranged, checked_weight, with_constant
+from qpsvm.estimators.inputs.samples import arranged, checked_weight, divided, with_constant
 from qpsvm.estimators.training import Machine, Task, solve_tasks
 from qpsvm.formulations import Formulation, HingeDual, L2SVMDual, LPSVMPrimal
 from qpsvm.gram import Linear
+from qpsvm.gram.storage.chunked import is_chunked
 
 
 def declare_linear(
@@ -76,6 +78,7 @@ class LinearClassifier(ClassifierMixin, Estimator):
         ]
         return solve_tasks(plan, tasks)
 
+    @by_chunks
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return w'x + b: shape (n,) of two classes, positive for ``classes_[1]``; else (n, n_classes).
 
@@ -91,6 +94,7 @@ class LinearClassifier(ClassifierMixin, Estimator):
         values = np.asarray(products, dtype=np.float64) + self.intercept_
         return values[:, 0] if self.coef_.shape[0] == 1 else values
 
+    @by_chunks
     def predict(self, X: Any) -> Any:
         """Return the classes of new points, shape (n,): those of the greatest value.
 
@@ -180,6 +184,7 @@ class LinearSVC(LinearClassifier):
         "intercept_scaling": (number(0.0, ends="(]"),),
         "class_weight": (among("balanced"), instance((dict, type(None)), "a dict or None")),
     }
+    _fits_chunks: ClassVar[bool] = True
 
     def __init__(
         self, penalty: str = "l2", loss: str = "squared_hinge", *, dual: Any = "auto",
@@ -244,12 +249,13 @@ class LinearSVC(LinearClassifier):
         if extends:
             points = with_constant(points, scaling)
         elif squared and scaling != 1.0:
-            points, factor = points / points.dtype.type(scaling), 1.0 / scaling
+            points, factor = divided(points, scaling), 1.0 / scaling
         bias = bool(self.fit_intercept) and not extends
         declare = partial(
             declare_linear, penalty=self.penalty, loss=self.loss, bias=bias, scaling=scaling
         )
-        plan = self._plan(points, declare, deadline, len(self.classes_))
+        n_tasks = 1 if is_chunked(points) else len(self.classes_)
+        plan = self._plan(points, declare, deadline, n_tasks)
         machines = self._solved(plan, samples, weighs_rest=False)
         W = np.array([machine.w for machine in machines], dtype=np.float64)
         b = np.array([machine.b for machine in machines])

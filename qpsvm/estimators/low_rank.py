@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from qpsvm.estimators.base import prediction_threads
 from qpsvm.estimators.classifier import encoded
-from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.linear import LinearClassifier, declare_linear
-from qpsvm.estimators.parameters import (
+from qpsvm.estimators.inputs.chunks import by_chunks
+from qpsvm.estimators.inputs.kernels import Kernel
+from qpsvm.estimators.inputs.parameters import (
     ANY_CALLABLE,
     CLASS_RULES,
     KERNEL_RULES,
@@ -23,7 +23,8 @@ from qpsvm.estimators.parameters import (
     among,
     number,
 )
-from qpsvm.estimators.samples import arranged, checked_weight
+from qpsvm.estimators.inputs.samples import arranged, checked_weight
+from qpsvm.estimators.linear import LinearClassifier, declare_linear
 from qpsvm.gram import LowRank
 from qpsvm.gram.lowrank import APPROXIMATION_METHODS
 from qpsvm.gram.model_features import LandmarkMap
@@ -153,6 +154,7 @@ class NystroemSVC(LinearClassifier):
         self.n_iter_ = int(np.max(self.n_iter_))
         return self
 
+    @by_chunks
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return w'(features of x) + b, in the shapes of `LinearSVC.decision_function`."""
         check_is_fitted(self)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from qpsvm.estimators.base import ExpansionEstimator
-from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.parameters import (
+from qpsvm.estimators.inputs.chunks import by_chunks
+from qpsvm.estimators.inputs.kernels import Kernel
+from qpsvm.estimators.inputs.parameters import (
     ANY_CALLABLE,
     KERNEL_RULES,
     SOLVER_RULES,
@@ -19,7 +20,7 @@ from qpsvm.estimators.parameters import (
     among,
     number,
 )
-from qpsvm.estimators.samples import Samples, Vector, arranged, checked_weight
+from qpsvm.estimators.inputs.samples import Samples, Vector, arranged, checked_weight
 from qpsvm.estimators.training import Terms
 from qpsvm.formulations import Formulation, OneClassDual, SVDDDual
 from qpsvm.gram.translation import square_distances
@@ -35,6 +36,7 @@ class OutlierDetector(OutlierMixin, ExpansionEstimator):
     """A function of points that is nonnegative on most of them."""
 
     _rules: ClassVar[Rules] = OUTLIER_RULES
+    _fits_chunks: ClassVar[bool] = True
     nu: float
     offset_: float
 
@@ -75,14 +77,17 @@ class OutlierDetector(OutlierMixin, ExpansionEstimator):
         self._report([result], single=True)
         return self
 
+    @by_chunks
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return ``score_samples(X) - offset_``, shape (n,): negative for outliers."""
         return self.score_samples(X) - self.offset_
 
+    @by_chunks
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return scores, shape (n,): the greater, the more usual."""
         raise NotImplementedError
 
+    @by_chunks
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return 1 for usual points and -1 for outliers, shape (n,).
 
@@ -166,6 +171,7 @@ class OneClassSVM(OutlierDetector):
         """Normal of the hyperplane, shape (1, n_features), where the kernel is linear."""
         return self._linear_normal()
 
+    @by_chunks
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return w'phi(x) of new points, shape (n,): the greater, the more usual."""
         return self._products(self._new_points(X))
@@ -248,6 +254,7 @@ class SVDD(OutlierDetector):
         self.offset_, self._center_square = -(self.radius_**2), float(model.center_square)
         return 1.0
 
+    @by_chunks
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return the negative squared distances of new points from the center, shape (n,)."""
         X = self._new_points(X)

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from qpsvm.api import solve
 from qpsvm.clock import Clock, call_clock
+from qpsvm.distributed.recognition import chunked_kernel
 from qpsvm.errors import InputError
+from qpsvm.estimators.inputs.chunks import gram_at
 from qpsvm.expansion import Expansion
 from qpsvm.formulations import Formulation, HingeDual, LPSVMPrimal
 from qpsvm.formulations.base import MarginFormulation
@@ -125,13 +127,15 @@ class Plan(NamedTuple):
 
 def solve_task(plan: Plan, task: Task) -> Machine:
     """Solve one problem, on all points or on those of its classes."""
-    points = plan.points if task.rows is None else plan.points.take(task.rows)
+    points = plan.points if task.rows is None else gram_at(plan.points, task.rows)
     problem = plan.declare(points, task.y, task.C)
     limit = None if plan.deadline is None else max(0.0, plan.deadline - time.time())
-    x0 = task.start if task.start is not None and _fits(task.start, problem, len(task.C)) else None
+    chunked = chunked_kernel(problem) is not None
+    starts = task.start is not None and not chunked and _fits(task.start, problem, len(task.C))
+    x0 = task.start if starts else None
     result = solve(problem, x0=x0, time_limit=limit, **plan.options)
     machine = _machine(result, task, Terms.of(problem, task.rows))
-    if isinstance(problem, HingeDual) and problem.bias:
+    if isinstance(problem, HingeDual) and problem.bias and not chunked:
         b = middle_bias(problem, result)
         machine = machine if b is None else machine._replace(b=b)
     return machine

@@ -23,7 +23,7 @@ from qpsvm.estimators import (
     OneClassSVM,
 )
 from qpsvm.estimators.base import Estimator
-from qpsvm.estimators.kernels import Kernel
+from qpsvm.estimators.inputs.kernels import Kernel
 from qpsvm.estimators.training import Terms
 from qpsvm.expansion import Expansion, Normal
 from qpsvm.files.plain import Encoder

@@ -87,7 +87,7 @@ def watched(client: Any, call: Any) -> tuple[Any, float, float]:
     def read() -> None:
         while not ended.wait(SECONDS_BETWEEN_READINGS):
             workers = client.scheduler_info(n_workers=-1)["workers"].values()
-            largest[0] = max(largest[0], *(w["metrics"]["memory"] / 1e6 for w in workers))
+            largest[0] = max([largest[0], *(w["metrics"]["memory"] / 1e6 for w in workers)])
 
     reader = threading.Thread(target=read)
     reader.start()

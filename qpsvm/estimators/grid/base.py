@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 from qpsvm.clock import Clock, Expired
 from qpsvm.errors import InputError, Interrupted
 from qpsvm.estimators.base import KernelEstimator
-from qpsvm.estimators.kernels import Kernel, weighted_gamma
-from qpsvm.estimators.parameters import (
+from qpsvm.estimators.inputs.chunks import by_chunks
+from qpsvm.estimators.inputs.kernels import Kernel, weighted_gamma
+from qpsvm.estimators.inputs.parameters import (
     KERNEL_RULES,
     NO_VALUE,
     SOLVER_RULES,
@@ -21,7 +22,7 @@ from qpsvm.estimators.parameters import (
     instance,
     number,
 )
-from qpsvm.estimators.samples import Vector
+from qpsvm.estimators.inputs.samples import Vector
 from qpsvm.threads import limit
 
 DEFAULT_PENALTY_RANGE = (1e-2, 1e3)
@@ -173,6 +174,7 @@ class GridSearch(KernelEstimator):
 
         return tqdm(total=n_kernels, desc="kernels")
 
+    @by_chunks
     def predict(self, X: Any) -> Any:
         """Return the classes or values of new points, shape (n,), by the best estimator.
 

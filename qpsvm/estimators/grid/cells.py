@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.estimators.samples import Vector
+from qpsvm.estimators.inputs.samples import Vector
 from qpsvm.estimators.votes import pairs_of
 from qpsvm.gram import Gram
 from qpsvm.gram.engine.matrices import (

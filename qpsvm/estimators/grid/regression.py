@@ -13,10 +13,10 @@ from sklearn.model_selection import check_cv
 from qpsvm.api import default_memory_limit
 from qpsvm.clock import Clock, Expired
 from qpsvm.estimators.grid.base import ANY_ARRAY, GRID_RULES, GridSearch, numbers_of
-from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.parameters import Rules, check_parameters, number
+from qpsvm.estimators.inputs.kernels import Kernel
+from qpsvm.estimators.inputs.parameters import Rules, check_parameters, number
+from qpsvm.estimators.inputs.samples import Indices, Vector, checked_weight
 from qpsvm.estimators.regression.kernel import SVR, middle_bias, targets
-from qpsvm.estimators.samples import Indices, Vector, checked_weight
 from qpsvm.estimators.training import light, warn_of_gaps
 from qpsvm.formulations import SVRDual
 from qpsvm.gram import Cached

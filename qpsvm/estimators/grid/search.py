@@ -16,10 +16,11 @@ from qpsvm.clock import Clock
 from qpsvm.estimators.classifier import encoded
 from qpsvm.estimators.grid.base import GRID_RULES, GridSearch
 from qpsvm.estimators.grid.cells import Cells, Split, bytes_needed, order_of, search
+from qpsvm.estimators.inputs.chunks import by_chunks
+from qpsvm.estimators.inputs.kernels import Kernel
+from qpsvm.estimators.inputs.parameters import CLASS_RULES, SHAPE_RULES, Rules, check_parameters
+from qpsvm.estimators.inputs.samples import Vector, checked_weight
 from qpsvm.estimators.kernel_classifiers import SVC
-from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.parameters import CLASS_RULES, SHAPE_RULES, Rules, check_parameters
-from qpsvm.estimators.samples import Vector, checked_weight
 from qpsvm.estimators.votes import by_votes, scores
 
 
@@ -258,6 +259,7 @@ class SVCCV(ClassifierMixin, GridSearch):
         given = check_scoring(SVC(), scoring=self.scoring)
         return lambda model, X, y, weight: given(model, X, y)
 
+    @by_chunks
     def decision_function(self, X: Any) -> Any:
         """Return the decision function of the best estimator: see `SVC.decision_function`."""
         check_is_fitted(self)

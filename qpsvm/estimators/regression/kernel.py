@@ -11,15 +11,16 @@ from sklearn.base import RegressorMixin
 
 from qpsvm.errors import InputError
 from qpsvm.estimators.base import ExpansionEstimator, prediction_threads
-from qpsvm.estimators.kernels import Kernel
-from qpsvm.estimators.parameters import (
+from qpsvm.estimators.inputs.chunks import by_chunks
+from qpsvm.estimators.inputs.kernels import Kernel
+from qpsvm.estimators.inputs.parameters import (
     KERNEL_RULES,
     SOLVER_RULES,
     TRUE_OR_FALSE,
     Rules,
     number,
 )
-from qpsvm.estimators.samples import Samples, Vector, arranged, checked_weight
+from qpsvm.estimators.inputs.samples import Samples, Vector, arranged, checked_weight
 from qpsvm.estimators.training import BOUND_SHARE_OF_GAP, Terms, middle_between
 from qpsvm.formulations import Formulation, NuSVRDual, SVRDual
 from qpsvm.result import Result
@@ -120,6 +121,7 @@ class KernelRegressor(RegressorMixin, ExpansionEstimator):
         """Normal of the function, shape (1, n_features), where the kernel is linear."""
         return self._linear_normal()
 
+    @by_chunks
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the values of the function at new points, shape (n,).
 

@@ -11,14 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from qpsvm.errors import InputError
 from qpsvm.estimators.base import Estimator
-from qpsvm.estimators.parameters import SOLVER_RULES, TRUE_OR_FALSE, Rules, among, number
+from qpsvm.estimators.inputs.chunks import by_chunks
+from qpsvm.estimators.inputs.parameters import SOLVER_RULES, TRUE_OR_FALSE, Rules, among, number
+from qpsvm.estimators.inputs.samples import with_constant
 from qpsvm.estimators.regression.kernel import (
     TUBE_RULES,
     arranged_targets,
     middle_bias,
     product_with,
 )
-from qpsvm.estimators.samples import with_constant
 from qpsvm.estimators.training import Terms
 from qpsvm.formulations import L2SVRDual, SVRDual
 from qpsvm.gram import Linear
@@ -168,6 +169,7 @@ class LinearSVR(RegressorMixin, Estimator):
         self._report([result], single=True)
         return self
 
+    @by_chunks
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return w'x + b, shape (n,).
 

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from qpsvm.errors import InputError, check_number
 from qpsvm.estimators.hulls import NuSVC
+from qpsvm.estimators.inputs.kernels import Kernel
 from qpsvm.estimators.kernel_classifiers import SVC
-from qpsvm.estimators.kernels import Kernel
 from qpsvm.estimators.outliers import OneClassSVM
 from qpsvm.estimators.regression.kernel import SVR, NuSVR
 from qpsvm.estimators.votes import pairs_of

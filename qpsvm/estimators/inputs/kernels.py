@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from qpsvm.estimators.samples import Vector
+from qpsvm.estimators.inputs.samples import Vector
 from qpsvm.gram import (
     RBF,
     CustomKernel,
@@ -20,6 +20,7 @@ from qpsvm.gram import (
     Sigmoid,
 )
 from qpsvm.gram.kernels.gamma import settle_gamma
+from qpsvm.gram.storage.chunked import ChunkedPoints
 
 
 class Kernel(NamedTuple):
@@ -68,6 +69,10 @@ def weighted_gamma(gamma: Any, X: Any, weight: Vector) -> float:
     """
     if gamma != "scale" or np.all(weight == weight[0]):
         return settle_gamma(gamma, X)
+    if isinstance(X, ChunkedPoints):
+        means, variances, _ = X.weighted_moments(weight)
+        variance = float(np.mean(variances) + np.var(means))
+        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
     total = float(np.sum(weight)) * X.shape[1]
     mean = float(weight @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()) / total
     if sp.issparse(X):

@@ -8,6 +8,7 @@ points.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.errors import InputError
+from qpsvm.gram.storage.chunked import ChunkedPoints
 
 MAX_POINTS_TO_MERGE = 1000
 """Points up to which the order is settled and duplicates are merged; of more, `solve` merges them."""
@@ -69,8 +71,20 @@ def arranged(X: Any, codes: Indices, weight: Vector, *, by_points: bool) -> Samp
     weight : ndarray, shape (n,)
     by_points : bool
         False for a kernel matrix, whose rows and columns are taken and not merged.
+
+    Raises
+    ------
+    InputError
+        If a point of chunked rows has weight zero: they are all in the solve.
     """
     rows = np.flatnonzero(weight > 0)
+    if isinstance(X, ChunkedPoints):
+        if len(rows) < len(weight):
+            raise InputError(
+                f"sample_weight must be > 0 for every point of chunked rows; got "
+                f"{len(weight) - len(rows)} points of weight 0"
+            )
+        return Samples(X, rows, weight, codes)
     merges = by_points and len(rows) <= MAX_POINTS_TO_MERGE
     if merges and sp.issparse(X) and X.shape[0] * X.shape[1] <= MAX_ENTRIES_TO_STORE_DENSE:
         X = X.toarray()
@@ -107,7 +121,16 @@ def _differ(X: Any) -> NDArray[np.bool_]:
     return np.asarray((X[1:] != X[:-1]).any(axis=1))
 
 
+def divided(X: Any, divisor: float) -> Any:
+    """Return the points divided by a number, in their precision."""
+    if isinstance(X, ChunkedPoints):
+        return X.derived(partial(divided, divisor=divisor), X.n_features)
+    return X / X.dtype.type(divisor)
+
+
 def with_constant(X: Any, value: float) -> Any:
     """Return the points with one more feature, the same for all."""
+    if isinstance(X, ChunkedPoints):
+        return X.derived(partial(with_constant, value=value), X.n_features + 1)
     column = np.full((X.shape[0], 1), value, dtype=X.dtype)
     return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])

@@ -1,0 +1,1 @@
+"""What a fit is given: parameters, points, weights and kernels, checked and arranged."""
