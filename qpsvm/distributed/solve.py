@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from qpsvm.canonical.primal_point import HingePoint
 from qpsvm.canonical.qp import QP
 from qpsvm.distributed.decomposition import ShardedDecomposition
-from qpsvm.distributed.passes.solve import method_of_passes, solve_in_passes
+from qpsvm.distributed.passes.solve import (
+    SOLVERS_IN_PASSES,
+    methods_of_passes,
+    solve_in_passes,
+)
 from qpsvm.distributed.placement import make_group
 from qpsvm.distributed.sharded_qp import ShardedQP, qp_of
 from qpsvm.domains import CappedSimplex
@@ -44,7 +48,7 @@ TRANSLATED_PROBLEMS = (HingeDual, SVDDDual, MEBDual)
 ANSWER_SECONDS = 30.0
 """Seconds after the time limit in which workers must answer: the last certificate is computed then."""
 
-SHARDED_METHODS = ("auto", "decomposition", "newton-passes", "core-set-passes")
+SHARDED_METHODS = ("auto", "decomposition", *SOLVERS_IN_PASSES)
 """Names of methods over chunked rows."""
 
 
@@ -73,14 +77,17 @@ def solve_sharded(
             f"method must be one of {', '.join(SHARDED_METHODS)} over chunked rows; got {method!r}"
         )
     dual = problem._dual if isinstance(problem, HingePrimal) else problem  # type: ignore[attr-defined]
-    fitting = method_of_passes(dual, kernel)
-    if method not in ("auto", "decomposition", fitting):
-        names = " or ".join(filter(None, ("decomposition", fitting)))
+    in_passes = methods_of_passes(dual, kernel)
+    fitting = (*in_passes, "decomposition")
+    if method not in ("auto", *fitting):
         raise MethodMismatchError(
-            f"method must be {names} for this problem over chunked rows; got {method!r}"
+            f"method must be {' or '.join(fitting)} for this problem over chunked rows; got {method!r}"
         )
-    if fitting and method != "decomposition":
-        return solve_in_passes(problem, dual, kernel, x0, limits, ANSWER_SECONDS, seed, options)
+    name = fitting[0] if method == "auto" else method
+    if name in in_passes:
+        return solve_in_passes(
+            problem, dual, kernel, name, x0, limits, ANSWER_SECONDS, seed, options
+        )
     bias = getattr(dual, "bias", True)
     if isinstance(dual, HingeDual) and not (bias and np.isfinite(dual.C).all()):
         raise InputError("a hinge machine over chunked rows must have a bias and a finite C")

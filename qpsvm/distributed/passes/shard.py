@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.distributed.kernel_sums import stacked
+from qpsvm.distributed.passes.sums import (
+    LossSums,
+    OrderedSum,
+    blocks,
+    loss_sums,
+    loss_values,
+    plus,
+)
 from qpsvm.gram.storage.chunked import ChunkedPoints
 from qpsvm.gram.translation import moved_rows
 from qpsvm.numerics.parallel import parallel_for
@@ -23,21 +32,6 @@ from qpsvm.numerics.products import squared_norms
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-BLOCK_BYTES = 1 << 20
-"""Bytes of rows in float64 that are worked on at a time: they fit the cache of a processor."""
-
-
-class HingeSums(NamedTuple):
-    """Sums over rows at a hyperplane f = w'z + b, with u_i = clip((1 - y_i f_i) / mu, 0, 1)."""
-
-    hinge: float  # sum C_i max(0, 1 - y_i f_i)
-    smooth: float  # sum C_i (u_i q_i - mu u_i^2 / 2), q_i = 1 - y_i f_i
-    weight: Vector  # sum C_i u_i of the class +1, and of -1, (2,)
-    moment: Vector  # sum C_i u_i z_i of both classes, (2, d)
-    hessian: Vector  # sum C_i / mu [z_i, 1][z_i, 1]' where 0 < u_i < 1, (d + 1, d + 1)
-    n_support: int  # rows with u_i > 0
-    largest: float  # largest |z_i|^2
 
 
 class Offered(NamedTuple):
@@ -81,18 +75,34 @@ class PassShard:
         """Number of its rows."""
         return int(sum(self.points.sizes[c] for c in self.chunks))
 
-    def _over_chunks(self, function: Callable[[slice, Any], Any]) -> list[Any]:
-        """Return the values of a function of the rows of each chunk and their places, in order."""
+    def _over_chunks(self, function: Callable[..., Any], numbered: bool = False) -> list[Any]:
+        """Return the values of a function of the rows of each chunk and their places, in order.
+
+        With `numbered` the number of the chunk comes first.
+        """
         sizes = [self.points.sizes[c] for c in self.chunks]
         ends = np.cumsum(sizes).tolist()
         found: list[Any] = [None] * len(sizes)
 
         def of_chunk(k: int) -> None:
             rows = self.points.rows(self.chunks[k], self.loaded and self.loaded[k])
-            found[k] = function(slice(ends[k] - sizes[k], ends[k]), rows)
+            at = slice(ends[k] - sizes[k], ends[k])
+            found[k] = function(k, at, rows) if numbered else function(at, rows)
 
         parallel_for(of_chunk, list(range(len(sizes))))
         return found
+
+    def _added_over_chunks(
+        self, function: Callable[[slice, Any], Any], add: Callable[[Any, Any], Any]
+    ) -> Any:
+        """Return the sum of the values of a function of each chunk, added in their order."""
+        total = OrderedSum(add)
+
+        def of_chunk(k: int, at: slice, X: Any) -> None:
+            total.put(k, function(at, X))
+
+        self._over_chunks(of_chunk, numbered=True)
+        return total.total
 
     def summary(self, step: int) -> Summary:
         """Return the sum of the rows, and every `step`-th of them."""
@@ -112,61 +122,54 @@ class PassShard:
         self.C = np.broadcast_to(np.asarray(C, np.float64), (self.n,))
         self.origin = origin
 
-    def hinge(self, w: Vector, b: float, mu: float) -> HingeSums:
+    def loss(
+        self, w: Vector, b: float, mu: float, max_slope: float, with_hessian: bool
+    ) -> LossSums:
         """Return the sums at a hyperplane on the moved rows."""
+        at_point = w, b, mu, max_slope
 
-        def of_chunk(at: slice, X: Any) -> HingeSums:
-            y, C, d = self.y[at], self.C[at], len(w)
-            weight, moment, hessian = np.zeros(2), np.zeros((2, d)), np.zeros((d + 1, d + 1))
-            hinge = smooth = largest = 0.0
-            n_support = 0
-            for some in _blocks(X):
-                Z = self._moved(X[some])
-                q = 1.0 - y[some] * (np.asarray(Z @ w) + b)
-                u = np.clip(q / mu, 0.0, 1.0)
-                a = C[some] * u
-                hinge += float(C[some] @ np.maximum(q, 0.0))
-                smooth += float(a @ (q - 0.5 * mu * u))
-                classes = np.where(y[some] > 0, [[1.0], [0.0]], [[0.0], [1.0]]) * a
-                weight += np.sum(classes, axis=1)
-                moment += np.asarray((Z.T @ classes.T).T)
-                n_support += int(np.count_nonzero(u))
-                between = np.flatnonzero((u > 0.0) & (u < 1.0))
-                part = Z[between].toarray() if sp.issparse(Z) else Z[between]
-                part = np.column_stack([part, np.ones(len(between))])
-                hessian += (part * (C[some][between] / mu)[:, None]).T @ part
-                largest = max(largest, float(np.max(squared_norms(Z))))
-            return HingeSums(hinge, smooth, weight, moment, hessian, n_support, largest)
+        def of_chunk(at: slice, X: Any) -> LossSums:
+            y, C = self.y[at], self.C[at]
 
-        return added(self._over_chunks(of_chunk))
+            def of_block(some: slice) -> LossSums:
+                return loss_sums(self._moved(X[some]), y[some], C[some], at_point, with_hessian)
+
+            return reduce(plus, map(of_block, blocks(X, with_hessian)))
+
+        return self._added_over_chunks(of_chunk, plus)
 
     def along(
-        self, w: Vector, b: float, mu: float, dw: Vector, db: float, lengths: Vector
+        self,
+        w: Vector,
+        b: float,
+        mu: float,
+        max_slope: float,
+        dw: Vector,
+        db: float,
+        lengths: Vector,
     ) -> Vector:
-        """Return the smoothed losses at w + t dw, b + t db for each length t."""
+        """Return the losses at w + t dw, b + t db for each length t."""
 
         def of_chunk(at: slice, X: Any) -> Vector:
             y, C, total = self.y[at], self.C[at], np.zeros(len(lengths))
-            for some in _blocks(X):
+            for some in blocks(X, False):
                 Z = self._moved(X[some])
                 q = 1.0 - y[some] * (np.asarray(Z @ w) + b)
                 change = y[some] * (np.asarray(Z @ dw) + db)
                 for k, t in enumerate(lengths):
-                    moved = q - t * change
-                    u = np.clip(moved / mu, 0.0, 1.0)
-                    total[k] += float(C[some] @ (u * (moved - 0.5 * mu * u)))
+                    total[k] += float(C[some] @ loss_values(q - t * change, mu, max_slope))
             return total
 
-        return np.asarray(np.sum(self._over_chunks(of_chunk), axis=0))
+        return np.asarray(self._added_over_chunks(of_chunk, np.add))
 
-    def weights(self, w: Vector, b: float, mu: float, scales: Vector) -> Vector:
+    def weights(self, w: Vector, b: float, mu: float, max_slope: float, scales: Vector) -> Vector:
         """Return C_i u_i times the scale of its class, shape (n,)."""
 
         def of_chunk(at: slice, X: Any) -> Vector:
             y, out = self.y[at], np.empty(X.shape[0])
-            for some in _blocks(X):
+            for some in blocks(X, False):
                 q = 1.0 - y[some] * (np.asarray(self._moved(X[some]) @ w) + b)
-                out[some] = np.clip(q / mu, 0.0, 1.0)
+                out[some] = np.clip(q / mu, 0.0, max_slope)
             return out * self.C[at] * np.where(y > 0, scales[0], scales[1])
 
         return np.concatenate(self._over_chunks(of_chunk))
@@ -176,7 +179,7 @@ class PassShard:
 
         def of_chunk(at: slice, X: Any) -> Offered:
             squares, largest = np.empty(X.shape[0]), 0.0
-            for some in _blocks(X):
+            for some in blocks(X, False):
                 Z = self._moved(X[some])
                 own = squared_norms(Z)
                 largest = max(largest, float(np.max(own)))
@@ -204,22 +207,6 @@ class PassShard:
         if self.origin is None or sp.issparse(X):
             return X.astype(np.float64, copy=False)
         return moved_rows(X, self.origin)
-
-
-def _blocks(X: Any) -> list[slice]:
-    """Return slices of rows that fit the cache."""
-    n, size = X.shape[0], max(1, BLOCK_BYTES // (8 * X.shape[1]))
-    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
-
-
-def added(parts: list[HingeSums]) -> HingeSums:
-    """Return the sums of parts, in their order."""
-    columns = [list(column) for column in zip(*parts, strict=True)]
-    sums = [np.sum(column, axis=0) for column in columns[:-1]]
-    hinge, smooth, weight, moment, hessian, n_support = sums
-    return HingeSums(
-        float(hinge), float(smooth), weight, moment, hessian, int(n_support), max(columns[-1])
-    )
 
 
 def pass_shard(points: ChunkedPoints, chunks: Any, loaded: Any = None) -> PassShard:

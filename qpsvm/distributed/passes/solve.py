@@ -7,26 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.distributed.group import ShardGroup
-from qpsvm.distributed.kernel_sums import moved, stacked
-from qpsvm.distributed.passes.ball import MAX_CORE_ROWS, BallPasses, Core, CoreSetPasses
-from qpsvm.distributed.passes.hinge import (
-    SAMPLE_ROWS,
-    HingePasses,
-    NewtonPasses,
-    restart,
-    sample_start,
-)
+from qpsvm.distributed.passes.ball import BallPasses, CoreSetPasses
+from qpsvm.distributed.passes.declare import ball_of, machine_of
+from qpsvm.distributed.passes.margin import MarginPasses
+from qpsvm.distributed.passes.newton import NewtonPasses
 from qpsvm.distributed.placement import make_group
 from qpsvm.driver.loop import Outcome, run
 from qpsvm.driver.selection import solver_with
 from qpsvm.driver.trace import Limits
-from qpsvm.errors import InputError, check_vector
 from qpsvm.expansion import Expansion, Normal
-from qpsvm.formulations import Formulation, HingeDual, HingePrimal, MEBDual
+from qpsvm.formulations import Formulation, HingeDual, HingePrimal, L2SVMDual, MEBDual
 from qpsvm.gram import Linear
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.model_features import LinearMap
@@ -35,48 +27,58 @@ from qpsvm.models import Ball, Hyperplane
 from qpsvm.result import Result
 
 Vector = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 MAX_FEATURES_IN_PASSES = 1000
 """Number of features up to which passes sum a Hessian: it has its square of entries."""
 
 
-def method_of_passes(dual: Any, kernel: PointGram) -> str | None:
-    """Return the method that reads rows in passes, where one fits: plain features alone.
+SOLVERS_IN_PASSES: dict[str, Any] = {
+    "newton-passes": NewtonPasses,
+    "mfn": NewtonPasses,
+    "core-set-passes": CoreSetPasses,
+}
+"""Methods that read rows in passes, by name."""
 
-    The hinge machine has a soft margin.
+
+def methods_of_passes(dual: Any, kernel: PointGram) -> tuple[str, ...]:
+    """Return the methods that read rows in passes and fit, the default one first: plain features alone.
+
+    The machine has a soft margin.
     """
     if type(kernel) is not Linear:
-        return None
+        return ()
     if isinstance(dual, MEBDual):
-        return "core-set-passes"
+        return ("core-set-passes",)
+    if not isinstance(dual, (HingeDual, L2SVMDual)) or not np.isfinite(dual.C).all():
+        return ()
     few = kernel.X.shape[1] <= MAX_FEATURES_IN_PASSES
-    is_soft = isinstance(dual, HingeDual) and bool(np.isfinite(dual.C).all())
-    return "newton-passes" if few and is_soft else None
+    return (("newton-passes",) if isinstance(dual, HingeDual) else ("mfn",)) if few else ()
 
 
 def solve_in_passes(
     problem: Formulation,
     dual: Any,
     kernel: PointGram,
+    name: str,
     x0: Any,
     limits: Limits,
     seconds_to_answer: float,
     seed: int,
     options: dict[str, Any],
 ) -> Result:
-    """Solve by a pass over the rows for each iteration: see `qpsvm.solve`."""
+    """Solve by the method of this name, by a pass over the rows for each iteration: see `qpsvm.solve`."""
     begun = time.perf_counter()
     is_ball = isinstance(dual, MEBDual)
-    name, kind = ("core-set-passes", CoreSetPasses) if is_ball else ("newton-passes", NewtonPasses)
+    kind = SOLVERS_IN_PASSES[name]
     solver: Any = solver_with(kind, name, {"target": limits.tol} | options)
     shards = make_group(kernel, limits.clock.end + seconds_to_answer, in_passes=True)
     try:
-        form: BallPasses | HingePasses
+        form: BallPasses | MarginPasses
         if is_ball:
             form, start = ball_of(shards, x0)
         else:
-            form, start = hinge_of(problem, dual, shards, x0, limits)
+            with_hessian = kind is NewtonPasses
+            form, start = machine_of(problem, dual, shards, x0, limits, with_hessian)
         if limits.max_iter < 0:
             limits = replace(limits, max_iter=solver.default_max_iter(form))
         outcome = run(form, solver, start, limits, seed)
@@ -105,104 +107,23 @@ def solve_in_passes(
     )
 
 
-def first_pass(
-    shards: ShardGroup, n_rows: int, *, moves: bool
-) -> tuple[Vector | None, Any, Indices]:
-    """Return the mean of dense rows where they are to be moved, a sample of the rows, its indices."""
-    m = shards.layout.points.shape[0]
-    found = shards.call("summary", max(1, m // n_rows))
-    rows = [shards.layout.index(k, part.places) for k, part in enumerate(found)]
-    X = stacked(*[part.sample for part in found])
-    moves = moves and not sp.issparse(X)
-    origin = sum(part.total for part in found) / m if moves else None
-    return origin, X, np.concatenate(rows)
-
-
-def hinge_of(
-    problem: Formulation, dual: HingeDual, shards: ShardGroup, x0: Any, limits: Limits
-) -> tuple[HingePasses, Vector]:
-    """Return the form of a hinge machine, and its start."""
-    layout = shards.layout
-    m, n = layout.points.shape
-    origin, X, rows = first_pass(shards, SAMPLE_ROWS, moves=dual.bias)
-    labels, C = dual.y.astype(np.int8), dual.C
-    is_uniform = bool(np.all(C == C[0]))
-
-    def begin(k: int) -> tuple[Any, ...]:
-        own = layout.rows(k)
-        return labels[own], C[:1] if is_uniform else C[own], origin
-
-    shards.call("start", each=[begin(k) for k in range(shards.n)])
-    shards.restore = lambda k: shards.call_one(k, "start", *begin(k))
-    form = HingePasses(
-        shards=shards, m=m, n=n, origin=origin, total_penalty=float(np.sum(C)), bias=dual.bias,
-        declares_dual=not isinstance(problem, HingePrimal),
-    )  # fmt: skip
-    y, own = dual.y[rows], C[rows]
-    own = own * (form.total_penalty / float(np.sum(own))) if np.any(own) else own + 1.0
-    if x0 is None:
-        return form, sample_start(form, X, y, own, limits.tol, limits.clock)
-    return form, restart(form, *hyperplane_of(form, x0), X, y, own, limits.tol)
-
-
-def ball_of(shards: ShardGroup, x0: Any) -> tuple[BallPasses, Vector]:
-    """Return the form of a ball, and its start: all weight on one row.
-
-    Raises
-    ------
-    InputError
-        If a starting point is given: the core of an earlier answer is not kept.
-    """
-    if x0 is not None:
-        raise InputError("x0 must be None for the ball of rows that are read in passes")
-    m, n = shards.layout.points.shape
-    origin, X, rows = first_pass(shards, 1, moves=True)
-
-    def begin() -> tuple[Any, ...]:
-        return np.ones(1, np.int8), 1.0, origin
-
-    shards.call("start", each=[begin()] * shards.n)
-    shards.restore = lambda k: shards.call_one(k, "start", *begin())
-    core = Core(rows[:1], moved(X[:1], origin, np.float64))
-    form = BallPasses(shards=shards, m=m, n=n, origin=origin, core=core)
-    return form, np.eye(1, MAX_CORE_ROWS)[0]
-
-
-def hyperplane_of(form: HingePasses, x0: Any) -> tuple[Vector, float]:
-    """Return w and b, in the user's coordinates, of an earlier result or of an array (w, b).
-
-    Raises
-    ------
-    InputError
-        If x0 is neither, or of another number of features.
-    """
-    if isinstance(x0, Result):
-        w, b = getattr(x0.model, "w", None), getattr(x0.model, "b", 0.0)
-        if w is None or len(w) != form.n:
-            raise InputError(f"x0 must be a linear machine of {form.n} features; got {x0.model}")
-        return np.asarray(w, np.float64), float(b)
-    if form.declares_dual:
-        raise InputError(
-            "x0 must be an earlier result where rows are read in passes; got an array of weights"
-        )
-    values = check_vector("x0", x0, form.n + form.bias)
-    return values[: form.n], float(values[-1]) if form.bias else 0.0
-
-
 def _machine(
-    problem: Any, form: HingePasses, outcome: Outcome
+    problem: Any, form: MarginPasses, outcome: Outcome
 ) -> tuple[Vector, Vector, Hyperplane]:
     """Return x, its dual and the machine; one more pass gathers the weights of the rows."""
     x = outcome.certified.x
-    w, b, _ = form.split(x)
+    position, scales = form.split(x), form.scales(form.product(x))
+    w, b, _ = position
     w, b = w.copy(), bias_of(w, b, form.origin) if form.bias else 0.0
-    scales, _ = form.dual(form.product(x))
     weights = np.empty(form.m)
-    for k, part in enumerate(form.shards.call("weights", *form.split(x), scales)):
+    answers = form.shards.call("weights", *position, form.max_slope, scales)
+    for k, part in enumerate(answers):
         weights[form.shards.layout.rows(k)] = part
     model = Hyperplane(b, Normal(LinearMap(form.n, None), w), w)
     if isinstance(problem, HingePrimal):
         return np.append(w, b) if form.bias else w, weights, model
+    if isinstance(problem, L2SVMDual):
+        return weights, outcome.certified.multipliers, model
     return weights, np.array([b] if form.bias else []), model
 
 

@@ -1,0 +1,119 @@
+"""Forms of problems whose rows are read in passes, and their starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.distributed.group import ShardGroup
+from qpsvm.distributed.kernel_sums import moved, stacked
+from qpsvm.distributed.passes.ball import MAX_CORE_ROWS, BallPasses, Core
+from qpsvm.distributed.passes.hinge import HingePasses
+from qpsvm.distributed.passes.margin import MarginPasses
+from qpsvm.distributed.passes.sample import SAMPLE_ROWS, restart, sample_start
+from qpsvm.distributed.passes.squared_hinge import SquaredHingePasses
+from qpsvm.driver.trace import Limits
+from qpsvm.errors import InputError, check_vector
+from qpsvm.formulations import Formulation, HingeDual, HingePrimal, L2SVMDual
+from qpsvm.result import Result
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def first_pass(
+    shards: ShardGroup, n_rows: int, *, moves: bool
+) -> tuple[Vector | None, Any, Indices]:
+    """Return the mean of dense rows where they are to be moved, a sample of the rows, its indices."""
+    m = shards.layout.points.shape[0]
+    found = shards.call("summary", max(1, m // n_rows))
+    rows = [shards.layout.index(k, part.places) for k, part in enumerate(found)]
+    X = stacked(*[part.sample for part in found])
+    moves = moves and not sp.issparse(X)
+    origin = sum(part.total for part in found) / m if moves else None
+    return origin, X, np.concatenate(rows)
+
+
+def machine_of(
+    problem: Formulation,
+    dual: HingeDual | L2SVMDual,
+    shards: ShardGroup,
+    x0: Any,
+    limits: Limits,
+    with_hessian: bool,
+) -> tuple[MarginPasses, Vector]:
+    """Return the form of a linear machine, and its start."""
+    layout = shards.layout
+    m, n = layout.points.shape
+    is_hinge = isinstance(dual, HingeDual)
+    origin, X, rows = first_pass(shards, SAMPLE_ROWS, moves=is_hinge and dual.bias)
+    labels, C = dual.y.astype(np.int8), dual.C
+    is_uniform = bool(np.all(C == C[0]))
+
+    def begin(k: int) -> tuple[Any, ...]:
+        own = layout.rows(k)
+        return labels[own], C[:1] if is_uniform else C[own], origin
+
+    shards.call("start", each=[begin(k) for k in range(shards.n)])
+    shards.restore = lambda k: shards.call_one(k, "start", *begin(k))
+    data: dict[str, Any] = {
+        "shards": shards, "m": m, "n": n, "origin": origin, "bias": dual.bias,
+        "total_penalty": float(np.sum(C)), "with_hessian": with_hessian,
+    }  # fmt: skip
+    form: MarginPasses
+    if is_hinge:
+        form = HingePasses(**data, declares_dual=not isinstance(problem, HingePrimal))
+    else:
+        form = SquaredHingePasses(**data)
+    y, own = dual.y[rows], C[rows]
+    own = own * (form.total_penalty / float(np.sum(own))) if np.any(own) else own + 1.0
+    if x0 is None:
+        return form, sample_start(form, X, y, own, limits.tol, limits.clock)
+    return form, restart(form, *hyperplane_of(form, problem, x0), X, y, own, limits.tol)
+
+
+def ball_of(shards: ShardGroup, x0: Any) -> tuple[BallPasses, Vector]:
+    """Return the form of a ball, and its start: all weight on one row.
+
+    Raises
+    ------
+    InputError
+        If a starting point is given: the core of an earlier answer is not kept.
+    """
+    if x0 is not None:
+        raise InputError("x0 must be None for the ball of rows that are read in passes")
+    m, n = shards.layout.points.shape
+    origin, X, rows = first_pass(shards, 1, moves=True)
+
+    def begin() -> tuple[Any, ...]:
+        return np.ones(1, np.int8), 1.0, origin
+
+    shards.call("start", each=[begin()] * shards.n)
+    shards.restore = lambda k: shards.call_one(k, "start", *begin())
+    core = Core(rows[:1], moved(X[:1], origin, np.float64))
+    form = BallPasses(shards=shards, m=m, n=n, origin=origin, core=core)
+    return form, np.eye(1, MAX_CORE_ROWS)[0]
+
+
+def hyperplane_of(form: MarginPasses, problem: Formulation, x0: Any) -> tuple[Vector, float]:
+    """Return w and b, in the user's coordinates, of an earlier result or of an array (w, b).
+
+    Raises
+    ------
+    InputError
+        If x0 is neither, or of another number of features.
+    """
+    if isinstance(x0, Result):
+        w, b = getattr(x0.model, "w", None), getattr(x0.model, "b", 0.0)
+        if w is None or len(w) != form.n:
+            raise InputError(f"x0 must be a linear machine of {form.n} features; got {x0.model}")
+        return np.asarray(w, np.float64), float(b)
+    if not isinstance(problem, HingePrimal):
+        raise InputError(
+            "x0 must be an earlier result where rows are read in passes; got an array of weights"
+        )
+    values = check_vector("x0", x0, form.n + form.bias)
+    return values[: form.n], float(values[-1]) if form.bias else 0.0

@@ -1,0 +1,133 @@
+"""What linear machines have in common whose rows are read in passes: value, gradient and Hessian."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.distributed.passes.form import PassForm
+from qpsvm.distributed.passes.sums import LossSums, added
+
+Vector = NDArray[np.float64]
+
+MIN_WIDTH = 1e-13
+"""Width of the smoothing below which it is within the rounding of margins."""
+
+SUM_DEPTH = 1e5
+"""Bound on the number of roundings of a sum over rows: those of a block, of a chunk and of all."""
+
+TERM_ROUNDINGS = 16.0
+"""Bound on the number of roundings of a term of a sum over rows, beside those of its margin."""
+
+
+class Position(NamedTuple):
+    """The variable of the form: a hyperplane on the moved rows, and the width of the smoothing."""
+
+    w: Vector
+    b: float
+    mu: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MarginPasses(PassForm):
+    """A linear machine of rows in shards; its variable is (w, b, mu), shape (d + 2,).
+
+    It minimizes F_mu = 1/2 w'w + sum C_i loss(q_i), q_i = 1 - y_i (w'z_i + b), with the losses of
+    `LossSums`, and with 1/2 b^2 where it penalizes the bias.
+
+    Attributes
+    ----------
+    total_penalty : float
+        Sum of all C_i.
+    bias : bool
+        Whether there is a b.
+    with_hessian : bool
+        Whether passes sum a Hessian.
+    """
+
+    total_penalty: float
+    bias: bool
+    with_hessian: bool = True
+
+    max_slope: ClassVar[float] = 1.0
+    penalizes_bias: ClassVar[bool] = False
+
+    def split(self, x: Vector) -> Position:
+        """Return (w, b, mu)."""
+        return Position(x[: self.n], float(x[self.n]), float(x[self.n + 1]))
+
+    def sums(self, x: Vector) -> LossSums:
+        """Return the sums at x, by a pass."""
+        return added(self.shards.call("loss", *self.split(x), self.max_slope, self.with_hessian))
+
+    def repair(self, x: Vector) -> Vector:
+        """Return x with a positive mu, and with b = 0 where there is no bias."""
+        x = x.copy()
+        x[self.n] *= self.bias
+        x[self.n + 1] = max(x[self.n + 1], MIN_WIDTH)
+        return x
+
+    @property
+    def sum_depth(self) -> float:
+        """Bound on the number of roundings in a row of a sum over rows and of its terms."""
+        return min(SUM_DEPTH, self.m + TERM_ROUNDINGS)
+
+    def scales(self, sums: LossSums) -> Vector:
+        """Return the factors of the weights C_i u_i in both classes, (2,), at which they are feasible."""
+        raise NotImplementedError
+
+    def next_width(self, x: Vector, sums: LossSums, target: float, is_solved: bool) -> float:
+        """Return the width of the next step: a smaller one where the smoothing makes up most of the gap.
+
+        `is_solved` tells that no step decreases F_mu at the present width.
+        """
+        return float(x[-1])
+
+    def objective(self, x: Vector, sums: LossSums) -> float:
+        """Return F_mu."""
+        w, b, _ = self.split(x)
+        return 0.5 * float(w @ w) + 0.5 * self.penalizes_bias * b * b + sums.smooth
+
+    def gradient(self, x: Vector, sums: LossSums) -> Vector:
+        """Return the gradient of F_mu in (w, b), shape (d + 1,); 0 in b where there is no bias."""
+        w, b, _ = self.split(x)
+        out = np.empty(self.n + 1)
+        out[:-1] = w - (sums.moment[0] - sums.moment[1])
+        out[-1] = self.bias * (sums.weight[1] - sums.weight[0] + self.penalizes_bias * b)
+        return out
+
+    def newton_matrix(self, x: Vector, sums: LossSums) -> Vector:
+        """Return the Hessian of F_mu in (w, b), positive definite, shape (d + 1, d + 1)."""
+        H, n = sums.hessian.copy(), self.n
+        H[np.arange(n), np.arange(n)] += 1.0
+        H[n, n] += self.penalizes_bias
+        if H[n, n] == 0.0:  # no row is between, and b has no curvature: that of one row is taken
+            H[n, n] = self.total_penalty / (self.m * x[-1])
+        return H
+
+    def changes(self, x: Vector, direction: Vector, sums: LossSums, lengths: Vector) -> Vector:
+        """Return the changes of F_mu at x plus each length times the direction, by a pass."""
+        w, b, mu = self.split(x)
+        dw, db = direction[:-1], float(direction[-1])
+        answers = self.shards.call("along", w, b, mu, self.max_slope, dw, db, lengths)
+        losses = np.sum(answers, axis=0) - sums.smooth
+        own = self.penalizes_bias * db
+        slope, curvature = float(w @ dw) + own * b, float(dw @ dw) + own * db
+        return lengths * slope + 0.5 * lengths * lengths * curvature + losses
+
+    def margin_roundings(self, x: Vector, sums: LossSums) -> float:
+        """Return a bound on the error of a margin, in units of `FLOAT64_EPS`: a sum of d + 1 terms.
+
+        A bias that is rounded to the user's origin moves margins, too.
+        """
+        w, b, _ = self.split(x)
+        size = float(np.linalg.norm(w))
+        moved = 0.0 if self.origin is None else size * float(np.linalg.norm(self.origin))
+        return (self.n + 4.0) * (size * float(np.sqrt(sums.largest)) + abs(b) + 1.0) + moved
+
+    def n_support(self, x: Vector) -> int:
+        """Return the number of rows with a weight."""
+        return self.product(x).n_support

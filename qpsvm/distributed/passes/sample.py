@@ -1,0 +1,82 @@
+"""Starts of solves in passes: the machine of a sample, or a given hyperplane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.clock import Clock
+from qpsvm.distributed.passes.hinge import SMOOTHING_SHARE
+from qpsvm.distributed.passes.margin import MIN_WIDTH, MarginPasses
+from qpsvm.distributed.passes.part import solve_part
+from qpsvm.distributed.passes.squared_hinge import SquaredHingePasses
+from qpsvm.formulations import Formulation, HingePrimal, L2SVMDual
+from qpsvm.gram import Linear
+from qpsvm.gram.translation import level_at
+
+Vector = NDArray[np.float64]
+
+SAMPLE_ROWS = 50_000
+"""Number of rows of the sample that is solved first."""
+
+SAMPLE_TOLERANCE = 1e-4
+"""Relative gap of the machine of the sample."""
+
+SAMPLE_ERROR_WIDTHS = 2.0
+"""Width of the smoothing in units of sqrt((d + 1) / rows of the sample), the error of its margins."""
+
+
+def first_width(q: Vector, C: Vector, goal: float, least: float) -> float:
+    """Return the largest mu, at least `least`, at which sum C_i q_i (1 - u_i) is at most `goal`."""
+    low, high = least, max(2.0 * least, float(np.max(q, initial=0.0)))
+    for _ in range(60):
+        mu = np.sqrt(low * high)
+        inside = (q > 0.0) & (q < mu)
+        gap = float(C[inside] @ (q[inside] * (1.0 - q[inside] / mu)))
+        low, high = (mu, high) if gap <= goal else (low, mu)
+    return low
+
+
+def sample_start(
+    problem: MarginPasses, X: Any, y: Vector, C: Vector, tol: float, clock: Clock
+) -> Vector:
+    """Return (w, b, mu) from the machine of a sample; C are its penalties, which sum to all.
+
+    X holds rows that are not moved. With one class alone w = 0 and b is its label.
+    """
+    x = np.zeros(problem.n + 2)
+    x[-1] = 1.0
+    is_squared = isinstance(problem, SquaredHingePasses)
+    if np.all(y == y[0]) and problem.bias and not is_squared:
+        x[problem.n] = y[0]
+        return x
+    machine: Formulation = HingePrimal(X, y, C, bias=problem.bias)
+    if is_squared:
+        machine = L2SVMDual(Linear(X), y, C, bias=problem.bias)
+    model = solve_part(machine, SAMPLE_TOLERANCE, clock).model
+    assert model.w is not None
+    error = SAMPLE_ERROR_WIDTHS * np.sqrt((problem.n + 1.0) / len(y))
+    return restart(problem, model.w, model.b, X, y, C, tol, error)
+
+
+def restart(
+    problem: MarginPasses,
+    w: Vector,
+    b: float,
+    X: Any,
+    y: Vector,
+    C: Vector,
+    tol: float,
+    error: float = MIN_WIDTH,
+) -> Vector:
+    """Return (w, b, mu) for a hyperplane in the user's coordinates.
+
+    The width is the largest at which the smoothing takes a part of the tolerance at a sample, and at
+    least the `error` of its margins.
+    """
+    q = 1.0 - y * (np.asarray(X @ w) + b)
+    value = 0.5 * float(w @ w) + float(C @ np.maximum(q, 0.0))
+    mu = first_width(q, C, SMOOTHING_SHARE * tol * value, error)
+    return np.concatenate([w, [level_at(w, b, problem.origin), mu]])

@@ -1,0 +1,115 @@
+"""Sums over rows at a hyperplane: what shards send, added in a fixed order."""
+
+from __future__ import annotations
+
+from functools import reduce
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from qpsvm.numerics.products import squared_norms
+
+Vector = NDArray[np.float64]
+
+BLOCK_BYTES = 1 << 20
+"""Bytes of rows in float64 that are worked on at a time: they fit the cache of a processor."""
+
+
+class LossSums(NamedTuple):
+    """Sums over rows at f = w'z + b, with q_i = 1 - y_i f_i and u_i = clip(q_i / mu, 0, max_slope).
+
+    The loss of a row is u_i q_i - mu u_i^2 / 2: the smoothed hinge with `max_slope` 1, half the squared
+    hinge with mu = 1 and an infinite `max_slope`.
+    """
+
+    hinge: float  # sum C_i max(0, q_i)
+    smooth: float  # sum C_i (u_i q_i - mu u_i^2 / 2)
+    weight: Vector  # sum C_i u_i of the class +1, and of -1, (2,)
+    moment: Vector  # sum C_i u_i z_i of both classes, (2, d)
+    hessian: (
+        Vector  # sum C_i / mu [z_i, 1][z_i, 1]' where 0 < u_i < max_slope, (d + 1, d + 1) or (0, 0)
+    )
+    n_support: int  # rows with u_i > 0
+    largest: float  # largest |z_i|^2
+
+
+def loss_sums(
+    Z: Any, y: Vector, C: Vector, at: tuple[Vector, float, float, float], with_hessian: bool
+) -> LossSums:
+    """Return the sums over rows in float64 at (w, b, mu, max_slope)."""
+    w, b, mu, max_slope = at
+    q = 1.0 - y * (np.asarray(Z @ w) + b)
+    u = np.clip(q / mu, 0.0, max_slope)
+    a = C * u
+    classes = np.where(y > 0, [[1.0], [0.0]], [[0.0], [1.0]]) * a
+    hessian = np.zeros((0, 0))
+    if with_hessian:
+        between = np.flatnonzero((u > 0.0) & (u < max_slope))
+        part = Z[between].toarray() if sp.issparse(Z) else Z[between]
+        part = np.column_stack([part, np.ones(len(between))])
+        hessian = (part * (C[between] / mu)[:, None]).T @ part
+    return LossSums(
+        hinge=float(C @ np.maximum(q, 0.0)),
+        smooth=float(a @ (q - 0.5 * mu * u)),
+        weight=np.sum(classes, axis=1),
+        moment=np.asarray((Z.T @ classes.T).T),
+        hessian=hessian,
+        n_support=int(np.count_nonzero(u)),
+        largest=float(np.max(squared_norms(Z))),
+    )
+
+
+def loss_values(q: Vector, mu: float, max_slope: float) -> Vector:
+    """Return the losses of rows."""
+    u = np.clip(q / mu, 0.0, max_slope)
+    return u * (q - 0.5 * mu * u)
+
+
+def plus(first: LossSums, second: LossSums) -> LossSums:
+    """Return the sums of two parts; the arrays of the first one are overwritten."""
+    for a, b in zip(first[2:5], second[2:5], strict=True):
+        a += b
+    return first._replace(
+        hinge=first.hinge + second.hinge,
+        smooth=first.smooth + second.smooth,
+        n_support=first.n_support + second.n_support,
+        largest=max(first.largest, second.largest),
+    )
+
+
+def added(parts: list[LossSums]) -> LossSums:
+    """Return the sums of parts, in their order."""
+    return reduce(plus, parts)
+
+
+class OrderedSum:
+    """A sum of parts in their order, each added as soon as all before it are.
+
+    The bits do not depend on the order in which the parts come, and few of them are held.
+    """
+
+    def __init__(self, add: Any) -> None:
+        """Begin with no part."""
+        self.add, self.total = add, None
+        self._next, self._waiting, self._lock = 0, {}, Lock()  # type: ignore[var-annotated]
+
+    def put(self, k: int, part: Any) -> None:
+        """Take part `k`."""
+        with self._lock:
+            self._waiting[k] = part
+            while self._next in self._waiting:
+                part = self._waiting.pop(self._next)
+                self.total = part if self.total is None else self.add(self.total, part)
+                self._next += 1
+
+
+def blocks(X: Any, is_dense: bool) -> list[slice]:
+    """Return slices of rows that fit the cache: as dense rows, or as they are stored."""
+    n = X.shape[0]
+    by_entries = sp.issparse(X) and not is_dense
+    width = max(1, 2 * X.nnz // n) if by_entries else X.shape[1]  # an entry has an index, too
+    size = max(1, BLOCK_BYTES // (8 * width))
+    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
