@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.data import load_libsvm
@@ -15,6 +16,9 @@ from qpsvm.gram.storage.chunked import ChunkedPoints, precision_of
 
 CHUNK_BYTES = 1 << 25
 """Bytes of the rows that are loaded at a time, by default: 32 MB."""
+
+ENTRY_BYTES = 12
+"""Bytes of a stored entry of a CSR array, its index included."""
 
 COLUMN_BYTES = 1 << 23
 """Bytes of the columns of a Parquet file that are in memory at a time: 8 MB."""
@@ -165,7 +169,8 @@ def _of_array(array: Any, chunk: Any, size: int) -> ChunkedPoints:
             f"dtype {array.dtype}"
         )
     m, d = array.shape
-    width = max(1, size // (8 * d))
+    row_bytes = max(1, ENTRY_BYTES * array.nnz // m) if sp.issparse(array) else 8 * d
+    width = max(1, size // row_bytes)
     starts = list(range(0, m, width))
     chunks = tuple(chunk(start, min(start + width, m)) for start in starts)
     sizes = tuple(min(width, m - start) for start in starts)

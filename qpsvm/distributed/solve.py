@@ -14,6 +14,7 @@ from qpsvm.canonical.qp import QP
 from qpsvm.distributed.decomposition import ShardedDecomposition
 from qpsvm.distributed.passes.solve import (
     SOLVERS_IN_PASSES,
+    default_in_passes,
     methods_of_passes,
     solve_in_passes,
 )
@@ -83,7 +84,7 @@ def solve_sharded(
         raise MethodMismatchError(
             f"method must be {' or '.join(fitting)} for this problem over chunked rows; got {method!r}"
         )
-    name = fitting[0] if method == "auto" else method
+    name = default_in_passes(in_passes) if method == "auto" else method
     if name in in_passes:
         return solve_in_passes(
             problem, dual, kernel, name, x0, limits, ANSWER_SECONDS, seed, options

@@ -98,3 +98,10 @@ def test_what_is_wrong_is_named_with_its_chunk(cloud, tmp_path):
     (tmp_path / "bad.txt").write_text("1 1:0.5\n-1 1:x\n")
     with pytest.raises(InputError, match="line 2"):
         open_rows(tmp_path / "bad.txt")
+
+
+def test_chunks_of_sparse_rows_are_sized_by_their_entries():
+    X = sp.random(1000, 5000, density=0.002, random_state=0, format="csr")
+    rows = open_rows(X, chunk_bytes=12 * 10 * 100)
+    assert 9 <= len(rows.chunks) <= 11
+    np.testing.assert_array_equal(gathered(rows), X.toarray())

@@ -45,7 +45,7 @@ class MarginPasses(PassForm):
     bias : bool
         Whether there is a b.
     with_hessian : bool
-        Whether passes sum a Hessian.
+        Whether passes sum a Hessian; otherwise they sum its diagonal.
     """
 
     total_penalty: float
@@ -101,12 +101,19 @@ class MarginPasses(PassForm):
 
     def newton_matrix(self, x: Vector, sums: LossSums) -> Vector:
         """Return the Hessian of F_mu in (w, b), positive definite, shape (d + 1, d + 1)."""
-        H, n = sums.hessian.copy(), self.n
-        H[np.arange(n), np.arange(n)] += 1.0
-        H[n, n] += self.penalizes_bias
-        if H[n, n] == 0.0:  # no row is between, and b has no curvature: that of one row is taken
-            H[n, n] = self.total_penalty / (self.m * x[-1])
+        H, at = sums.hessian.copy(), np.arange(self.n + 1)
+        H[at, at] = self.hessian_diagonal(x, sums)
         return H
+
+    def hessian_diagonal(self, x: Vector, sums: LossSums) -> Vector:
+        """Return the diagonal of the Hessian of F_mu in (w, b), positive, shape (d + 1,)."""
+        of_rows = np.diagonal(sums.hessian) if self.with_hessian else sums.hessian
+        diagonal = of_rows + np.append(np.ones(self.n), float(self.penalizes_bias))
+        if (
+            diagonal[-1] == 0.0
+        ):  # no row is between, and b has no curvature: that of one row is taken
+            diagonal[-1] = self.total_penalty / (self.m * x[-1])
+        return diagonal
 
     def changes(self, x: Vector, direction: Vector, sums: LossSums, lengths: Vector) -> Vector:
         """Return the changes of F_mu at x plus each length times the direction, by a pass."""

@@ -27,6 +27,9 @@ SAMPLE_TOLERANCE = 1e-4
 SAMPLE_ERROR_WIDTHS = 2.0
 """Width of the smoothing in units of sqrt((d + 1) / rows of the sample), the error of its margins."""
 
+MAX_FIRST_WIDTH = 1.0
+"""Largest width of the smoothing that the error of the sample may ask for: that of the margin."""
+
 
 def first_width(q: Vector, C: Vector, goal: float, least: float) -> float:
     """Return the largest mu, at least `least`, at which sum C_i q_i (1 - u_i) is at most `goal`."""
@@ -57,7 +60,7 @@ def sample_start(
         machine = L2SVMDual(Linear(X), y, C, bias=problem.bias)
     model = solve_part(machine, SAMPLE_TOLERANCE, clock).model
     assert model.w is not None
-    error = SAMPLE_ERROR_WIDTHS * np.sqrt((problem.n + 1.0) / len(y))
+    error = min(SAMPLE_ERROR_WIDTHS * np.sqrt((problem.n + 1.0) / len(y)), MAX_FIRST_WIDTH)
     return restart(problem, model.w, model.b, X, y, C, tol, error)
 
 

@@ -33,6 +33,9 @@ from qpsvm.numerics.products import squared_norms
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+MAX_SAMPLE_ENTRIES = 1 << 26
+"""Number of entries of the sample of dense rows: 512 MB in float64."""
+
 
 class Offered(NamedTuple):
     """The farthest rows of a shard from a center."""
@@ -105,10 +108,12 @@ class PassShard:
         return total.total
 
     def summary(self, step: int) -> Summary:
-        """Return the sum of the rows, and every `step`-th of them."""
+        """Return the sum of the rows, and every `step`-th of them; of wide dense rows fewer."""
+        dense_step = -(-self.points.shape[0] * self.points.n_features // MAX_SAMPLE_ENTRIES)
 
         def of_chunk(at: slice, X: Any) -> tuple[Vector, Any, Indices]:
-            places = np.arange(-(-at.start // step) * step, at.stop, step)
+            every = step if sp.issparse(X) else max(step, dense_step)
+            places = np.arange(-(-at.start // every) * every, at.stop, every)
             total = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
             return total, X[places - at.start], places
 

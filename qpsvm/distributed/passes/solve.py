@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from qpsvm.distributed.passes.ball import BallPasses, CoreSetPasses
 from qpsvm.distributed.passes.declare import ball_of, machine_of
 from qpsvm.distributed.passes.margin import MarginPasses
+from qpsvm.distributed.passes.nesterov import GradientPasses
 from qpsvm.distributed.passes.newton import NewtonPasses
 from qpsvm.distributed.placement import make_group
 from qpsvm.driver.loop import Outcome, run
@@ -35,13 +36,18 @@ MAX_FEATURES_IN_PASSES = 1000
 SOLVERS_IN_PASSES: dict[str, Any] = {
     "newton-passes": NewtonPasses,
     "mfn": NewtonPasses,
+    "nesvm": GradientPasses,
     "core-set-passes": CoreSetPasses,
 }
 """Methods that read rows in passes, by name."""
 
 
+GRADIENT_METHODS = ("nesvm",)
+"""Those of them that are taken by name alone."""
+
+
 def methods_of_passes(dual: Any, kernel: PointGram) -> tuple[str, ...]:
-    """Return the methods that read rows in passes and fit, the default one first: plain features alone.
+    """Return the methods that read rows in passes and fit, the fastest first: plain features alone.
 
     The machine has a soft margin.
     """
@@ -51,8 +57,17 @@ def methods_of_passes(dual: Any, kernel: PointGram) -> tuple[str, ...]:
         return ("core-set-passes",)
     if not isinstance(dual, (HingeDual, L2SVMDual)) or not np.isfinite(dual.C).all():
         return ()
+    newton = "newton-passes" if isinstance(dual, HingeDual) else "mfn"
     few = kernel.X.shape[1] <= MAX_FEATURES_IN_PASSES
-    return (("newton-passes",) if isinstance(dual, HingeDual) else ("mfn",)) if few else ()
+    return (newton, "nesvm") if few else ("nesvm",)
+
+
+def default_in_passes(methods: tuple[str, ...]) -> str:
+    """Return the one that `auto` takes of the methods that fit: none that makes gradient steps alone.
+
+    Decomposition takes fewer seconds than hundreds of passes where the workers can hold the rows.
+    """
+    return next((name for name in methods if name not in GRADIENT_METHODS), "decomposition")
 
 
 def solve_in_passes(

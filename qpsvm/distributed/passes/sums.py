@@ -29,9 +29,7 @@ class LossSums(NamedTuple):
     smooth: float  # sum C_i (u_i q_i - mu u_i^2 / 2)
     weight: Vector  # sum C_i u_i of the class +1, and of -1, (2,)
     moment: Vector  # sum C_i u_i z_i of both classes, (2, d)
-    hessian: (
-        Vector  # sum C_i / mu [z_i, 1][z_i, 1]' where 0 < u_i < max_slope, (d + 1, d + 1) or (0, 0)
-    )
+    hessian: Vector  # sum C_i / mu [z_i, 1][z_i, 1]' where 0 < u_i < max_slope, or its diagonal
     n_support: int  # rows with u_i > 0
     largest: float  # largest |z_i|^2
 
@@ -45,21 +43,30 @@ def loss_sums(
     u = np.clip(q / mu, 0.0, max_slope)
     a = C * u
     classes = np.where(y > 0, [[1.0], [0.0]], [[0.0], [1.0]]) * a
-    hessian = np.zeros((0, 0))
-    if with_hessian:
-        between = np.flatnonzero((u > 0.0) & (u < max_slope))
-        part = Z[between].toarray() if sp.issparse(Z) else Z[between]
-        part = np.column_stack([part, np.ones(len(between))])
-        hessian = (part * (C[between] / mu)[:, None]).T @ part
+    between = np.flatnonzero((u > 0.0) & (u < max_slope))
+    weighted = hessian_of if with_hessian else diagonal_of
     return LossSums(
         hinge=float(C @ np.maximum(q, 0.0)),
         smooth=float(a @ (q - 0.5 * mu * u)),
         weight=np.sum(classes, axis=1),
         moment=np.asarray((Z.T @ classes.T).T),
-        hessian=hessian,
+        hessian=weighted(Z[between], C[between] / mu),
         n_support=int(np.count_nonzero(u)),
         largest=float(np.max(squared_norms(Z))),
     )
+
+
+def hessian_of(Z: Any, curvature: Vector) -> Vector:
+    """Return sum c_i [z_i, 1][z_i, 1]', shape (d + 1, d + 1)."""
+    part = Z.toarray() if sp.issparse(Z) else Z
+    part = np.column_stack([part, np.ones(len(part))])
+    return np.asarray((part * curvature[:, None]).T @ part)
+
+
+def diagonal_of(Z: Any, curvature: Vector) -> Vector:
+    """Return the diagonal of sum c_i [z_i, 1][z_i, 1]', shape (d + 1,)."""
+    squares = Z.multiply(Z) if sp.issparse(Z) else Z * Z
+    return np.append(np.asarray(squares.T @ curvature).ravel(), np.sum(curvature))
 
 
 def loss_values(q: Vector, mu: float, max_slope: float) -> Vector:
