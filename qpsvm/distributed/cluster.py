@@ -43,7 +43,8 @@ MAX_REBUILDS = 20
 """Number of lost workers of a solve after which it gives up."""
 
 READING_METHODS = frozenset(
-    "summary diagonal rows along gap below entries loss along weights farthest".split()
+    "summary diagonal rows along gap below entries loss weights farthest interior_sums "
+    "interior_predict interior_weights".split()
 )
 """Methods that leave the state of a shard as it is."""
 

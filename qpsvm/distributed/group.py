@@ -16,7 +16,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.distributed.kernel_sums import PointsOfShard, stacked
-from qpsvm.distributed.passes.shard import PassShard, pass_shard
+from qpsvm.distributed.passes.interior_shard import pass_shard
+from qpsvm.distributed.passes.shard import PassShard
 from qpsvm.distributed.shard import Shard
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.chunked import ChunkedPoints

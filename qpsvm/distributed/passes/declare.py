@@ -12,13 +12,16 @@ from qpsvm.distributed.group import ShardGroup
 from qpsvm.distributed.kernel_sums import moved, stacked
 from qpsvm.distributed.passes.ball import MAX_CORE_ROWS, BallPasses, Core
 from qpsvm.distributed.passes.hinge import HingePasses
+from qpsvm.distributed.passes.interior import InteriorPasses, PredictorCorrectorPasses
 from qpsvm.distributed.passes.margin import MarginPasses
+from qpsvm.distributed.passes.nesterov import GradientPasses
 from qpsvm.distributed.passes.sample import SAMPLE_ROWS, restart, sample_start
 from qpsvm.distributed.passes.squared_hinge import SquaredHingePasses
 from qpsvm.driver.trace import Limits
 from qpsvm.errors import InputError, check_vector
 from qpsvm.formulations import Formulation, HingeDual, HingePrimal, L2SVMDual
 from qpsvm.result import Result
+from qpsvm.solvers.base import Solver
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -43,7 +46,7 @@ def machine_of(
     shards: ShardGroup,
     x0: Any,
     limits: Limits,
-    with_hessian: bool,
+    kind: type[Solver],
 ) -> tuple[MarginPasses, Vector]:
     """Return the form of a linear machine, and its start."""
     layout = shards.layout
@@ -58,16 +61,23 @@ def machine_of(
         return labels[own], C[:1] if is_uniform else C[own], origin
 
     shards.call("start", each=[begin(k) for k in range(shards.n)])
-    shards.restore = lambda k: shards.call_one(k, "start", *begin(k))
     data: dict[str, Any] = {
         "shards": shards, "m": m, "n": n, "origin": origin, "bias": dual.bias,
-        "total_penalty": float(np.sum(C)), "with_hessian": with_hessian,
+        "total_penalty": float(np.sum(C)), "with_hessian": kind is not GradientPasses,
     }  # fmt: skip
     form: MarginPasses
     if is_hinge:
-        form = HingePasses(**data, declares_dual=not isinstance(problem, HingePrimal))
+        hinge = InteriorPasses if kind is PredictorCorrectorPasses else HingePasses
+        form = hinge(**data, declares_dual=not isinstance(problem, HingePrimal))
     else:
         form = SquaredHingePasses(**data)
+
+    def restore(k: int) -> None:
+        shards.call_one(k, "start", *begin(k))
+        if isinstance(form, InteriorPasses):
+            form.repeat_changes(k)
+
+    shards.restore = restore
     y, own = dual.y[rows], C[rows]
     own = own * (form.total_penalty / float(np.sum(own))) if np.any(own) else own + 1.0
     if x0 is None:

@@ -135,6 +135,10 @@ class MarginPasses(PassForm):
         moved = 0.0 if self.origin is None else size * float(np.linalg.norm(self.origin))
         return (self.n + 4.0) * (size * float(np.sqrt(sums.largest)) + abs(b) + 1.0) + moved
 
+    def row_weights(self, x: Vector, scales: Vector) -> list[Vector]:
+        """Return the weights of the rows of each shard, by a pass."""
+        return self.shards.call("weights", *self.split(x), self.max_slope, scales)
+
     def n_support(self, x: Vector) -> int:
         """Return the number of rows with a weight."""
         return self.product(x).n_support

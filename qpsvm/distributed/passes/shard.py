@@ -212,8 +212,3 @@ class PassShard:
         if self.origin is None or sp.issparse(X):
             return X.astype(np.float64, copy=False)
         return moved_rows(X, self.origin)
-
-
-def pass_shard(points: ChunkedPoints, chunks: Any, loaded: Any = None) -> PassShard:
-    """Return the shard of some chunks."""
-    return PassShard(points, tuple(chunks), None if loaded is None else list(loaded))

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from qpsvm.distributed.passes.ball import BallPasses, CoreSetPasses
 from qpsvm.distributed.passes.declare import ball_of, machine_of
+from qpsvm.distributed.passes.interior import InteriorPasses, PredictorCorrectorPasses
 from qpsvm.distributed.passes.margin import MarginPasses
 from qpsvm.distributed.passes.nesterov import GradientPasses
 from qpsvm.distributed.passes.newton import NewtonPasses
 from qpsvm.distributed.placement import make_group
+from qpsvm.driver.certificate import certify
 from qpsvm.driver.loop import Outcome, run
 from qpsvm.driver.selection import solver_with
 from qpsvm.driver.trace import Limits
@@ -37,6 +39,7 @@ SOLVERS_IN_PASSES: dict[str, Any] = {
     "newton-passes": NewtonPasses,
     "mfn": NewtonPasses,
     "nesvm": GradientPasses,
+    "pdipm": PredictorCorrectorPasses,
     "core-set-passes": CoreSetPasses,
 }
 """Methods that read rows in passes, by name."""
@@ -57,9 +60,13 @@ def methods_of_passes(dual: Any, kernel: PointGram) -> tuple[str, ...]:
         return ("core-set-passes",)
     if not isinstance(dual, (HingeDual, L2SVMDual)) or not np.isfinite(dual.C).all():
         return ()
-    newton = "newton-passes" if isinstance(dual, HingeDual) else "mfn"
-    few = kernel.X.shape[1] <= MAX_FEATURES_IN_PASSES
-    return (newton, "nesvm") if few else ("nesvm",)
+    if kernel.X.shape[1] > MAX_FEATURES_IN_PASSES:
+        return ("nesvm",)
+    if isinstance(dual, L2SVMDual):
+        return ("mfn", "nesvm")
+    return (
+        ("newton-passes", "pdipm", "nesvm") if np.all(dual.C > 0.0) else ("newton-passes", "nesvm")
+    )
 
 
 def default_in_passes(methods: tuple[str, ...]) -> str:
@@ -92,11 +99,13 @@ def solve_in_passes(
         if is_ball:
             form, start = ball_of(shards, x0)
         else:
-            with_hessian = kind is NewtonPasses
-            form, start = machine_of(problem, dual, shards, x0, limits, with_hessian)
+            form, start = machine_of(problem, dual, shards, x0, limits, kind)
         if limits.max_iter < 0:
             limits = replace(limits, max_iter=solver.default_max_iter(form))
         outcome = run(form, solver, start, limits, seed)
+        if isinstance(form, InteriorPasses):  # an earlier point, with the weights of the end
+            certified = certify(form, outcome.certified.x, limits.tol)
+            outcome = replace(outcome, certified=certified)
         answer: Any = _ball if is_ball else _machine
         x, other, model = answer(problem, form, outcome)
     finally:
@@ -131,8 +140,7 @@ def _machine(
     w, b, _ = position
     w, b = w.copy(), bias_of(w, b, form.origin) if form.bias else 0.0
     weights = np.empty(form.m)
-    answers = form.shards.call("weights", *position, form.max_slope, scales)
-    for k, part in enumerate(answers):
+    for k, part in enumerate(form.row_weights(x, scales)):
         weights[form.shards.layout.rows(k)] = part
     model = Hyperplane(b, Normal(LinearMap(form.n, None), w), w)
     if isinstance(problem, HingePrimal):

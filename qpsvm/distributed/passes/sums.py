@@ -17,6 +17,9 @@ Vector = NDArray[np.float64]
 BLOCK_BYTES = 1 << 20
 """Bytes of rows in float64 that are worked on at a time: they fit the cache of a processor."""
 
+NO_ENTRIES: Vector = np.zeros(0)
+"""A sum that a method does not need."""
+
 
 class LossSums(NamedTuple):
     """Sums over rows at f = w'z + b, with q_i = 1 - y_i f_i and u_i = clip(q_i / mu, 0, max_slope).
@@ -32,6 +35,8 @@ class LossSums(NamedTuple):
     hessian: Vector  # sum C_i / mu [z_i, 1][z_i, 1]' where 0 < u_i < max_slope, or its diagonal
     n_support: int  # rows with u_i > 0
     largest: float  # largest |z_i|^2
+    right_side: Vector = NO_ENTRIES  # of an interior point: sum y_i d_i rO_i [z_i, 1], (d + 1,)
+    complementarity: float = 0.0  # of an interior point: sum s_i alpha_i + xi_i u_i
 
 
 def loss_sums(
@@ -77,13 +82,15 @@ def loss_values(q: Vector, mu: float, max_slope: float) -> Vector:
 
 def plus(first: LossSums, second: LossSums) -> LossSums:
     """Return the sums of two parts; the arrays of the first one are overwritten."""
-    for a, b in zip(first[2:5], second[2:5], strict=True):
-        a += b
+    for name in ("weight", "moment", "hessian", "right_side"):
+        total = getattr(first, name)
+        total += getattr(second, name)
     return first._replace(
         hinge=first.hinge + second.hinge,
         smooth=first.smooth + second.smooth,
         n_support=first.n_support + second.n_support,
         largest=max(first.largest, second.largest),
+        complementarity=first.complementarity + second.complementarity,
     )
 
 

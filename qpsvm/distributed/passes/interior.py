@@ -1,0 +1,179 @@
+r"""A primal-dual interior point method for linear hinge machines in passes over rows.
+
+Problem: minimize 1/2 w'w + C'xi subject to y_i (w'z_i + b) + xi_i - 1 = s_i and s, xi >= 0. The
+states of a row are at its shard (`interior_rows`). An iteration reads the rows three times:
+
+1. The sums give the certified gap and the normal matrix I + sum d_i [z_i, 1][z_i, 1]', without the 1 of b.
+2. A step to products of 0 gives its longest length, and the sums of second-order terms.
+3. A step to the target of Mehrotra's rule with these terms gives its own longest length.
+
+The weights alpha, scaled in one class as in `hinge`, are the dual point of the certificate. The number
+of iterations hardly depends on the penalties and on the number of rows.
+
+Sources: Mehrotra, "On the implementation of a primal-dual interior point method" (1992); Jung, O'Leary
+and Tits, "Adaptive constraint reduction for training support vector machines" (2008), for the machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from qpsvm.canonical.base import Form
+from qpsvm.distributed.passes.hinge import HingePasses
+from qpsvm.distributed.passes.interior_shard import Plane, Prediction, joined
+from qpsvm.distributed.passes.sums import LossSums, added
+from qpsvm.domains import Domain
+from qpsvm.solvers.base import Reply, Solver, Stop
+
+Vector = NDArray[np.float64]
+
+TO_BOUNDARY = 0.995
+"""Fraction of the longest step that is made."""
+
+SHORTEST_STEP = 1e-8
+"""Length of a step below which the method has stalled."""
+
+MIN_START_WIDTH = 0.1
+"""Least value of s and xi at the start: closer to the boundary the first steps are short."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InteriorPasses(HingePasses):
+    """The hinge machine of rows in shards, whose states hold the weights.
+
+    Attributes
+    ----------
+    changes_made : list
+        Calls that changed the states, in order: a shard that was lost repeats them.
+    """
+
+    changes_made: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def plane(self, x: Vector) -> Plane:
+        """Return (w, b)."""
+        return Plane(x[: self.n].copy(), float(x[self.n]))
+
+    def sums(self, x: Vector) -> LossSums:
+        """Return the sums at x and at the weights that the shards hold, by a pass.
+
+        Before the first pass the shards set weights that suit the margins at x.
+        """
+        if not self.changes_made:
+            width = max(float(x[-1]), MIN_START_WIDTH)
+            self.change("interior_start", self.plane(x), width)
+        return added(self.shards.call("interior_sums", self.plane(x)))
+
+    def change(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method that changes the states, and note it for shards that will be lost."""
+        answers = self.shards.call(method, *arguments)
+        self.changes_made.append((method, *arguments))
+        self.last.clear()
+        return answers
+
+    def repeat_changes(self, k: int) -> None:
+        """Bring a shard that was loaded again to the states of the others."""
+        for method, *arguments in self.changes_made:
+            self.shards.call_one(k, method, *arguments)
+
+    def row_weights(self, x: Vector, scales: Vector) -> list[Vector]:
+        """Return the weights of the rows of each shard."""
+        return self.shards.call("interior_weights", scales)
+
+
+@dataclass
+class InteriorState:
+    """The point, and its sums."""
+
+    x: Vector
+    product: LossSums
+    n_short: int = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Number of steps shorter than a tenth."""
+        return {"short": self.n_short}
+
+
+@dataclass(frozen=True)
+class PredictorCorrectorPasses(Solver):
+    """Mehrotra's predictor and corrector; an iteration is three passes over the rows.
+
+    Attributes
+    ----------
+    target : float
+        Relative gap; `solve` sets it to its `tol`.
+    """
+
+    target: float = 1e-3
+
+    form: ClassVar[type[Form]] = InteriorPasses
+    domains: ClassVar[tuple[type[Domain], ...]] = ()
+    on_columns: ClassVar[bool] = False
+    check_threshold: ClassVar[float] = 1.0  # the sums are those of the point
+
+    def period(self, problem: InteriorPasses) -> int:
+        """Return 1: every iteration gives bounds."""
+        return 1
+
+    def default_max_iter(self, problem: InteriorPasses) -> int:
+        """Return 100 iterations."""
+        return 100
+
+    def init(self, problem: InteriorPasses, x0: Vector | None, rng: Any) -> InteriorState:
+        """Return the state at x0."""
+        assert x0 is not None
+        x = problem.repair(x0)
+        return InteriorState(x, problem.product(x))
+
+    def refresh(self, problem: InteriorPasses, state: InteriorState, product: LossSums) -> None:
+        """Continue from the sums of the point."""
+        state.product = product
+
+    def advance(self, problem: InteriorPasses, state: InteriorState, n_steps: int) -> Reply:
+        """Make one iteration."""
+        plane, mean = problem.plane(state.x), state.product.complementarity / (2.0 * problem.m)
+        try:
+            factor = _factor(problem, state)
+        except (np.linalg.LinAlgError, ValueError):
+            return Reply(0, Stop.NUMERICAL)
+        predicted = _solved(problem, state, factor, state.product.right_side)
+        found = problem.shards.call("interior_predict", plane, predicted)
+        sums: Prediction = reduce(joined, found)
+        length = min(1.0, sums.longest)  # by Mehrotra's rule what it reaches sets the target
+        reached = state.product.complementarity + length * (sums.slope + length * sums.curvature)
+        share = max(reached, 0.0) / state.product.complementarity
+        target = share**3 * mean
+        step = _solved(problem, state, factor, sums.second_order + target * sums.centering)
+        if not np.isfinite(step.w).all():
+            return Reply(0, Stop.NUMERICAL)
+        longest = min(problem.change("interior_correct", plane, predicted, target, step))
+        length = min(1.0, TO_BOUNDARY * longest)
+        if not length > SHORTEST_STEP:
+            return Reply(1, Stop.STALLED)
+        state.n_short += length < 0.1
+        problem.change("interior_move", length)
+        state.x[:-1] += length * np.append(step.w, step.b)
+        state.product = problem.product(state.x)
+        return Reply(1, Stop.BUDGET)
+
+
+def _factor(problem: InteriorPasses, state: InteriorState) -> Any:
+    """Return the Cholesky factor of the normal matrix, without the row of b where there is none."""
+    size = problem.n + problem.bias
+    matrix = problem.newton_matrix(state.x, state.product)[:size, :size]
+    return scipy.linalg.cho_factor(matrix, lower=True)
+
+
+def _solved(problem: InteriorPasses, state: InteriorState, factor: Any, of_rows: Vector) -> Plane:
+    """Return the step of (w, b) for a right-hand side."""
+    size = problem.n + problem.bias
+    step = np.zeros(problem.n + 1)
+    right = problem.gradient(state.x, state.product) + of_rows  # w - sum alpha_i y_i z_i, -y'alpha
+    step[:size] = -scipy.linalg.cho_solve(factor, right[:size])
+    return Plane(step[:-1], float(step[-1]))
