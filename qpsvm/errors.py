@@ -44,7 +44,7 @@ class MethodMismatchError(ValueError):
 
 
 class ClusterError(RuntimeError):
-    """A Dask cluster that cannot go on with a solve.
+    """A Dask cluster that was lost before any answer was certified.
 
     Attributes
     ----------

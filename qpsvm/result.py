@@ -28,6 +28,7 @@ class Status(Enum):
     STALLED = "stalled: the method cannot reduce the gap further on this problem"
     INFEASIBLE = "infeasible: no hyperplane separates the classes, as `direction` proves"
     NONCONVEX = "not convex: the Gram matrix has a negative eigenvalue, so no lower bound exists"
+    CLUSTER_LOST = "cluster lost: the gap shown is what was certified before"
     NUMERICAL_ERROR = "numerical error: a non-finite number arose; the best earlier answer is kept"
 
 

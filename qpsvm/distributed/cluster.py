@@ -13,13 +13,23 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from qpsvm.distributed.group import Layout, ShardGroup, build, consecutive, n_bytes
+from qpsvm.clock import Clock
+from qpsvm.distributed.group import (
+    ANSWER_SECONDS,
+    Layout,
+    ShardGroup,
+    build,
+    consecutive,
+    deadline_of,
+    n_bytes,
+)
 from qpsvm.distributed.passes.shard import PassShard
 from qpsvm.distributed.shard import Shard
 from qpsvm.errors import ClusterError
@@ -41,6 +51,10 @@ MAX_INLINE_BYTES = 1 << 20
 
 MAX_REBUILDS = 20
 """Number of lost workers of a solve after which it gives up."""
+
+MAX_LOSSES_OF_SHARD = 3
+"""Number of workers that are lost with the same shard, without an answer from it, after which it gives
+up."""
 
 READING_METHODS = frozenset(
     "summary diagonal rows along gap below entries loss weights farthest interior_sums "
@@ -121,6 +135,7 @@ class ClusterShards(ShardGroup):
     tokens: list[str] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)  # of the latest call of each method
+    losses: Counter[int] = field(default_factory=Counter)  # of each shard since its latest answer
 
     @classmethod
     def of(
@@ -128,7 +143,7 @@ class ClusterShards(ShardGroup):
         client: Any,
         kernel: PointGram,
         points: ChunkedPoints,
-        deadline: float,
+        clock: Clock,
         in_passes: bool = False,
     ) -> Self:
         """Place the shards where their rows are, or evenly, and load them there."""
@@ -136,7 +151,7 @@ class ClusterShards(ShardGroup):
         if not workers:
             raise ClusterError("the Dask cluster has no worker; start one or close the client")
         chunks = consecutive(points.sizes, len(workers))
-        homes = _homes(client, points, deadline)
+        homes = _homes(client, points, clock)
         if homes is not None:
             found = [tuple(c for c, at in enumerate(homes) if at == name) for name in workers]
             workers = [name for name, own in zip(workers, found, strict=True) if own]
@@ -150,7 +165,7 @@ class ClusterShards(ShardGroup):
             client=client,
             workers=workers,
             tokens=names,
-            deadline=deadline,
+            clock=clock,
         )
         group.versions = [0] * group.n
         group._build(list(range(group.n)))
@@ -215,8 +230,7 @@ class ClusterShards(ShardGroup):
                 for k, one in enumerate(asked):
                     if self.workers[k] not in alive:
                         one.cancel()
-                if time.perf_counter() > self.deadline:
-                    raise ClusterError("workers did not answer within the time limit")
+                check_in_time(self.deadline)
         finally:
             for one in asked:
                 one.cancel()
@@ -237,6 +251,7 @@ class ClusterShards(ShardGroup):
             self._rebuild(k)
             answer = self._answers([k], [self._submit(k, method, arguments)])[0]
         self.versions[k] += method not in READING_METHODS
+        self.losses[k] = 0
         return answer
 
     def _submit(self, k: int, method: str, arguments: tuple[Any, ...]) -> Any:
@@ -275,8 +290,7 @@ class ClusterShards(ShardGroup):
                 except TimeoutError:
                     alive = set(_addresses(self.client))
                     lost = {k for k in shards if self.workers[k] not in alive}
-                    if time.perf_counter() > self.deadline:
-                        raise ClusterError("workers did not answer within the time limit") from None
+                    check_in_time(self.deadline)
             answers = []
             for k, future in zip(shards, futures, strict=True):
                 try:
@@ -293,6 +307,12 @@ class ClusterShards(ShardGroup):
     def _rebuild(self, k: int) -> None:
         """Build a shard again at a living worker, and bring it to its state."""
         self.n_rebuilt += 1
+        self.losses[k] += 1
+        if self.losses[k] > MAX_LOSSES_OF_SHARD:
+            raise ClusterError(
+                f"{MAX_LOSSES_OF_SHARD} workers of the Dask cluster were lost in turn with the same "
+                f"{len(self.layout.rows(k)):,} rows: they may not fit the memory of a worker"
+            )
         alive = _addresses(self.client)
         waited = time.perf_counter()
         while not alive and time.perf_counter() - waited < 10.0:
@@ -332,6 +352,14 @@ def check_connected(client: Any) -> None:
         )
 
 
+def check_in_time(deadline: float) -> None:
+    """Raise ClusterError where answers are not waited for any longer."""
+    if time.perf_counter() > deadline:
+        raise ClusterError(
+            f"workers did not answer within {ANSWER_SECONDS:g} s of the time limit or of Ctrl-C"
+        )
+
+
 def _addresses(client: Any) -> list[str]:
     """Return the addresses of the living workers, sorted."""
     check_connected(client)
@@ -341,7 +369,7 @@ def _addresses(client: Any) -> list[str]:
         raise ClusterError(f"the connection to the Dask cluster was lost: {problem}") from None
 
 
-def _homes(client: Any, points: ChunkedPoints, deadline: float) -> list[str] | None:
+def _homes(client: Any, points: ChunkedPoints, clock: Clock) -> list[str] | None:
     """Return the worker of each chunk of an array that the cluster holds or computes; else None."""
     from distributed import Future, wait
 
@@ -351,11 +379,13 @@ def _homes(client: Any, points: ChunkedPoints, deadline: float) -> list[str] | N
     keys = [chunk.delayed.key for chunk in points.chunks]
     if not all(key in futures for key in keys):
         return None
-    timeout = None if np.isinf(deadline) else max(0.0, deadline - time.perf_counter())
-    try:
-        wait([Future(key, client) for key in keys], timeout=timeout)
-    except TimeoutError:
-        raise ClusterError("workers did not answer within the time limit") from None
+    futures = [Future(key, client) for key in keys]
+    while True:
+        try:
+            wait(futures, timeout=SECONDS_BETWEEN_POLLS)
+            break
+        except TimeoutError:
+            check_in_time(deadline_of(clock))
     held = client.who_has()
     places = [held.get(key) or held.get(str(key)) for key in keys]
     return [sorted(at)[0] for at in places] if all(places) else None

@@ -15,14 +15,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from qpsvm.clock import Clock
 from qpsvm.distributed.kernel_sums import PointsOfShard, stacked
 from qpsvm.distributed.passes.interior_shard import pass_shard
 from qpsvm.distributed.passes.shard import PassShard
 from qpsvm.distributed.shard import Shard
+from qpsvm.errors import ClusterError
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.chunked import ChunkedPoints
 
 Indices = NDArray[np.int64]
+
+ANSWER_SECONDS = 30.0
+"""Seconds after the time limit or Ctrl-C in which workers must answer: the last certificate is computed
+then."""
 
 
 def n_bytes(value: Any) -> int:
@@ -38,6 +44,11 @@ def n_bytes(value: Any) -> int:
     if isinstance(value, (tuple, list)):
         return sum(map(n_bytes, value))
     return 8 if isinstance(value, (int, float)) else 0
+
+
+def deadline_of(clock: Clock) -> float:
+    """Return the time.perf_counter() after which no answer is waited for."""
+    return min(clock.end, clock.interrupt.pressed_at) + ANSWER_SECONDS
 
 
 @dataclass(frozen=True)
@@ -110,7 +121,13 @@ class ShardGroup(ABC):
     n_calls: int = 0  # round trips
     n_rebuilt: int = 0  # shards that were lost with their workers
     restore: Callable[[int], None] | None = None  # brings a shard that was rebuilt to its state
-    deadline: float = np.inf  # time.perf_counter() after which no answer is waited for
+    clock: Clock = field(default_factory=Clock)  # of the solve
+    is_lost: bool = False  # whether the cluster cannot be reached any more
+
+    @property
+    def deadline(self) -> float:
+        """time.perf_counter() after which no answer is waited for."""
+        return deadline_of(self.clock)
 
     @property
     def n(self) -> int:
@@ -130,16 +147,26 @@ class ShardGroup(ABC):
     ) -> list[Any]:
         """Return the answers of a method of every shard, with common arguments before its own."""
         arguments = [common + own for own in each or [()] * self.n]
-        answers = self._call(method, arguments)
+        answers = self._reached(self._call, method, arguments)
         self.n_sent += sum(map(n_bytes, arguments)) + sum(map(n_bytes, answers))
         self.n_calls += 1
         return answers
 
     def call_one(self, k: int, method: str, *arguments: Any) -> Any:
         """Return the answer of one shard."""
-        answer = self._call_one(k, method, arguments)
+        answer = self._reached(self._call_one, k, method, arguments)
         self.n_sent += n_bytes(arguments) + n_bytes(answer)
         return answer
+
+    def _reached(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the answer of a call; after a `ClusterError` no other is tried."""
+        if self.is_lost:
+            raise ClusterError("the Dask cluster was lost")
+        try:
+            return call(*arguments)
+        except ClusterError:
+            self.is_lost = True
+            raise
 
     @abstractmethod
     def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 
+from qpsvm.clock import Clock
 from qpsvm.distributed.group import Layout, ProcessShards, ShardGroup, consecutive
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.chunked import ChunkedPoints
@@ -17,11 +18,11 @@ MAX_SHARDS_IN_PROCESS = 4
 """Number of shards without a cluster, so that sums have the same order as with a few workers."""
 
 
-def make_group(kernel: PointGram, deadline: float, in_passes: bool = False) -> ShardGroup:
+def make_group(kernel: PointGram, clock: Clock, in_passes: bool = False) -> ShardGroup:
     """Return the shards of a chunked kernel, at the workers of the current client if there is one.
 
-    `deadline` is the time.perf_counter() after which no worker's answer is waited for. With `in_passes`
-    the shards read their rows again in every pass, and evaluate no kernel.
+    No worker's answer is waited for some seconds after a limit of the clock. With `in_passes` the shards
+    read their rows again in every pass, and evaluate no kernel.
     """
     points = kernel.X
     assert isinstance(points, ChunkedPoints)
@@ -31,6 +32,6 @@ def make_group(kernel: PointGram, deadline: float, in_passes: bool = False) -> S
 
         client = current_client()
         if client is not None:
-            return ClusterShards.of(client, template, points, deadline, in_passes)
+            return ClusterShards.of(client, template, points, clock, in_passes)
     chunks = consecutive(points.sizes, MAX_SHARDS_IN_PROCESS)
-    return ProcessShards(template, Layout(points, chunks), in_passes)
+    return ProcessShards(template, Layout(points, chunks), in_passes, clock=clock)

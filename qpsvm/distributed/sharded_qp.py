@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import Bounds, enclose
 from qpsvm.canonical.qp import QP
 from qpsvm.distributed.group import ShardGroup
-from qpsvm.distributed.kernel_sums import Limits, is_translatable, stacked
+from qpsvm.distributed.kernel_sums import Limits, is_translatable, moved, stacked
 from qpsvm.distributed.multiplier import Level, best_level
 from qpsvm.distributed.shard import AtWeights, Entering, Setup, Violators
 from qpsvm.domains import BoxHyperplane, CappedSimplex, SimplexProduct
 from qpsvm.errors import InputError
 from qpsvm.gram.base import Gram
 from qpsvm.gram.psd import SAMPLE_POINTS, psd_defect
+from qpsvm.gram.signed import SignedGram
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -230,6 +231,16 @@ class ShardedQP(QP):
         found = self.shards.call("recompute", *self._weights(x), at, each=self._own(x))
         self.known["exact"] = Known(x.copy(), *joined(found))
         return Product("exact")
+
+    def support_product(self, x: Vector, rows: Indices) -> Vector:
+        """Return the product at remembered points, which include the support, without the shards."""
+        of_points = self.gram.kernel
+        assert isinstance(of_points, ShardedGram)
+        ids = self.remember(rows)
+        points = moved(self.remembered.points[ids], of_points.origin_of_points, np.float64)
+        kernel, (sign, ridge, _) = self.shards.kernel._over(points), self.coefficients(rows)
+        gram = SignedGram(kernel, sign, ridge, self.gram.shift, self.gram.scale)
+        return gram.product(x[rows])
 
     def _at(self, x: Vector, level: float | None = None, moved: float = np.inf) -> AtWeights:
         """Return what shards need to know of x."""

@@ -16,6 +16,7 @@ from qpsvm.canonical.qp import QP
 from qpsvm.clock import Clock, CompilationStopped, Expired, active_clock, completing
 from qpsvm.driver.certificate import certify
 from qpsvm.driver.trace import Choice, Limits, Trace, bounds_of
+from qpsvm.errors import ClusterError
 from qpsvm.gram.psd import is_psd_decided
 from qpsvm.numerics.parallel import single_threaded_blas
 from qpsvm.result import History, Status
@@ -61,6 +62,11 @@ def run(
     With `after`, the outcome of another method on the same problem, its iterations, checks and seconds
     are included, and its answer is returned where this method finds none with a smaller gap. Where a
     limit is met during the setup, the starting point is certified and returned.
+
+    Raises
+    ------
+    ClusterError
+        If a cluster cannot be reached any more, and no point was certified before.
     """
     begun, state = time.perf_counter(), None
     with single_threaded_blas(*solver.on_one_thread(problem)):
@@ -87,6 +93,10 @@ def run(
                     own = state.counters
                 except CompilationStopped:  # within an iteration: earlier points remain
                     status, state = trace.limit() or Status.TIME_LIMIT, None
+                except ClusterError as error:
+                    log.info("the points are out of reach: %s", error)
+                    status, state = trace.limit() or Status.CLUSTER_LOST, None
+                    certified = _certified_before(trace)
             stopped, certifying = time.perf_counter(), trace.certify_time
             if certified is not None:
                 choice = Choice(certified)
@@ -178,6 +188,7 @@ def _check(
     no_progress = trace.no_progress() and not solver.scheduled
     looks_done = near or no_progress or stop not in (Stop.BUDGET, Stop.NEWS)
     looks_done |= solver.uses_full_gap and trace.imprecise(bounds)
+    looks_done |= trace.seconds_since_certificate() > solver.seconds_between_certificates
     provable = problem.convex or not near
     if looks_done and provable and (solver.uses_full_gap or stop is Stop.NUMERICAL):
         approximate_products = solver.approximate_products(problem, state)
@@ -290,6 +301,16 @@ def _best_answer(problem: Form, solver: Solver, state: Any, status: Status, trac
         )
     current = None if status is Status.NUMERICAL_ERROR else state.x
     return trace.choose(current, approximate_products)
+
+
+def _certified_before(trace: Trace) -> Certified:
+    """Return the best point that was certified, or can be by what is known without the cluster."""
+    try:
+        return trace.choose(None, None).certified
+    except ClusterError:
+        if trace.proved is None:
+            raise
+        return trace.proved
 
 
 def _refuted(problem: Form, certified: Certified) -> bool:

@@ -87,6 +87,7 @@ class Trace:
     certifier: Callable[..., Certified]
     n_iter: int = 0
     certify_time: float = 0.0
+    certified_at: float | None = None  # time.perf_counter() of the latest certificate
     n_stalled_checks: int = 0
     best_gap: float = np.inf
     proved: Certified | None = None  # the certified point of least gap
@@ -188,8 +189,13 @@ class Trace:
             self.best[:], self.best_gap = certified.x, gap
         if self.proved is None or gap < self.proved.certificate.gap:
             self.proved = certified
-        self.certify_time += time.perf_counter() - before
+        self.certified_at = time.perf_counter()
+        self.certify_time += self.certified_at - before
         return certified
+
+    def seconds_since_certificate(self) -> float:
+        """Return the seconds since the latest certificate, or since the iterations began."""
+        return time.perf_counter() - (self.certified_at or self.started)
 
     def count_stalled_checks(self, certified: Certified) -> None:
         """Count the checks in a row whose certified bounds are no better than earlier ones."""

@@ -247,6 +247,7 @@ DEFAULT_ADVICE = "Scale the data with StandardScaler or MinMaxScaler, or increas
 ADVICE_BY_STATUS = {
     Status.MAX_ITER: "Increase max_iter, or scale the data.",
     Status.TIME_LIMIT: "Increase time_limit or tol.",
+    Status.CLUSTER_LOST: "Fit again on another cluster.",
     Status.NONCONVEX: "Another kernel, or other parameters of it, make the problem convex.",
 }
 """What it says where a status has a remedy of its own."""

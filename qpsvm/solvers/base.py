@@ -97,6 +97,9 @@ class Solver(ABC):
     is_abandonable: ClassVar[bool] = False
     """Whether `advance` may raise Expired at a limit; x and its product then still agree."""
 
+    seconds_between_certificates: ClassVar[float] = float("inf")
+    """Seconds after which a point is certified that is not near the tolerance: it may be the last one."""
+
     uses_full_gap: bool = True
     """Whether the gap over all points is checked before it ends; else `state.bounds` are a sample's."""
 

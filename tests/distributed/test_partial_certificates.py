@@ -45,7 +45,9 @@ def test_the_bound_on_a_running_product_holds(cloud, name, is_sparse):
     own = update_roundoff(N_POINTS, largest.diagonal, changes.total_move, 5, 1.0)
     assert np.all(np.abs(running - exact) <= error + own)
     assert np.max(error) <= 1e-3 * changes.total_move * largest.diagonal
-    assert np.max(np.abs(running - exact)) > own  # the sums are in float32, so that a bound is needed
+    assert (
+        np.max(np.abs(running - exact)) > own
+    )  # the sums are in float32, so that a bound is needed
 
 
 def dual_gap(X, y, x, C):

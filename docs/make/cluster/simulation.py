@@ -63,7 +63,7 @@ def simulated(
     """
     groups: list[TimedShards] = []
 
-    def make_group(kernel: Any, deadline: float, in_passes: bool = False) -> TimedShards:
+    def make_group(kernel: Any, clock: Any, in_passes: bool = False) -> TimedShards:
         points = kernel.X
         template = kernel._over(np.zeros((1, points.n_features), points.dtype))
         layout = Layout(points, consecutive(points.sizes, n_shards))

@@ -84,7 +84,6 @@ def solve_in_passes(
     name: str,
     x0: Any,
     limits: Limits,
-    seconds_to_answer: float,
     seed: int,
     options: dict[str, Any],
 ) -> Result:
@@ -93,7 +92,7 @@ def solve_in_passes(
     is_ball = isinstance(dual, MEBDual)
     kind = SOLVERS_IN_PASSES[name]
     solver: Any = solver_with(kind, name, {"target": limits.tol} | options)
-    shards = make_group(kernel, limits.clock.end + seconds_to_answer, in_passes=True)
+    shards = make_group(kernel, limits.clock, in_passes=True)
     try:
         form: BallPasses | MarginPasses
         if is_ball:
@@ -103,7 +102,9 @@ def solve_in_passes(
         if limits.max_iter < 0:
             limits = replace(limits, max_iter=solver.default_max_iter(form))
         outcome = run(form, solver, start, limits, seed)
-        if isinstance(form, InteriorPasses):  # an earlier point, with the weights of the end
+        if (
+            isinstance(form, InteriorPasses) and not shards.is_lost
+        ):  # an earlier point, with the weights of the end
             certified = certify(form, outcome.certified.x, limits.tol)
             outcome = replace(outcome, certified=certified)
         answer: Any = _ball if is_ball else _machine
@@ -111,6 +112,7 @@ def solve_in_passes(
     finally:
         shards.close()
     weights = other if isinstance(problem, HingePrimal) else x
+    support = np.zeros(0, np.int64) if weights is None else np.flatnonzero(weights != 0)
     total = time.perf_counter() - begun
     timings = dict(outcome.timings, total=total)
     timings["setup"] = total - timings["iterate"] - timings["certify"]
@@ -120,7 +122,7 @@ def solve_in_passes(
         status=outcome.status,
         certificate=outcome.certified.certificate,
         model=model,
-        support=np.flatnonzero(weights != 0),
+        support=support,
         n_iter=outcome.n_iter,
         history=outcome.history,
         timings=timings,
@@ -133,16 +135,21 @@ def solve_in_passes(
 
 def _machine(
     problem: Any, form: MarginPasses, outcome: Outcome
-) -> tuple[Vector, Vector, Hyperplane]:
-    """Return x, its dual and the machine; one more pass gathers the weights of the rows."""
+) -> tuple[Vector, Vector | None, Hyperplane]:
+    """Return x, its dual and the machine; one more pass gathers the weights of the rows.
+
+    Where the cluster was lost, a primal machine is returned without its dual.
+    """
     x = outcome.certified.x
     position, scales = form.split(x), form.scales(form.product(x))
     w, b, _ = position
     w, b = w.copy(), bias_of(w, b, form.origin) if form.bias else 0.0
+    model = Hyperplane(b, Normal(LinearMap(form.n, None), w), w)
+    if isinstance(problem, HingePrimal) and form.shards.is_lost:
+        return np.append(w, b) if form.bias else w, None, model
     weights = np.empty(form.m)
     for k, part in enumerate(form.row_weights(x, scales)):
         weights[form.shards.layout.rows(k)] = part
-    model = Hyperplane(b, Normal(LinearMap(form.n, None), w), w)
     if isinstance(problem, HingePrimal):
         return np.append(w, b) if form.bias else w, weights, model
     if isinstance(problem, L2SVMDual):
