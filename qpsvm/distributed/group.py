@@ -122,7 +122,12 @@ class ShardGroup(ABC):
     n_rebuilt: int = 0  # shards that were lost with their workers
     restore: Callable[[int], None] | None = None  # brings a shard that was rebuilt to its state
     clock: Clock = field(default_factory=Clock)  # of the solve
-    is_lost: bool = False  # whether the cluster cannot be reached any more
+    loss: str = ""  # why the cluster cannot be reached any more
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the cluster cannot be reached any more."""
+        return bool(self.loss)
 
     @property
     def deadline(self) -> float:
@@ -161,11 +166,11 @@ class ShardGroup(ABC):
     def _reached(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Return the answer of a call; after a `ClusterError` no other is tried."""
         if self.is_lost:
-            raise ClusterError("the Dask cluster was lost")
+            raise ClusterError(self.loss)
         try:
             return call(*arguments)
-        except ClusterError:
-            self.is_lost = True
+        except ClusterError as error:
+            self.loss = str(error)
             raise
 
     @abstractmethod

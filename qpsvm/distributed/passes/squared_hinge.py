@@ -65,8 +65,8 @@ class SquaredHingePasses(MarginPasses):
     def weights_value(self, sums: LossSums) -> float:
         """Return V of the scaled weights."""
         v, b = self._normal(sums)
-        total = float(np.sum(sums.weight))
-        return 0.5 * (float(v @ v) + b * b + 2.0 * sums.smooth) / (total * total)
+        total = np.sum(sums.weight)  # 0 where no row has a weight
+        return float(0.5 * (float(v @ v) + b * b + 2.0 * sums.smooth) / (total * total))
 
     def _normal(self, sums: LossSums) -> tuple[Vector, float]:
         """Return sum a_i y_i z_i, and sum a_i y_i where there is a bias."""
