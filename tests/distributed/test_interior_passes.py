@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from qpsvm import HingeDual, HingePrimal, L2SVMDual, Linear, MethodMismatchError, Status, solve
 from qpsvm.distributed.passes import declare
-from qpsvm.distributed.passes.interior_rows import RowStates, warm_states
+from qpsvm.distributed.passes.interior.rows import RowStates, warm_states
 from qpsvm.distributed.rows import open_rows
 from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
 from tests.distributed.test_passes import CHUNK_BYTES, in_chunks

@@ -12,7 +12,7 @@ from qpsvm.distributed.group import ShardGroup
 from qpsvm.distributed.kernel_sums import moved, stacked
 from qpsvm.distributed.passes.ball import MAX_CORE_ROWS, BallPasses, Core
 from qpsvm.distributed.passes.hinge import HingePasses
-from qpsvm.distributed.passes.interior import InteriorPasses, PredictorCorrectorPasses
+from qpsvm.distributed.passes.interior.method import InteriorPasses, PredictorCorrectorPasses
 from qpsvm.distributed.passes.margin import MarginPasses
 from qpsvm.distributed.passes.nesterov import GradientPasses
 from qpsvm.distributed.passes.sample import SAMPLE_ROWS, restart, sample_start

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from qpsvm.distributed.passes.ball import BallPasses, CoreSetPasses
 from qpsvm.distributed.passes.declare import ball_of, machine_of
-from qpsvm.distributed.passes.interior import InteriorPasses, PredictorCorrectorPasses
+from qpsvm.distributed.passes.interior.method import InteriorPasses, PredictorCorrectorPasses
 from qpsvm.distributed.passes.margin import MarginPasses
 from qpsvm.distributed.passes.nesterov import GradientPasses
 from qpsvm.distributed.passes.newton import NewtonPasses

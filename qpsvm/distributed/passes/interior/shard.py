@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qpsvm.distributed.passes.interior_rows import RowStates, warm_states
+from qpsvm.distributed.passes.interior.rows import RowStates, warm_states
 from qpsvm.distributed.passes.shard import PassShard
 from qpsvm.distributed.passes.sums import LossSums, blocks, hessian_of, plus
 from qpsvm.gram.storage.chunked import ChunkedPoints

@@ -1,9 +1,10 @@
 r"""A primal-dual interior point method for linear hinge machines in passes over rows.
 
 Problem: minimize 1/2 w'w + C'xi subject to y_i (w'z_i + b) + xi_i - 1 = s_i and s, xi >= 0. The
-states of a row are at its shard (`interior_rows`). An iteration reads the rows three times:
+states of a row are at its shard (`rows`). An iteration reads the rows three times:
 
-1. The sums give the certified gap and the normal matrix I + sum d_i [z_i, 1][z_i, 1]', I without b.
+1. The sums give the certified gap, and the normal matrix: I without the entry of b, plus the sum of
+   d_i [z_i, 1][z_i, 1]'.
 2. A step to products of 0 gives its longest length, and the sums of second-order terms.
 3. A step to the target of Mehrotra's rule with these terms gives its own longest length.
 
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
 from qpsvm.distributed.passes.hinge import HingePasses
-from qpsvm.distributed.passes.interior_shard import Plane, Prediction, joined
+from qpsvm.distributed.passes.interior.shard import Plane, Prediction, joined
 from qpsvm.distributed.passes.sums import LossSums, added
 from qpsvm.domains import Domain
 from qpsvm.solvers.base import Reply, Solver, Stop
