@@ -72,7 +72,7 @@ def methods_of_passes(dual: Any, kernel: PointGram) -> tuple[str, ...]:
 def default_in_passes(methods: tuple[str, ...]) -> str:
     """Return the one that `auto` takes of the methods that fit: none that makes gradient steps alone.
 
-    Decomposition takes fewer seconds than hundreds of passes where the workers can hold the rows.
+    Decomposition takes fewer seconds than hundreds of passes, where the workers can hold the rows.
     """
     return next((name for name in methods if name not in GRADIENT_METHODS), "decomposition")
 

@@ -17,6 +17,9 @@ Vector = NDArray[np.float64]
 BLOCK_BYTES = 1 << 20
 """Bytes of rows in float64 that are worked on at a time: they fit the cache of a processor."""
 
+ENTRIES_PER_FEATURE = 16
+"""Number of stored entries of CSR rows for each feature in a block: their sums are dense vectors."""
+
 NO_ENTRIES: Vector = np.zeros(0)
 """A sum that a method does not need."""
 
@@ -121,9 +124,10 @@ class OrderedSum:
 
 
 def blocks(X: Any, is_dense: bool) -> list[slice]:
-    """Return slices of rows that fit the cache: as dense rows, or as they are stored."""
-    n = X.shape[0]
-    by_entries = sp.issparse(X) and not is_dense
-    width = max(1, 2 * X.nnz // n) if by_entries else X.shape[1]  # an entry has an index, too
-    size = max(1, BLOCK_BYTES // (8 * width))
+    """Return slices of rows that fit the cache as dense rows; of CSR rows more, if they stay sparse."""
+    n, d = X.shape
+    size = BLOCK_BYTES // (8 * d)
+    if sp.issparse(X) and not is_dense:
+        size = max(size, ENTRIES_PER_FEATURE * d * n // max(1, X.nnz))
+    size = max(1, size)
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
