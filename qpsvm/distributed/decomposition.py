@@ -7,18 +7,18 @@ steps, and sent to all shards once; afterwards only the moves of their weights a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS
-from qpsvm.distributed.kernel_sums import fill_values, step_precision
-from qpsvm.distributed.shard import Violators, movable
-from qpsvm.distributed.sharded_qp import Known, Product, ShardedQP, joined
+from qpsvm.distributed.kernel_sums import step_precision
+from qpsvm.distributed.sharded_qp import Known, Product, ShardedQP
+from qpsvm.distributed.working_set import NO_POINTS, OnShardedWorkingSet, ShardedState
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.working_set.decomposition import (
     BLOCK_ENTRY_LIMITS,
     CHECK_PERIOD,
@@ -28,9 +28,8 @@ from qpsvm.solvers.working_set.decomposition import (
     SETTLED_NEW_FRACTION,
     Decomposition,
 )
-from qpsvm.solvers.working_set.gram_block import compact, empty_square
-from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
-from qpsvm.solvers.working_set.working_set import inner_steps, members_to_keep
+from qpsvm.solvers.working_set.gram_block import compact
+from qpsvm.solvers.working_set.working_set import members_to_keep
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -42,29 +41,8 @@ CORNER_SAMPLE_SIZE = 64
 """Number of points whose mean predicts the outliers of a capped simplex."""
 
 
-@dataclass
-class ShardedState:
-    """The working set at the client, and what the shards said last."""
-
-    x: Vector  # weights, (m,)
-    product: Product
-    rows: Indices  # indices of the working set
-    ids: Indices  # their places among the remembered points
-    s: Vector  # signed gradient there
-    block: NDArray[Any]  # leading part: kernel values of the working set
-    found: list[Violators] = field(default_factory=list)  # of each shard
-    violation: float = np.inf
-    checked_violation: float = np.inf
-    n_pairs: int = 0
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Size of the working set, inner steps, bytes of its matrix."""
-        return {"core": len(self.rows), "pair": self.n_pairs, "matrix_bytes": self.block.nbytes}
-
-
 @dataclass(frozen=True)
-class ShardedDecomposition(Solver):
+class ShardedDecomposition(OnShardedWorkingSet):
     """Solve over a working set whose members come from all shards.
 
     Parameters
@@ -83,10 +61,6 @@ class ShardedDecomposition(Solver):
         """Return a short period: an iteration solves a whole reduced problem."""
         return CHECK_PERIOD
 
-    def on_one_thread(self, problem: ShardedQP) -> tuple[bool, bool]:
-        """Return true: the threads of BLAS would wait in busy loops while shards sum kernel values."""
-        return True, True
-
     def default_max_iter(self, problem: ShardedQP) -> int:
         """Return a budget in which every coordinate could be added twice."""
         return 500 + 2 * problem.m // self.settings.entering
@@ -96,23 +70,17 @@ class ShardedDecomposition(Solver):
         x = starting_point(problem) if x0 is None else problem.domain.repair(x0)
         product = problem.product(x)
         problem.take_exact()
-        none = np.empty(0, np.int64)
         dtype = step_precision(problem.shards.kernel, problem.largest)
         state = ShardedState(
-            x, Product("running"), none, none, np.empty(0), np.empty((0, 0), dtype)
+            x, Product("running"), NO_POINTS, NO_POINTS, np.empty(0), np.empty((0, 0), dtype)
         )
         assert product.name == "exact"
         support = np.flatnonzero(x > 0)
         free = support[x[support] < problem.coefficients(support).upper][: self.settings.largest]
-        self._enter(problem, state, free)
-        self._step(problem, state, none, np.empty(0))
+        self.enter(problem, state, free)
+        self.step(problem, state, NO_POINTS, np.empty(0))
         state.checked_violation = state.violation
         return state
-
-    def refresh(self, problem: ShardedQP, state: ShardedState, product: Any) -> None:
-        """Let the shards continue from the recomputed product."""
-        problem.take_exact()
-        self._step(problem, state, np.empty(0, np.int64), np.empty(0))
 
     def advance(self, problem: ShardedQP, state: ShardedState, n_steps: int) -> Reply:
         """Make one iteration."""
@@ -124,7 +92,7 @@ class ShardedDecomposition(Solver):
         # 1. Drop members at their bounds, and let the maximum violators enter.
         self._drop(problem, state)
         n_before = len(state.rows)
-        self._enter(problem, state, self._violators(problem, state))
+        self.enter(problem, state, self._violators(problem, state))
         if not len(state.rows):
             return Reply(0, Stop.STALLED)
         # 2. Solve over the working set.
@@ -133,25 +101,16 @@ class ShardedDecomposition(Solver):
         if not len(moved):
             return Reply(1, Stop.STALLED)
         # 3. Let the shards update their gradients.
-        self._step(problem, state, state.ids[moved], moves)
+        self.step(problem, state, state.ids[moved], moves)
         if state.violation > CHECK_VIOLATION_FRACTION * state.checked_violation:
             return Reply(1, Stop.BUDGET)
         state.checked_violation = state.violation
         return Reply(1, Stop.NEWS)
 
-    def _step(self, problem: ShardedQP, state: ShardedState, ids: Indices, moves: Vector) -> None:
-        """Send moves of weights out, and take the violators back."""
-        layout = problem.shards.layout
-        parts = layout.split(state.rows)
-        own = [(local, state.x[state.rows[at]]) for at, local in parts]
-        unsent, count = problem.remembered.unsent(), self._most_entering(state)
-        n_first = -(-int(OFFERED_SHARE * count) // (2 * len(parts)))
-        state.found = problem.shards.call("step", *unsent, ids, moves, count, n_first, each=own)
-        for (at, _), found in zip(parts, state.found, strict=True):
-            state.s[at] = found.s
-        low, high = joined([(v.low, v.high) for v in state.found])
-        problem.known["running"] = Known(state.x.copy(), low, high)
-        state.violation = high - low
+    def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
+        """Return the violators of each direction, and the points that come with them."""
+        count = self._most_entering(state)
+        return count, int(OFFERED_SHARE * count)
 
     def _most_entering(self, state: ShardedState) -> int:
         """Return the maximum number of points that enter in the next iteration."""
@@ -170,7 +129,7 @@ class ShardedDecomposition(Solver):
         s_down = -np.concatenate([v.s_down for v in state.found])
         up, s_up = up[s_up < high - margin], s_up[s_up < high - margin]
         down, s_down = down[s_down < -(low + margin)], s_down[s_down < -(low + margin)]
-        size = min(self._most_entering(state), self._most_rows(problem) - len(state.rows))
+        size = min(self._most_entering(state), self.max_members(problem) - len(state.rows))
         n_up = max(size // 2, size - len(down))
         n_down = max(size // 2, size - len(up))
         chosen = (
@@ -179,104 +138,32 @@ class ShardedDecomposition(Solver):
         )
         return np.unique(np.concatenate(chosen))
 
-    def _enter(self, problem: ShardedQP, state: ShardedState, rows: Indices) -> None:
-        """Add points to the working set, and their kernel values to its matrix."""
-        if not len(rows):
-            return
-        ids = problem.remember(rows, state.found)
-        points, kernel = problem.remembered.points, problem.shards.kernel
-        n = len(state.rows)
-        state.rows, state.ids = np.concatenate([state.rows, rows]), np.concatenate([state.ids, ids])
-        origin = problem.gram.kernel.origin_of_points  # type: ignore[attr-defined]
-        n_total = len(state.rows)
-        if n_total > len(state.block):
-            larger = empty_square(min(2 * n_total, self._most_rows(problem)), state.block.dtype)
-            larger[:n, :n] = state.block[:n, :n]
-            state.block = larger
-        new = state.block[n:n_total]
-        fill_values(kernel, points[ids], points[state.ids], origin, new)
-        state.block[:n, n:n_total] = new[:, :n].T
-        state.s = np.concatenate([state.s, self._known_gradient(problem, state, rows)])
-
-    def _most_rows(self, problem: ShardedQP) -> int:
+    def max_members(self, problem: ShardedQP) -> int:
         """Return the maximum size of the working set."""
         return min(problem.m, self.settings.max_rows_ahead or problem.m)
-
-    @staticmethod
-    def _known_gradient(problem: ShardedQP, state: ShardedState, rows: Indices) -> Vector:
-        """Return the signed gradient of points that the shards just named as violators."""
-        s = np.zeros(len(rows))
-        for k, found in enumerate(state.found):
-            for local, values in ((found.up, found.s_up), (found.down, found.s_down)):
-                index = problem.shards.layout.index(k, local)
-                at = np.searchsorted(rows, index)
-                at[at == len(rows)] = 0
-                hit = rows[at] == index
-                s[at[hit]] = values[hit]
-        return s
 
     def _drop(self, problem: ShardedQP, state: ShardedState) -> None:
         """Drop members at a bound that belong to no violating pair, once they are many."""
         if not len(state.rows):
             return
-        barriers = self._barriers(problem, state)
+        barriers = self.barriers(problem, state)
         found = members_to_keep(state.s, *barriers, state.violation, self.settings.largest)
         if found is None:
             return
         keep = compact(state.block, found[0])
         state.rows, state.ids, state.s = state.rows[keep], state.ids[keep], state.s[keep]
 
-    def _barriers(self, problem: ShardedQP, state: ShardedState) -> tuple[Vector, Vector]:
-        """Return 0 where members are in I_up and in I_low, else inf, each of shape (1, n)."""
-        z, upper = self._sides(problem, state)
-        up, down = movable(state.x[state.rows], z, upper)
-        return np.where(up, 0.0, np.inf)[None, :], np.where(down, 0.0, np.inf)[None, :]
-
-    @staticmethod
-    def _sides(problem: ShardedQP, state: ShardedState) -> tuple[Vector, Vector]:
-        """Return z and the upper bounds of the working set."""
-        sign, _, upper = problem.coefficients(state.rows)
-        return (sign if problem.kind == "hyperplane" else np.ones(len(sign))), upper
-
     def _solve(
         self, problem: ShardedQP, state: ShardedState, settled: bool
     ) -> tuple[Indices, Vector]:
         """Make the inner steps; return which members moved, and their moves times their signs."""
-        gram = problem.gram
-        sign, ridge, _ = problem.coefficients(state.rows)
-        diagonal = problem.remembered.diagonal[state.ids]
-        z, upper = self._sides(problem, state)
         noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(state.s)))
         tolerance, min_tolerance = max(self.settings.inner_tol * state.violation, noise), np.inf
         goal = 0.0
         if settled:
             min_tolerance = max(MIN_TOLERANCE_FRACTION * state.violation, noise)
             goal = INNER_GAP_FRACTION * (self.settings.target or 0.0) * problem.remembered.value
-        x = state.x[state.rows]
-        barriers = self._barriers(problem, state)
-        block = state.block[: len(x)]
-        block.flags.writeable = False
-        own_diagonal = gram.scale * (diagonal + gram.shift) + ridge
-        side = (z * sign).astype(state.block.dtype)
-        arrays = block, own_diagonal, side, ridge, z, upper
-        inner = InnerProblem(*arrays, float(gram.shift), float(gram.scale))
-        before = x.copy()
-        n_done, _, _ = solve_inner(
-            inner,
-            x,
-            before,
-            state.s.copy(),
-            *barriers,
-            inner_steps(len(x)),
-            tolerance,
-            min_tolerance,
-            goal,
-        )
-        state.n_pairs += n_done
-        change = x - before
-        moved = np.flatnonzero(change != 0)
-        state.x[state.rows] = x
-        return moved, (sign * change)[moved]
+        return self.solve_members(problem, state, tolerance, min_tolerance, goal)
 
 
 def starting_point(problem: ShardedQP) -> Vector:

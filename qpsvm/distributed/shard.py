@@ -186,6 +186,25 @@ class Shard:
         self.x["running"][own] = x_own
         return self.violators(own, count, n_first)
 
+    def scaled_step(self, keep: float, *step: Any) -> Violators:
+        """Multiply all weights by `keep`, then do as `step`."""
+        self.product["running"] *= keep
+        self.x["running"] *= keep
+        self.changes.rescale(keep)
+        return self.step(*step)
+
+    def farthest(self) -> tuple[float, int]:
+        """Return the largest squared distance from a point, and its index in the shard.
+
+        The exact product is that of a vertex e_i: the distance in the metric of G + D is, up to a
+        constant, g_jj + d_j - 2 g_ij.
+        """
+        own = self.scale * (self.points.diagonal + self.shift) + self.ridge
+        distance = own - 2.0 * self.product["exact"]
+        distance[self.x["exact"] > 0] = -np.inf
+        at = int(np.argmax(distance))
+        return float(distance[at]), at
+
     def violators(self, own: Indices, count: int, n_first: int) -> Violators:
         """Return the violators outside of the working set `own`, by the running product."""
         s, up, down = self._signed("running")

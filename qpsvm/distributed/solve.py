@@ -20,6 +20,7 @@ from qpsvm.distributed.passes.solve import (
 )
 from qpsvm.distributed.placement import make_group
 from qpsvm.distributed.sharded_qp import ShardedQP, qp_of
+from qpsvm.distributed.simplex.methods import SIMPLEX_METHODS, SIMPLEX_PROBLEMS
 from qpsvm.domains import CappedSimplex
 from qpsvm.driver.loop import Outcome, run
 from qpsvm.driver.selection import solver_with
@@ -46,7 +47,7 @@ SHARDED_PROBLEMS = (HingeDual, HingePrimal, L2SVMDual, OneClassDual, SVDDDual, M
 TRANSLATED_PROBLEMS = (HingeDual, SVDDDual, MEBDual)
 """Those whose answer moves with the points, where the hinge machine has a bias."""
 
-SHARDED_METHODS = ("auto", "decomposition", *SOLVERS_IN_PASSES)
+SHARDED_METHODS = ("auto", "decomposition", *SIMPLEX_METHODS, *SOLVERS_IN_PASSES)
 """Names of methods over chunked rows."""
 
 
@@ -76,7 +77,8 @@ def solve_sharded(
         )
     dual = problem._dual if isinstance(problem, HingePrimal) else problem  # type: ignore[attr-defined]
     in_passes = methods_of_passes(dual, kernel)
-    fitting = (*in_passes, "decomposition")
+    on_simplex = tuple(SIMPLEX_METHODS) if isinstance(dual, SIMPLEX_PROBLEMS) else ()
+    fitting = (*in_passes, "decomposition", *on_simplex)
     if method not in ("auto", *fitting):
         raise MethodMismatchError(
             f"method must be {' or '.join(fitting)} for this problem over chunked rows; got {method!r}"
@@ -87,12 +89,15 @@ def solve_sharded(
     bias = getattr(dual, "bias", True)
     if isinstance(dual, HingeDual) and not (bias and np.isfinite(dual.C).all()):
         raise InputError("a hinge machine over chunked rows must have a bias and a finite C")
-    settings = solver_with(Decomposition, "decomposition", options).for_tolerance(limits.tol)
+    settings = solver_with(SIMPLEX_METHODS.get(name, Decomposition), name, options)
+    settings = settings.for_tolerance(limits.tol)
     shards = make_group(kernel, limits.clock)
     try:
         qp = qp_of(dual, shards, isinstance(dual, TRANSLATED_PROBLEMS) and kernel.by_factor)
         start = None if x0 is None else dual.start(qp, x0)
-        solver = ShardedDecomposition(settings.within(qp, memory_limit)[0])
+        solver = settings.within(qp, memory_limit)[0]
+        if isinstance(solver, Decomposition):
+            solver = ShardedDecomposition(solver)
         if limits.max_iter < 0:
             limits = replace(limits, max_iter=solver.default_max_iter(qp))
         if isinstance(problem, HingePrimal):
@@ -102,13 +107,13 @@ def solve_sharded(
         except ClusterError as error:
             error.x = qp.known["running"].x
             raise
-        return _result(problem, dual, qp, outcome, begun)
+        return _result(problem, dual, qp, outcome, name, begun)
     finally:
         shards.close()
 
 
 def _result(
-    problem: Formulation, dual: Any, qp: ShardedQP, outcome: Outcome, begun: float
+    problem: Formulation, dual: Any, qp: ShardedQP, outcome: Outcome, method: str, begun: float
 ) -> Result:
     """Return the result, whose model holds copies of the points of the support alone."""
     certified = outcome.certified
@@ -139,7 +144,7 @@ def _result(
         n_iter=outcome.n_iter,
         history=outcome.history,
         timings=timings,
-        method="decomposition",
+        method=method,
         counters=outcome.counters,
         reason=f"points in {qp.shards.n} shards",
         selection=outcome.selection,

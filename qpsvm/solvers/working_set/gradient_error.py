@@ -9,6 +9,7 @@ same sweep as the sum by the moves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,15 @@ class GradientError:
             if relative_error is None
             else float(np.sum(moves[~relative_error.of_use(indices)]))
         )
+
+    def rescale(self, factor: float) -> None:
+        """Record that the product is multiplied by a factor, which is rounded once more."""
+        self.error = self.error * factor
+        self.size *= factor
+        self.total_move *= factor
+        self.unweighted_move *= factor
+        self.uncached_move *= factor
+        self.n_passes = ceil(self.n_passes * factor) + 1
 
     def of_sums(
         self,

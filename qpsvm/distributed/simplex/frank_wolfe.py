@@ -1,0 +1,218 @@
+"""Frank-Wolfe on one simplex over shards: several local steps for each round trip.
+
+The client knows the kernel values of the vertices with weight and of the best that the shards offered. It
+makes the compiled steps of one process on these (`qpsvm.solvers.frank_wolfe.simplex_steps`), until the gap
+over them is a fraction of that over all points. With one step for each round trip these are the steps of
+one process: the best vertex of all points is the best one of a shard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.distributed.sharded_qp import ShardedQP
+from qpsvm.distributed.simplex.vertices import OnVertices, first_state
+from qpsvm.distributed.working_set import ShardedState
+from qpsvm.errors import check_choice, check_number
+from qpsvm.gram.column_store import Columns
+from qpsvm.numerics.work_sharing import TILE_POINTS, work_sharing_for
+from qpsvm.solvers.base import BUDGET_CODE, Reply, Stop
+from qpsvm.solvers.frank_wolfe.simplex import FrankWolfe
+from qpsvm.solvers.frank_wolfe.simplex_steps import simplex_steps
+from qpsvm.solvers.frank_wolfe.step_rules import STEP_KINDS, STEP_RULES, VERTEX_STEP_RULES
+from qpsvm.solvers.frank_wolfe.support import Support, step_scratch
+from qpsvm.solvers.shared.gradient_pass import Points, find_tile_minima, move
+
+Vector = NDArray[np.float64]
+
+LOCAL_GAP_FRACTION = 0.1
+"""Fraction of the gap over all points at which the local steps of a round trip end."""
+
+LOCAL_STEPS_PER_VERTEX = 10
+"""Maximum number of local steps of a round trip by default, for each known vertex."""
+
+MIN_LOCAL_STEPS = 100
+"""Number of local steps that a round trip may make by default, however few vertices are known."""
+
+STEPS_BETWEEN_GAPS = 16
+"""Number of local steps between two evaluations of the gap over the known vertices."""
+
+SAME_RATIO_TOLERANCE = 1e-11
+"""Relative difference from the common factor below which a weight has moved by rounding alone."""
+
+
+@dataclass
+class FrankWolfeShardedState(ShardedState):
+    """The known vertices, and the steps so far."""
+
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STEP_KINDS), np.int64))
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Steps by kind, known vertices, bytes of their matrix."""
+        steps = dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
+        return steps | {"known": len(self.rows), "matrix_bytes": self.block.nbytes}
+
+
+@dataclass(frozen=True)
+class ShardedFrankWolfe(OnVertices):
+    """Frank-Wolfe with a choice of step rule.
+
+    Parameters
+    ----------
+    vertices_per_trip, start, start_size, max_vertices
+        As in `OnVertices`.
+    rule : {"toward", "away", "pairwise", "blended"}
+        Step rule, as in one process.
+    steps_per_trip : int, optional
+        Maximum number of local steps for each round trip; 1 is the method of one process. By default it
+        grows with the number of known vertices.
+    """
+
+    rule: str = "toward"
+    steps_per_trip: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings; a single step needs a single vertex."""
+        super().__post_init__()
+        check_choice("rule", self.rule, VERTEX_STEP_RULES)
+        if self.steps_per_trip is not None:
+            check_number("steps_per_trip", self.steps_per_trip, low=1, integer=True)
+            fewest = min(self.vertices_per_trip, self.steps_per_trip)
+            object.__setattr__(self, "vertices_per_trip", fewest)
+
+    def start_solver(self) -> FrankWolfe:
+        """Return the solver of the problem over a few random points."""
+        return FrankWolfe(rule="away")
+
+    def default_max_iter(self, problem: ShardedQP) -> int:
+        """Return a budget of round trips: that of one process where each makes a single step."""
+        return super().default_max_iter(problem) if self.steps_per_trip else 500 + 2 * problem.m
+
+    def init(self, problem: ShardedQP, x0: Vector | None, rng: Any) -> FrankWolfeShardedState:
+        """Return the state at x0 or at the starting point of the settings."""
+        x = self.starting_point(problem, x0, rng)
+        state: FrankWolfeShardedState = first_state(FrankWolfeShardedState, x, np.float64)
+        self.begin(problem, state)
+        return state
+
+    def advance(self, problem: ShardedQP, state: FrankWolfeShardedState, n_steps: int) -> Reply:
+        """Make the local steps of one round trip."""
+        if np.isnan(state.violation):
+            return Reply(0, Stop.NUMERICAL)
+        # 1. The offered vertices toward which the value decreases become known.
+        mean = float(state.x[state.rows] @ state.s)
+        self.learn(problem, state, mean)
+        # 2. Make steps among the known ones.
+        before = state.x[state.rows]
+        goal = LOCAL_GAP_FRACTION * (mean - problem.known["running"].low)
+        after, n_done, code = self._local_steps(problem, state, goal)
+        if not n_done:
+            return Reply(0, Stop(code))
+        # 3. Let the shards update their gradients.
+        moved = split_move(before, after)
+        state.x[state.rows] = moved.weights
+        sign = problem.coefficients(state.rows).sign[moved.at]
+        self.step(problem, state, state.ids[moved.at], sign * moved.moves, moved.keep)
+        return Reply(1, Stop.NEWS if self.is_news(state) else Stop.BUDGET)
+
+    def _local_steps(
+        self, problem: ShardedQP, state: FrankWolfeShardedState, goal: float
+    ) -> tuple[Vector, int, int]:
+        """Return the weights of the known vertices after the steps, their number, the code of the stop."""
+        local = local_problem(problem, state)
+        q, support = local.gradient, local.support
+        n = len(q)
+        limit = self.steps_per_trip or MIN_LOCAL_STEPS + LOCAL_STEPS_PER_VERTEX * n
+        made, scratch, sharing = move(4), step_scratch(1), work_sharing_for(n, alone=True)
+        arrays = STEP_RULES[self.rule], local.columns, local.points, q, support, local.keys, made
+        n_done, code = 0, BUDGET_CODE
+        while n_done < limit and code == BUDGET_CODE:
+            wanted = min(STEPS_BETWEEN_GAPS, limit - n_done)
+            n_made, code = simplex_steps(*arrays, wanted, scratch, state.counts, sharing)
+            n_done += int(n_made)
+            f, some = q + local.points.linear, slice(0, int(support.size[0]))
+            if support.weight[some] @ f[support.at[some]] - np.min(f) <= goal:
+                break
+        weights = np.zeros(n)
+        weights[support.at[: support.size[0]]] = support.weight[: support.size[0]]
+        return weights, n_done, int(code)
+
+
+class LocalProblem(NamedTuple):
+    """The problem over the known vertices, as compiled steps read and change it."""
+
+    columns: Columns
+    points: Points
+    gradient: Vector  # (G + D)x
+    support: Support
+    keys: NDArray[np.int64]
+
+
+def local_problem(problem: ShardedQP, state: ShardedState) -> LocalProblem:
+    """Return the problem over the known vertices, with the gradients that the shards returned."""
+    rows, n, gram = state.rows, len(state.rows), problem.gram
+    sign, ridge, _ = problem.coefficients(rows)
+    linear = problem.linear[rows]
+    block = state.block[:n]
+    block.flags.writeable = False
+    used = np.arange(n), np.zeros(n, np.int64), np.zeros(1, np.int64)
+    diagonal = problem.remembered.diagonal[state.ids]
+    columns = Columns(
+        block, *used, diagonal, sign, ridge * 1.0, float(gram.shift), float(gram.scale)
+    )
+    points = Points(
+        side=sign.astype(np.int8),
+        group=np.zeros(n, np.int8),
+        linear=linear,
+        plain=bool(np.all(sign > 0)),
+        flat=bool(np.all(linear == linear[0])),
+    )
+    gradient, keys = state.s - linear, np.empty((1, -(-n // TILE_POINTS)), np.int64)
+    find_tile_minima(points, gradient, keys)
+    return LocalProblem(columns, points, gradient, support_of(state.x[rows]), keys)
+
+
+def support_of(x: Vector) -> Support:
+    """Return the support of weights on one simplex."""
+    n, positive = len(x), np.flatnonzero(x > 0)
+    support = Support(
+        at=np.empty(n, np.int64),
+        weight=np.empty(n),
+        mark=np.zeros(n, np.int8),
+        slope=np.empty(n),
+        place=np.full(n, -1, np.int32),
+        size=np.array([len(positive)]),
+    )
+    support.at[: len(positive)], support.weight[: len(positive)] = positive, x[positive]
+    support.place[positive] = np.arange(len(positive))
+    return support
+
+
+class SplitMove(NamedTuple):
+    """A change of weights x as x = keep x + moves at a few places."""
+
+    keep: float
+    at: NDArray[np.int64]
+    moves: Vector
+    weights: Vector  # afterwards
+
+
+def split_move(before: Vector, after: Vector) -> SplitMove:
+    """Return a change of weights as a factor of all of them, and moves of as few as possible.
+
+    A step toward a vertex, or away from one, multiplies the other weights by one factor. Those that have
+    this factor up to rounding get it exactly. Where most weights moved by themselves, the factor is 1.
+    """
+    support = np.flatnonzero(before > 0)
+    keep = float(np.median(after[support] / before[support]))
+    scaled = np.abs(after - keep * before) <= SAME_RATIO_TOLERANCE * keep * before
+    if 2 * np.count_nonzero(scaled[support]) < len(support):
+        keep, scaled = 1.0, after == before
+    weights = np.where(scaled, keep * before, after)
+    at = np.flatnonzero(~scaled)
+    return SplitMove(keep, at, weights[at] - keep * before[at], weights)

@@ -1,0 +1,23 @@
+"""The methods on one simplex over shards, by their names in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from qpsvm.distributed.simplex.core_set import ShardedCoreSet
+from qpsvm.distributed.simplex.frank_wolfe import ShardedFrankWolfe
+from qpsvm.formulations import L2SVMDual, MEBDual
+
+SIMPLEX_METHODS: dict[str, Callable[..., Any]] = {
+    "fw": partial(ShardedFrankWolfe, rule="toward"),
+    "mfw": partial(ShardedFrankWolfe, rule="away"),
+    "pfw": partial(ShardedFrankWolfe, rule="pairwise"),
+    "bpfw": partial(ShardedFrankWolfe, rule="blended"),
+    "cvm": ShardedCoreSet,
+}
+"""Functions that make the solvers."""
+
+SIMPLEX_PROBLEMS = (L2SVMDual, MEBDual)
+"""Formulations on one simplex."""

@@ -1,0 +1,161 @@
+"""What methods on one simplex share over shards: a few vertices that the client knows, and their offers.
+
+Every vertex with weight is known. A round trip sends the points that get weight for the first time, a
+factor of all weights and the moves of some; each shard returns its best vertices outside of the known
+ones, with their gradients and points.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from math import isqrt
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.distributed.sharded_qp import Product, ShardedQP
+from qpsvm.distributed.simplex.starts import feasible, random_ball, two_points
+from qpsvm.distributed.working_set import NO_POINTS, OnShardedWorkingSet, ShardedState
+from qpsvm.domains import Domain, SimplexProduct
+from qpsvm.errors import check_choice, check_number
+from qpsvm.solvers.base import FLOOR_BYTES, Solver
+from qpsvm.solvers.working_set.decomposition import CHECK_PERIOD, CHECK_VIOLATION_FRACTION
+from qpsvm.solvers.working_set.gram_block import compact
+from qpsvm.solvers.working_set.working_set import members_to_keep
+
+log = logging.getLogger("qpsvm")
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+BYTES_PER_PAIR = 10
+"""Bytes of memory for each pair of known vertices: a kernel value, and while the matrix is enlarged the
+old one."""
+
+STEPS_BETWEEN_CHECKS = 64
+"""Number of round trips between two checks where each makes a single step."""
+
+
+@dataclass(frozen=True)
+class OnVertices(OnShardedWorkingSet):
+    """A method on one simplex that knows a few vertices.
+
+    Parameters
+    ----------
+    vertices_per_trip : int
+        Maximum number of vertices that become known in a round trip, an equal share of each shard.
+    start : {"two-point", "ball"}
+        As in one process: the first point and the one farthest from it, or the optimum over
+        `start_size` random points.
+    start_size : int
+    max_vertices : int, optional
+        Maximum number of known vertices; `solve` sets it by `memory_limit`.
+    """
+
+    vertices_per_trip: int = 64
+    start: str = "two-point"
+    start_size: int = 20
+    max_vertices: int | None = None
+
+    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct,)
+    first_check: ClassVar[int] = CHECK_PERIOD
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_number("vertices_per_trip", self.vertices_per_trip, low=1, integer=True)
+        check_choice("start", self.start, ("two-point", "ball"))
+        check_number("start_size", self.start_size, low=2, integer=True)
+
+    def within(self, problem: Any, memory_limit: int) -> tuple[Self, int]:
+        """Return the solver whose matrix of known vertices takes at most the limit."""
+        n_bytes = max(memory_limit, FLOOR_BYTES)
+        return replace(self, max_vertices=isqrt(n_bytes // BYTES_PER_PAIR)), 0
+
+    def max_members(self, problem: ShardedQP) -> int:
+        """Return the maximum number of known vertices."""
+        return min(problem.m, self.max_vertices or problem.m)
+
+    def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
+        """Return the vertices that each shard offers, all of them with their points."""
+        n_shards = problem.shards.n
+        share = -(-self.vertices_per_trip // n_shards)
+        return share, 2 * share * n_shards
+
+    def period(self, problem: ShardedQP) -> int:
+        """Return a short period where a round trip does much, and else a longer one."""
+        return CHECK_PERIOD if self.vertices_per_trip > 1 else STEPS_BETWEEN_CHECKS
+
+    def start_solver(self) -> Solver:
+        """Return the solver of the problem over a few random points."""
+        raise NotImplementedError
+
+    def starting_point(self, problem: ShardedQP, x0: Vector | None, rng: Any) -> Vector:
+        """Return x0 on the simplex, or the starting point of the settings."""
+        if x0 is not None:
+            return feasible(problem, x0, max(1, self.max_members(problem) - 1))
+        if self.start == "ball":
+            return random_ball(problem, self.start_size, self.start_solver(), rng)
+        return two_points(problem)
+
+    def begin(self, problem: ShardedQP, state: ShardedState) -> None:
+        """Let the shards begin at the weights of the state, whose vertices become known."""
+        problem.product(state.x)
+        problem.take_exact()
+        state.found = []
+        self.enter(problem, state, np.flatnonzero(state.x > 0))
+        self.step(problem, state, NO_POINTS, np.empty(0))
+        state.checked_violation = state.violation
+
+    def is_news(self, state: ShardedState) -> bool:
+        """Return whether the KKT violation fell so far that the bounds are worth checking."""
+        if state.violation > CHECK_VIOLATION_FRACTION * state.checked_violation:
+            return False
+        state.checked_violation = state.violation
+        return True
+
+    def learn(self, problem: ShardedQP, state: ShardedState, level: float) -> int:
+        """Let the offered vertices whose gradient is below the level become known; return their number.
+
+        Known vertices without weight are forgotten once they are many, or where memory is short.
+        """
+        self._forget(problem, state)
+        rows, gradients = offered(problem, state)
+        rows = rows[gradients < level][: self.vertices_per_trip]
+        limit = self.max_members(problem)
+        if len(rows) > limit - len(state.rows):
+            keep_members(state, state.x[state.rows] > 0)
+            rows = rows[: limit - len(state.rows)]
+            if not len(rows):
+                log.warning("%d vertices with weight fill the memory_limit", len(state.rows))
+        self.enter(problem, state, np.sort(rows))
+        return len(rows)
+
+    def _forget(self, problem: ShardedQP, state: ShardedState) -> None:
+        """Forget vertices without weight whose gradients are the largest."""
+        n = len(state.rows)
+        found = members_to_keep(state.s, *self.barriers(problem, state), state.violation, n)
+        if found is not None:
+            keep_members(state, found[1])
+
+
+def offered(problem: ShardedQP, state: ShardedState) -> tuple[Indices, Vector]:
+    """Return the vertices that the shards offer, by ascending gradient, and their gradients."""
+    index = problem.shards.layout.index
+    rows = np.concatenate([index(k, found.up) for k, found in enumerate(state.found)])
+    gradients = np.concatenate([found.s_up for found in state.found])
+    order = np.argsort(gradients, kind="stable")
+    return rows[order], gradients[order]
+
+
+def keep_members(state: ShardedState, wanted: NDArray[np.bool_]) -> None:
+    """Forget the known vertices that are not wanted."""
+    order = compact(state.block, wanted)
+    state.rows, state.ids, state.s = state.rows[order], state.ids[order], state.s[order]
+
+
+def first_state(kind: Any, x: Vector, dtype: Any) -> Any:
+    """Return a state at x without known vertices, its matrix of this precision."""
+    empty = np.empty(0), np.empty((0, 0), dtype)
+    return kind(x, Product("running"), NO_POINTS, NO_POINTS, *empty)
