@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.distributed.group import ShardGroup
-from qpsvm.distributed.shard import Sums
+from qpsvm.distributed.messages import Sums
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain
 
 Vector = NDArray[np.float64]

@@ -12,13 +12,14 @@ open whether an entry matters. Lower bounds of the other entries take its place:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, update_roundoff
 from qpsvm.distributed.kernel_sums import Limits, PointsOfShard, stacked
+from qpsvm.distributed.messages import AtWeights, Entering, Setup, Sums, Violators
 from qpsvm.domains.box_hyperplane import convex_gap, slack_gap
 from qpsvm.driver.certificate import MAX_RECOMPUTED_SHARE
 from qpsvm.solvers.working_set.decomposition import smallest
@@ -26,66 +27,6 @@ from qpsvm.solvers.working_set.gradient_error import GradientError
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-
-class Setup(NamedTuple):
-    """Coefficients of the points of a shard in the QP, each a number or of shape (n,)."""
-
-    kind: str  # "hyperplane", "simplex" or "capped"
-    sign: Any
-    ridge: Any
-    upper: Any
-    linear: Any
-    shift: float
-    scale: float
-    m: int  # number of points of all shards
-    limits: Limits  # of the kernel values of all shards
-    largest: Vector  # largest |G_ij|, |c_i| and D_ii
-
-
-class Entering(NamedTuple):
-    """Points that may enter the working set, and k(x, x)."""
-
-    points: Any
-    diagonal: Vector
-
-
-class Violators(NamedTuple):
-    """What a shard says of its gradient after a step."""
-
-    low: float  # minimum of the signed gradient over I_up
-    high: float  # maximum over I_low
-    up: Indices  # indices in the shard of the least values in I_up, ascending, outside the working set
-    s_up: Vector
-    down: Indices  # of the greatest in I_low, descending
-    s_down: Vector
-    s: Vector  # at the working set
-    first_up: Entering  # the first points of `up`, which are likely to enter
-    first_down: Entering
-
-
-class AtWeights(NamedTuple):
-    """Where a product is to be recomputed, and what is known of the running one."""
-
-    total: float  # sum of the weights of all shards
-    entry: float  # bound on the rounding of a recomputed entry
-    level: (
-        float | None
-    )  # multiplier of the latest bounds; None where all entries are to be recomputed
-    moved: float  # effect of the difference from the running product's weights on an entry
-
-
-class Sums(NamedTuple):
-    """Sums over the weights of a shard, and the range of its breakpoints: see `Shard.along`."""
-
-    quadratic: float
-    ridge: float
-    linear: float
-    signed: float  # sum of the weights, times their signs with a hyperplane
-    positive: float  # with a hyperplane, sum of upper times breakpoint over the positive signs
-    least_flat: float  # on a simplex, the least breakpoint without ridge
-    first: float
-    last: float
 
 
 @dataclass
@@ -176,6 +117,36 @@ class Shard:
         own, x_own : ndarray
             Points of this shard in the working set, and their weights.
         """
+        self._take_moves(start, points, ids, moves)
+        self.x["running"][own] = x_own
+        return self.violators(own, count, n_first)
+
+    def scaled_step(
+        self,
+        keep: float,
+        start: int,
+        points: Any,
+        ids: Indices,
+        moves: Vector,
+        count: int,
+        n_first: int,
+        own: Indices,
+        x_own: Vector,
+    ) -> Violators:
+        """Multiply all weights by `keep`, take moves over, and return violators without weight.
+
+        `own` and `x_own` are the points of this shard that moved besides; otherwise as in `step`.
+        """
+        x = self.x["running"]
+        self.product["running"] *= keep
+        self.changes.rescale(keep)
+        self._take_moves(start, points, ids, moves)
+        x *= keep
+        x[own] = x_own
+        return self.violators(np.flatnonzero(x != 0), count, n_first)._replace(s=np.empty(0))
+
+    def _take_moves(self, start: int, points: Any, ids: Indices, moves: Vector) -> None:
+        """Add moves of signed weights to the running product."""
         self.remember(start, points)
         if len(ids):
             total = self.points.sum_fast(self.sent[ids], moves, self.changes)
@@ -183,15 +154,6 @@ class Shard:
             total *= self.scale
             total *= self.sign
             self.product["running"] += total
-        self.x["running"][own] = x_own
-        return self.violators(own, count, n_first)
-
-    def scaled_step(self, keep: float, *step: Any) -> Violators:
-        """Multiply all weights by `keep`, then do as `step`."""
-        self.product["running"] *= keep
-        self.x["running"] *= keep
-        self.changes.rescale(keep)
-        return self.step(*step)
 
     def farthest(self) -> tuple[float, int]:
         """Return the largest squared distance from a point, and its index in the shard.

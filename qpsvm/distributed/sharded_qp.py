@@ -19,7 +19,7 @@ from qpsvm.canonical.qp import QP
 from qpsvm.distributed.group import ShardGroup
 from qpsvm.distributed.kernel_sums import Limits, is_translatable, moved, stacked
 from qpsvm.distributed.multiplier import Level, best_level
-from qpsvm.distributed.shard import AtWeights, Entering, Setup, Violators
+from qpsvm.distributed.messages import AtWeights, Entering, Setup, Violators
 from qpsvm.domains import BoxHyperplane, CappedSimplex, SimplexProduct
 from qpsvm.errors import InputError
 from qpsvm.gram.base import Gram

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.distributed.kernel_sums import fill_values
-from qpsvm.distributed.shard import Violators, movable
+from qpsvm.distributed.messages import Violators
+from qpsvm.distributed.shard import movable
 from qpsvm.distributed.sharded_qp import Known, Product, ShardedQP, joined
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.working_set.gram_block import empty_square
@@ -72,28 +73,47 @@ class OnShardedWorkingSet(Solver):
         problem.take_exact()
         self.step(problem, state, NO_POINTS, np.empty(0))
 
-    def step(
-        self,
-        problem: ShardedQP,
-        state: ShardedState,
-        ids: Indices,
-        moves: Vector,
-        keep: float = 1.0,
-    ) -> None:
-        """Send out a factor of all weights and moves of some, and take the violators back."""
+    def step(self, problem: ShardedQP, state: ShardedState, ids: Indices, moves: Vector) -> None:
+        """Send moves of weights out, and take the violators and the gradient of the members back."""
         layout = problem.shards.layout
         parts = layout.split(state.rows)
         own = [(local, state.x[state.rows[at]]) for at, local in parts]
-        unsent = problem.remembered.unsent()
-        count, n_points = self.n_offers(problem, state)
-        sent = *unsent, ids, moves, count, -(-n_points // (2 * len(parts)))
-        if keep == 1.0:
-            state.found = problem.shards.call("step", *sent, each=own)
-        else:
-            state.found = problem.shards.call("scaled_step", keep, *sent, each=own)
+        sent = *problem.remembered.unsent(), ids, moves, *self._offers_of_shard(problem, state)
+        self.take(problem, state, problem.shards.call("step", *sent, each=own))
         for (at, _), found in zip(parts, state.found, strict=True):
             state.s[at] = found.s
-        low, high = joined([(v.low, v.high) for v in state.found])
+
+    def _offers_of_shard(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
+        """Return the number of violators that a shard returns in each direction, and of their points."""
+        count, n_points = self.n_offers(problem, state)
+        return count, -(-n_points // (2 * problem.shards.n))
+
+    def scaled_step(
+        self,
+        problem: ShardedQP,
+        state: ShardedState,
+        keep: float,
+        moved: Indices,
+        moves: Vector,
+    ) -> None:
+        """Send out a factor of all weights and signed moves of some members, and take violators back.
+
+        The gradient of the members is that of the state.
+        """
+        rows = state.rows[moved]
+        parts = problem.shards.layout.split(rows)
+        own = [(local, state.x[rows[at]]) for at, local in parts]
+        sent = *problem.remembered.unsent(), state.ids[moved], moves
+        offers = self._offers_of_shard(problem, state)
+        self.take(
+            problem, state, problem.shards.call("scaled_step", keep, *sent, *offers, each=own)
+        )
+
+    @staticmethod
+    def take(problem: ShardedQP, state: ShardedState, found: list[Violators]) -> None:
+        """Record the violators of all shards, and the KKT violation."""
+        state.found = found
+        low, high = joined([(v.low, v.high) for v in found])
         problem.known["running"] = Known(state.x.copy(), low, high)
         state.violation = high - low
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.distributed.kernel_sums import step_precision
 from qpsvm.distributed.sharded_qp import ShardedQP
-from qpsvm.distributed.simplex.vertices import OnVertices, first_state
+from qpsvm.distributed.simplex.vertices import OnVertices, first_state, is_news
 from qpsvm.distributed.working_set import ShardedState
 from qpsvm.errors import check_number
 from qpsvm.solvers.base import Reply, Stop
@@ -73,4 +73,4 @@ class ShardedCoreSet(OnVertices):
         if not len(moved):
             return Reply(1, Stop.STALLED)
         self.step(problem, state, state.ids[moved], moves)
-        return Reply(1, Stop.NEWS if self.is_news(state) else Stop.BUDGET)
+        return Reply(1, Stop.NEWS if is_news(state) else Stop.BUDGET)

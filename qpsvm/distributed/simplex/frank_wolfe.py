@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.distributed.sharded_qp import ShardedQP
-from qpsvm.distributed.simplex.vertices import OnVertices, first_state
+from qpsvm.distributed.simplex.vertices import OnVertices, first_state, is_news
 from qpsvm.distributed.working_set import ShardedState
 from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.column_store import Columns
@@ -110,20 +110,23 @@ class ShardedFrankWolfe(OnVertices):
         # 2. Make steps among the known ones.
         before = state.x[state.rows]
         goal = LOCAL_GAP_FRACTION * (mean - problem.known["running"].low)
-        after, n_done, code = self._local_steps(problem, state, goal)
+        after, n_done, code = self._local_steps(problem, state, goal)  # and the gradient there
         if not n_done:
             return Reply(0, Stop(code))
         # 3. Let the shards update their gradients.
         moved = split_move(before, after)
         state.x[state.rows] = moved.weights
         sign = problem.coefficients(state.rows).sign[moved.at]
-        self.step(problem, state, state.ids[moved.at], sign * moved.moves, moved.keep)
-        return Reply(1, Stop.NEWS if self.is_news(state) else Stop.BUDGET)
+        self.scaled_step(problem, state, moved.keep, moved.at, sign * moved.moves)
+        return Reply(1, Stop.NEWS if is_news(state) else Stop.BUDGET)
 
     def _local_steps(
         self, problem: ShardedQP, state: FrankWolfeShardedState, goal: float
     ) -> tuple[Vector, int, int]:
-        """Return the weights of the known vertices after the steps, their number, the code of the stop."""
+        """Make steps among the known vertices, and update their gradients.
+
+        Return their weights, the number of steps, and the code of the stop.
+        """
         local = local_problem(problem, state)
         q, support = local.gradient, local.support
         n = len(q)
@@ -138,6 +141,7 @@ class ShardedFrankWolfe(OnVertices):
             f, some = q + local.points.linear, slice(0, int(support.size[0]))
             if support.weight[some] @ f[support.at[some]] - np.min(f) <= goal:
                 break
+        state.s = q + local.points.linear
         weights = np.zeros(n)
         weights[support.at[: support.size[0]]] = support.weight[: support.size[0]]
         return weights, n_done, int(code)

@@ -8,6 +8,7 @@ from typing import Any
 
 from qpsvm.distributed.simplex.core_set import ShardedCoreSet
 from qpsvm.distributed.simplex.frank_wolfe import ShardedFrankWolfe
+from qpsvm.distributed.simplex.min_norm_point import ShardedMinNormPoint
 from qpsvm.formulations import L2SVMDual, MEBDual
 
 SIMPLEX_METHODS: dict[str, Callable[..., Any]] = {
@@ -16,6 +17,7 @@ SIMPLEX_METHODS: dict[str, Callable[..., Any]] = {
     "pfw": partial(ShardedFrankWolfe, rule="pairwise"),
     "bpfw": partial(ShardedFrankWolfe, rule="blended"),
     "cvm": ShardedCoreSet,
+    "mnp": ShardedMinNormPoint,
 }
 """Functions that make the solvers."""
 

@@ -108,13 +108,6 @@ class OnVertices(OnShardedWorkingSet):
         self.step(problem, state, NO_POINTS, np.empty(0))
         state.checked_violation = state.violation
 
-    def is_news(self, state: ShardedState) -> bool:
-        """Return whether the KKT violation fell so far that the bounds are worth checking."""
-        if state.violation > CHECK_VIOLATION_FRACTION * state.checked_violation:
-            return False
-        state.checked_violation = state.violation
-        return True
-
     def learn(self, problem: ShardedQP, state: ShardedState, level: float) -> int:
         """Let the offered vertices whose gradient is below the level become known; return their number.
 
@@ -122,7 +115,7 @@ class OnVertices(OnShardedWorkingSet):
         """
         self._forget(problem, state)
         rows, gradients = offered(problem, state)
-        rows = rows[gradients < level][: self.vertices_per_trip]
+        rows = rows[(gradients < level) & ~np.isin(rows, state.rows)][: self.vertices_per_trip]
         limit = self.max_members(problem)
         if len(rows) > limit - len(state.rows):
             keep_members(state, state.x[state.rows] > 0)
@@ -138,6 +131,14 @@ class OnVertices(OnShardedWorkingSet):
         found = members_to_keep(state.s, *self.barriers(problem, state), state.violation, n)
         if found is not None:
             keep_members(state, found[1])
+
+
+def is_news(state: ShardedState) -> bool:
+    """Return whether the KKT violation fell so far that the bounds are worth checking."""
+    if state.violation > CHECK_VIOLATION_FRACTION * state.checked_violation:
+        return False
+    state.checked_violation = state.violation
+    return True
 
 
 def offered(problem: ShardedQP, state: ShardedState) -> tuple[Indices, Vector]:

@@ -304,6 +304,17 @@ def heaviest(domain: SimplexProduct, x: NDArray[np.float64], n_points: int) -> N
 
 def admit(problem: QP, state: MinNormPointState, points: NDArray[np.int64]) -> None:
     """Add points to the block, with their rows of Q in float64."""
+    members = np.concatenate([state.members, points])
+    add_members(problem, state, points, problem.gram.kernel.block(points, members, np.float64))
+
+
+def add_members(
+    problem: QP,
+    state: MinNormPointState,
+    points: NDArray[np.int64],
+    rows: NDArray[np.float64],
+) -> None:
+    """Add points to the block, given their kernel values with the members and with one another."""
     gram, domain = problem.gram, problem.domain
     assert isinstance(domain, SimplexProduct)
     old, new = len(state.members), len(state.members) + len(points)
@@ -311,7 +322,6 @@ def admit(problem: QP, state: MinNormPointState, points: NDArray[np.int64]) -> N
         state.block = enlarged(state.block, max(new, min(2 * new, state.max_block_points)))
     block = state.block
     members = np.concatenate([state.members, points])
-    rows = gram.kernel.block(points, members, np.float64)
     rows += gram.shift
     rows *= gram.scale * gram.sign[members]
     rows *= gram.sign[points][:, None]

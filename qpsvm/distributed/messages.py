@@ -1,0 +1,73 @@
+"""What the client and shards of points under a kernel send each other."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qpsvm.distributed.kernel_sums import Limits
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+class Setup(NamedTuple):
+    """Coefficients of the points of a shard in the QP, each a number or of shape (n,)."""
+
+    kind: str  # "hyperplane", "simplex" or "capped"
+    sign: Any
+    ridge: Any
+    upper: Any
+    linear: Any
+    shift: float
+    scale: float
+    m: int  # number of points of all shards
+    limits: Limits  # of the kernel values of all shards
+    largest: Vector  # largest |G_ij|, |c_i| and D_ii
+
+
+class Entering(NamedTuple):
+    """Points that may enter the working set, and k(x, x)."""
+
+    points: Any
+    diagonal: Vector
+
+
+class Violators(NamedTuple):
+    """What a shard says of its gradient after a step."""
+
+    low: float  # minimum of the signed gradient over I_up
+    high: float  # maximum over I_low
+    up: Indices  # indices in the shard of the least values in I_up, ascending, outside the working set
+    s_up: Vector
+    down: Indices  # of the greatest in I_low, descending
+    s_down: Vector
+    s: Vector  # at the working set
+    first_up: Entering  # the first points of `up`, which are likely to enter
+    first_down: Entering
+
+
+class AtWeights(NamedTuple):
+    """Where a product is to be recomputed, and what is known of the running one."""
+
+    total: float  # sum of the weights of all shards
+    entry: float  # bound on the rounding of a recomputed entry
+    level: (
+        float | None
+    )  # multiplier of the latest bounds; None where all entries are to be recomputed
+    moved: float  # effect of the difference from the running product's weights on an entry
+
+
+class Sums(NamedTuple):
+    """Sums over the weights of a shard, and the range of its breakpoints: see `Shard.along`."""
+
+    quadratic: float
+    ridge: float
+    linear: float
+    signed: float  # sum of the weights, times their signs with a hyperplane
+    positive: float  # with a hyperplane, sum of upper times breakpoint over the positive signs
+    least_flat: float  # on a simplex, the least breakpoint without ridge
+    first: float
+    last: float
