@@ -155,6 +155,29 @@ class Shard:
             total *= self.sign
             self.product["running"] += total
 
+    def sampled(
+        self,
+        start: int,
+        points: Any,
+        ids: Indices,
+        weights: Vector,
+        count: int,
+        seed: int,
+        n_draws: int,
+    ) -> Violators:
+        """Return the best of a few rows drawn at random, for signed weights of remembered points.
+
+        The gradient is evaluated at these rows alone, without the ridge of those with weight, and the
+        running product is left as it is.
+        """
+        self.remember(start, points)
+        rows = np.unique(np.random.default_rng(seed).integers(self.n, size=n_draws))
+        s = self._exact(ids, weights, rows) + self.linear[rows]
+        best = np.argsort(s, kind="stable")[:count]
+        none, up, s_up = np.empty(0, np.int64), rows[best], s[best]
+        first = self.rows(up), self.rows(none)
+        return Violators(float(s_up[0]), -np.inf, up, s_up, none, none * 1.0, none * 1.0, *first)
+
     def farthest(self) -> tuple[float, int]:
         """Return the largest squared distance from a point, and its index in the shard.
 

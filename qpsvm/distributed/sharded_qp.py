@@ -18,8 +18,8 @@ from qpsvm.canonical.base import Bounds, enclose
 from qpsvm.canonical.qp import QP
 from qpsvm.distributed.group import ShardGroup
 from qpsvm.distributed.kernel_sums import Limits, is_translatable, moved, stacked
-from qpsvm.distributed.multiplier import Level, best_level
 from qpsvm.distributed.messages import AtWeights, Entering, Setup, Violators
+from qpsvm.distributed.multiplier import Level, best_level
 from qpsvm.domains import BoxHyperplane, CappedSimplex, SimplexProduct
 from qpsvm.errors import InputError
 from qpsvm.gram.base import Gram

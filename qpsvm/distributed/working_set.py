@@ -68,7 +68,7 @@ class OnShardedWorkingSet(Solver):
         """Return true: the threads of BLAS would wait in busy loops while shards sum kernel values."""
         return True, True
 
-    def refresh(self, problem: ShardedQP, state: ShardedState, product: Any) -> None:
+    def refresh(self, problem: ShardedQP, state: Any, product: Any) -> None:
         """Let the shards continue from the recomputed product."""
         problem.take_exact()
         self.step(problem, state, NO_POINTS, np.empty(0))

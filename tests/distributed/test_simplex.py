@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -19,13 +22,17 @@ from qpsvm import (
     Status,
     solve,
 )
+from qpsvm.canonical.base import update_roundoff
+from qpsvm.distributed.kernel_sums import PointsOfShard
 from qpsvm.distributed.placement import make_group
 from qpsvm.distributed.rows import open_rows
+from qpsvm.distributed.shard import Shard
 from qpsvm.distributed.sharded_qp import qp_of
 from qpsvm.distributed.simplex.frank_wolfe import ShardedFrankWolfe, split_move
 from qpsvm.distributed.simplex.methods import SIMPLEX_METHODS
 from qpsvm.distributed.solve import SHARDED_METHODS
 from qpsvm.solvers.methods import METHODS
+from qpsvm.solvers.working_set.gradient_error import GradientError
 from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
 
 CHUNK_BYTES = 8 * N_FEATURES * CHUNK_ROWS
@@ -207,3 +214,85 @@ def test_the_minimum_norm_point_is_exact(cloud):
         exact = solve(problem, "mnp", tol=1e-9)
         assert exact.converged and exact.certificate.relative_gap <= 1e-9
         assert_bounds_overlap(exact, solve(problem, tol=1e-6))
+
+
+@pytest.mark.parametrize("name", ["ball", "weighted l2"])
+@pytest.mark.parametrize("method", ["fw", "mfw"])
+def test_samples_of_the_shards_lead_to_the_certified_answer(cloud, method, name):
+    X, y = cloud
+    tol = 1e-2 if method == "fw" else 1e-4
+    here = solve(PROBLEM_OF_NAME[name](RBF(X, gamma=0.3), y), tol=1e-6)
+    K = RBF(chunked(X), gamma=0.3)
+    there, again = (
+        solve(PROBLEM_OF_NAME[name](K, y), method, tol=tol, sampling=59, seed=3) for _ in range(2)
+    )
+    assert_bounds_overlap(here, there)
+    assert there.counters["samples"] > there.n_iter
+    assert np.array_equal(there.x, again.x)
+
+
+def test_shards_draw_in_proportion_to_their_points(cloud, monkeypatch):
+    X, _ = cloud
+    drawn = []
+    sampled = Shard.sampled
+
+    def recorded(shard, *arguments):
+        drawn.append((shard.n, arguments[-1]))
+        return sampled(shard, *arguments)
+
+    monkeypatch.setattr(Shard, "sampled", recorded)
+    assert solve(MEBDual(RBF(chunked(X), gamma=0.3)), "mfw", sampling=60, tol=1e-3).converged
+    assert len(set(drawn)) > 1
+    for n, n_draws in drawn:
+        assert abs(n_draws - 60 * n / N_POINTS) <= 0.5
+
+
+def test_the_error_bound_of_a_running_product_holds_after_factors(cloud):
+    X = cloud[0] - 4.0
+    points = PointsOfShard(RBF(X[:1], gamma=0.3), X[:500])
+    points.move(points.total() / 500)
+    changes, running, exact = GradientError(0.0, np.zeros(500)), np.zeros(500), np.zeros(500)
+    rng = np.random.default_rng(0)
+    for keep in (1.0, 0.3, 1.9, 1.9, 0.9, 1.9):
+        rows, weights = rng.choice(N_POINTS, 40, replace=False), rng.standard_normal(40)
+        running *= keep
+        exact *= keep
+        changes.rescale(keep)
+        running += points.sum_fast(X[rows], weights, changes)
+        exact += points.sum_exact(X[rows], weights)
+    limits = PointsOfShard(points.kernel, X)
+    limits.move(points.origin)
+    entry = points.entry_error(limits.limits().size)
+    error = changes.of_sums(entry, points.relative_error, points.sum_error, points.error)
+    own = update_roundoff(N_POINTS, 1.0, changes.total_move, changes.n_passes, 100.0)
+    assert np.all(np.abs(running - exact) <= error + own)
+    assert np.max(error) <= 1e-3 * changes.total_move
+
+
+@pytest.mark.parametrize("method", ["mfw", "cvm", "mnp"])
+def test_a_dask_array_is_solved_where_it_lies(client, cloud, method):
+    da = pytest.importorskip("dask.array")
+    X, y = cloud
+    held = da.from_array(X, chunks=(CHUNK_ROWS, -1)).persist()
+    there = solve(L2SVMDual(RBF(held, gamma=0.3), y, C=2.0), method, tol=1e-5)
+    assert there.counters["rebuilt"] == 0
+    assert_bounds_overlap(there, solve(L2SVMDual(RBF(X, gamma=0.3), y, C=2.0), tol=1e-6))
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("pfw", {"steps_per_trip": 1}), ("mfw", {"sampling": 59}), ("mnp", {})]
+)
+def test_a_killed_worker_changes_no_answer(client, cloud, method, options):
+    da = pytest.importorskip("dask.array")
+    X, y = cloud
+    left = list(client.run(os.getpid).values())[:1]
+
+    def kill(progress):
+        if left and progress.iteration >= 1:
+            os.kill(left.pop(), signal.SIGKILL)
+
+    points = da.from_array(X, chunks=(CHUNK_ROWS, -1))
+    problem = L2SVMDual(RBF(points, gamma=0.3), y, C=2.0)
+    there = solve(problem, method, tol=1e-3, callback=kill, time_limit=60.0, **options)
+    assert not left and there.counters["rebuilt"] >= 1
+    assert_bounds_overlap(there, solve(L2SVMDual(RBF(X, gamma=0.3), y, C=2.0), tol=1e-6))

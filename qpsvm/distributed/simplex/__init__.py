@@ -1,1 +1,1 @@
-"""Problems on one simplex over shards: Frank-Wolfe, the core vector machine and the minimum-norm point."""
+"""Problems on one simplex over shards: Frank-Wolfe, core vector machine and minimum-norm point."""

@@ -1,7 +1,7 @@
-"""The core vector machine over shards: the best vertices of the shards join a core that the client solves.
+"""The core vector machine over shards: the client solves a core that the best vertices join.
 
-An iteration is that of `qpsvm.solvers.working_set.core_set`, by the inner steps of decomposition. With one
-vertex for each round trip it adds the maximum violator of all points, as in one process.
+An iteration is that of `qpsvm.solvers.working_set.core_set`, by the inner steps of decomposition. With
+one vertex for each round trip it adds the maximum violator of all points, as in one process.
 """
 
 from __future__ import annotations

@@ -1,15 +1,18 @@
 """Frank-Wolfe on one simplex over shards: several local steps for each round trip.
 
-The client knows the kernel values of the vertices with weight and of the best that the shards offered. It
-makes the compiled steps of one process on these (`qpsvm.solvers.frank_wolfe.simplex_steps`), until the gap
-over them is a fraction of that over all points. With one step for each round trip these are the steps of
-one process: the best vertex of all points is the best one of a shard.
+The client knows the vertices with weight and the best ones that the shards offered. It makes the compiled
+steps of one process among them (`qpsvm.solvers.frank_wolfe.simplex_steps`), until the gap over them is a
+fraction of that over all points. With one step for each round trip these are the steps of one process:
+the best vertex of all points is the best one of a shard.
+
+With sampling, a round trip asks for the best of a few rows that the shards draw, and no shard updates its
+gradient. After eight samples in a row whose gap is small, the shards take all moves over.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +23,13 @@ from qpsvm.distributed.working_set import ShardedState
 from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.work_sharing import TILE_POINTS, work_sharing_for
-from qpsvm.solvers.base import BUDGET_CODE, Reply, Stop
+from qpsvm.solvers.base import BUDGET_CODE, STALLED_CODE, Reply, Stop
 from qpsvm.solvers.frank_wolfe.simplex import FrankWolfe
 from qpsvm.solvers.frank_wolfe.simplex_steps import simplex_steps
 from qpsvm.solvers.frank_wolfe.step_rules import STEP_KINDS, STEP_RULES, VERTEX_STEP_RULES
 from qpsvm.solvers.frank_wolfe.support import Support, step_scratch
 from qpsvm.solvers.shared.gradient_pass import Points, find_tile_minima, move
+from qpsvm.solvers.shared.sampling import SAMPLES_PER_STEP
 
 Vector = NDArray[np.float64]
 
@@ -41,6 +45,9 @@ MIN_LOCAL_STEPS = 100
 STEPS_BETWEEN_GAPS = 16
 """Number of local steps between two evaluations of the gap over the known vertices."""
 
+MAX_SAMPLES_PER_ITERATION = 256
+"""Number of samples after which the shards take the moves over in any case."""
+
 SAME_RATIO_TOLERANCE = 1e-11
 """Relative difference from the common factor below which a weight has moved by rounding alone."""
 
@@ -50,12 +57,20 @@ class FrankWolfeShardedState(ShardedState):
     """The known vertices, and the steps so far."""
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STEP_KINDS), np.int64))
+    rng: Any = None  # of the samples
+    n_samples: int = 0
 
     @property
     def counters(self) -> dict[str, int]:
-        """Steps by kind, known vertices, bytes of their matrix."""
+        """Steps by kind, samples, known vertices, bytes of their matrix."""
         steps = dict(zip(STEP_KINDS, map(int, self.counts), strict=True))
-        return steps | {"known": len(self.rows), "matrix_bytes": self.block.nbytes}
+        own = {"samples": self.n_samples, "known": len(self.rows)}
+        return steps | own | {"matrix_bytes": self.block.nbytes}
+
+    @property
+    def mean(self) -> float:
+        """The mean of the gradient, by weight: vertices below it are directions of descent."""
+        return float(self.x[self.rows] @ self.s)
 
 
 @dataclass(frozen=True)
@@ -71,10 +86,18 @@ class ShardedFrankWolfe(OnVertices):
     steps_per_trip : int, optional
         Maximum number of local steps for each round trip; 1 is the method of one process. By default it
         grows with the number of known vertices.
+    sampling : int or None
+        Number of points that all shards draw at random for a round trip, each in proportion to its
+        points, 59 in the paper; for the rules ``"toward"`` and ``"away"``. Before it ends, and after each
+        iteration of many samples, the gradient at all points is evaluated.
+    target : float, optional
+        With `sampling`: target relative gap, by default the tolerance of the solve.
     """
 
     rule: str = "toward"
     steps_per_trip: int | None = None
+    sampling: int | None = None
+    target: float | None = None
 
     def __post_init__(self) -> None:
         """Check the settings; a single step needs a single vertex."""
@@ -84,6 +107,15 @@ class ShardedFrankWolfe(OnVertices):
             check_number("steps_per_trip", self.steps_per_trip, low=1, integer=True)
             fewest = min(self.vertices_per_trip, self.steps_per_trip)
             object.__setattr__(self, "vertices_per_trip", fewest)
+        if self.sampling is not None:
+            check_number("sampling", self.sampling, low=1, integer=True)
+            check_choice("rule (with sampling)", self.rule, ("toward", "away"))
+        if self.target is not None:
+            check_number("target", self.target, low=0.0)
+
+    def for_tolerance(self, tol: float) -> Self:
+        """Return the solver whose samples target this gap."""
+        return self if self.target is not None else replace(self, target=tol)
 
     def start_solver(self) -> FrankWolfe:
         """Return the solver of the problem over a few random points."""
@@ -97,28 +129,82 @@ class ShardedFrankWolfe(OnVertices):
         """Return the state at x0 or at the starting point of the settings."""
         x = self.starting_point(problem, x0, rng)
         state: FrankWolfeShardedState = first_state(FrankWolfeShardedState, x, np.float64)
+        state.rng = rng
         self.begin(problem, state)
         return state
 
     def advance(self, problem: ShardedQP, state: FrankWolfeShardedState, n_steps: int) -> Reply:
-        """Make the local steps of one round trip."""
+        """Make the local steps of one round trip, or with sampling of many."""
         if np.isnan(state.violation):
             return Reply(0, Stop.NUMERICAL)
-        # 1. The offered vertices toward which the value decreases become known.
-        mean = float(state.x[state.rows] @ state.s)
-        self.learn(problem, state, mean)
-        # 2. Make steps among the known ones.
-        before = state.x[state.rows]
-        goal = LOCAL_GAP_FRACTION * (mean - problem.known["running"].low)
-        after, n_done, code = self._local_steps(problem, state, goal)  # and the gradient there
-        if not n_done:
+        if self.sampling is not None:
+            return self._advance_on_samples(problem, state)
+        # 1. The offered vertices toward which the value decreases become known; steps among all.
+        before, code = self._move(problem, state, problem.known["running"].low)
+        if code != BUDGET_CODE:
             return Reply(0, Stop(code))
-        # 3. Let the shards update their gradients.
-        moved = split_move(before, after)
+        # 2. The shards update their gradients.
+        moved = split_move(before, state.x[state.rows])
         state.x[state.rows] = moved.weights
         sign = problem.coefficients(state.rows).sign[moved.at]
         self.scaled_step(problem, state, moved.keep, moved.at, sign * moved.moves)
         return Reply(1, Stop.NEWS if is_news(state) else Stop.BUDGET)
+
+    def _move(
+        self, problem: ShardedQP, state: FrankWolfeShardedState, least: float
+    ) -> tuple[Vector, int]:
+        """Make steps among the known vertices and those offered, whose least gradient is given.
+
+        Return the weights before, and the code of the stop where no step was made.
+        """
+        mean = state.mean
+        self.learn(problem, state, mean)
+        before = state.x[state.rows]
+        after, n_done, code = self._local_steps(problem, state, LOCAL_GAP_FRACTION * (mean - least))
+        state.x[state.rows] = after
+        return before, BUDGET_CODE if n_done else code
+
+    def _advance_on_samples(self, problem: ShardedQP, state: FrankWolfeShardedState) -> Reply:
+        """Make steps on samples until these show no progress; then let the shards take the moves over."""
+        begun, n_small = state.x.copy(), 0
+        for _ in range(MAX_SAMPLES_PER_ITERATION):
+            least = min(float(np.min(state.s)), min(found.low for found in state.found))
+            gap = state.mean - least
+            n_small = n_small + 1 if gap <= self._small_gap(problem, state) else 0
+            if n_small == SAMPLES_PER_STEP:
+                break
+            if gap > 0.0:
+                _, code = self._move(problem, state, least)
+                if code not in (BUDGET_CODE, STALLED_CODE):
+                    return Reply(0, Stop(code))
+            self._draw(problem, state)
+        moved = np.flatnonzero(state.x != begun)
+        keep = np.isin(state.rows, moved)
+        sign = problem.coefficients(state.rows).sign[keep]
+        moves = sign * (state.x - begun)[state.rows[keep]]
+        self.scaled_step(problem, state, 1.0, np.flatnonzero(keep), moves)
+        return Reply(1, Stop.NEWS if len(moved) else Stop.STALLED)
+
+    def _small_gap(self, problem: ShardedQP, state: FrankWolfeShardedState) -> float:
+        """Return the gap over a sample at which all points are worth evaluating."""
+        x, linear = state.x[state.rows], problem.linear[state.rows]
+        value = 0.5 * float(x @ (state.s + linear)) + problem.constant
+        return self.check_threshold * (self.target or 0.0) * abs(value)
+
+    def _draw(self, problem: ShardedQP, state: FrankWolfeShardedState) -> None:
+        """Let the shards draw rows in proportion to their number, and offer the best of them."""
+        shards, layout = problem.shards, problem.shards.layout
+        assert self.sampling is not None
+        some = state.x[state.rows] > 0
+        weights = problem.coefficients(state.rows).sign[some] * state.x[state.rows[some]]
+        sizes = [sum(layout.points.sizes[c] for c in own) for own in layout.chunks]
+        draws = [max(1, round(self.sampling * size / problem.m)) for size in sizes]
+        seeds = state.rng.integers(1 << 62, size=shards.n)
+        own = list(zip(seeds.tolist(), draws, strict=True))
+        count, _ = self.n_offers(problem, state)
+        sent = *problem.remembered.unsent(), state.ids[some], weights, count
+        state.found = shards.call("sampled", *sent, each=own)
+        state.n_samples += 1
 
     def _local_steps(
         self, problem: ShardedQP, state: FrankWolfeShardedState, goal: float

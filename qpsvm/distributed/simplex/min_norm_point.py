@@ -149,7 +149,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
         state.checked_violation = state.violation
         return state
 
-    def refresh(self, problem: ShardedQP, state: MinNormShardedState, product: Any) -> None:
+    def refresh(self, problem: ShardedQP, state: Any, product: Any) -> None:
         """Let the shards continue from the recomputed product, for the weights of the state."""
         problem.take_exact()
         inner = state.inner

@@ -305,7 +305,8 @@ def heaviest(domain: SimplexProduct, x: NDArray[np.float64], n_points: int) -> N
 def admit(problem: QP, state: MinNormPointState, points: NDArray[np.int64]) -> None:
     """Add points to the block, with their rows of Q in float64."""
     members = np.concatenate([state.members, points])
-    add_members(problem, state, points, problem.gram.kernel.block(points, members, np.float64))
+    rows = problem.gram.kernel.block(points, members, np.float64)
+    add_members(problem, state, points, rows.astype(np.float64, copy=False))
 
 
 def add_members(
