@@ -174,9 +174,9 @@ class Shard:
         rows = np.unique(np.random.default_rng(seed).integers(self.n, size=n_draws))
         s = self._exact(ids, weights, rows) + self.linear[rows]
         best = np.argsort(s, kind="stable")[:count]
-        none, up, s_up = np.empty(0, np.int64), rows[best], s[best]
+        up, s_up, none, nothing = rows[best], s[best], np.empty(0, np.int64), np.empty(0)
         first = self.rows(up), self.rows(none)
-        return Violators(float(s_up[0]), -np.inf, up, s_up, none, none * 1.0, none * 1.0, *first)
+        return Violators(float(s_up[0]), -np.inf, up, s_up, none, nothing, nothing, *first)
 
     def farthest(self) -> tuple[float, int]:
         """Return the largest squared distance from a point, and its index in the shard.
