@@ -91,7 +91,7 @@ class ShardedFrankWolfe(OnVertices):
         points, 59 in the paper; for the rules ``"toward"`` and ``"away"``. Before it ends, and after each
         iteration of many samples, the gradient at all points is evaluated.
     target : float, optional
-        With `sampling`: target relative gap, by default the tolerance of the solve.
+        Target relative gap, by default the tolerance of the solve: local steps go little further.
     """
 
     rule: str = "toward"
@@ -160,7 +160,8 @@ class ShardedFrankWolfe(OnVertices):
         mean = state.mean
         self.learn(problem, state, mean)
         before = state.x[state.rows]
-        after, n_done, code = self._local_steps(problem, state, LOCAL_GAP_FRACTION * (mean - least))
+        gap = max(mean - least, self._small_gap(problem, state))
+        after, n_done, code = self._local_steps(problem, state, LOCAL_GAP_FRACTION * gap)
         state.x[state.rows] = after
         return before, BUDGET_CODE if n_done else code
 
@@ -186,7 +187,7 @@ class ShardedFrankWolfe(OnVertices):
         return Reply(1, Stop.NEWS if len(moved) else Stop.STALLED)
 
     def _small_gap(self, problem: ShardedQP, state: FrankWolfeShardedState) -> float:
-        """Return the gap over a sample at which all points are worth evaluating."""
+        """Return the gap at which a certificate is worth trying."""
         x, linear = state.x[state.rows], problem.linear[state.rows]
         value = 0.5 * float(x @ (state.s + linear)) + problem.constant
         return self.check_threshold * (self.target or 0.0) * abs(value)

@@ -54,7 +54,7 @@ class OnVertices(OnShardedWorkingSet):
         Maximum number of known vertices; `solve` sets it by `memory_limit`.
     """
 
-    vertices_per_trip: int = 64
+    vertices_per_trip: int = 256
     start: str = "two-point"
     start_size: int = 20
     max_vertices: int | None = None
