@@ -93,21 +93,19 @@ class OnShardedWorkingSet(Solver):
         problem: ShardedQP,
         state: ShardedState,
         keep: float,
-        moved: Indices,
+        rows: Indices,
         moves: Vector,
     ) -> None:
-        """Send out a factor of all weights and signed moves of some members, and take violators back.
+        """Send out a factor of all weights and signed moves of some points, and take violators back.
 
-        The gradient of the members is that of the state.
+        The points were remembered. The gradient of the members stays that of the state.
         """
-        rows = state.rows[moved]
         parts = problem.shards.layout.split(rows)
         own = [(local, state.x[rows[at]]) for at, local in parts]
-        sent = *problem.remembered.unsent(), state.ids[moved], moves
+        sent = *problem.remembered.unsent(), problem.remembered.id[rows], moves
         offers = self._offers_of_shard(problem, state)
-        self.take(
-            problem, state, problem.shards.call("scaled_step", keep, *sent, *offers, each=own)
-        )
+        found = problem.shards.call("scaled_step", keep, *sent, *offers, each=own)
+        self.take(problem, state, found)
 
     @staticmethod
     def take(problem: ShardedQP, state: ShardedState, found: list[Violators]) -> None:

@@ -297,3 +297,19 @@ def test_a_killed_worker_changes_no_answer(client, cloud, method, after, options
     there = solve(problem, method, tol=1e-4, callback=kill, time_limit=60.0, **options)
     assert not left and there.counters["rebuilt"] >= 1
     assert_bounds_overlap(there, solve(MEBDual(RBF(X, gamma=0.3)), tol=1e-6))
+
+
+@pytest.mark.parametrize("options", [{"max_vertices": 60}, {"max_vertices": 60, "sampling": 40}])
+def test_shards_know_the_weights_also_of_vertices_that_were_forgotten(cloud, options):
+    X, y = cloud
+    qp = sharded(PROBLEM_OF_NAME["ball"], X, y, 3)
+    solver = ShardedFrankWolfe(rule="away", vertices_per_trip=30, target=1e-3, **options)
+    state = solver.init(qp, None, np.random.default_rng(0))
+    for _ in range(6):
+        solver.advance(qp, state, 1)
+        assert len(state.rows) <= 60
+        exact = -np.exp(-0.3 * ((X[:, None] - X[None]) ** 2).sum(axis=2)) @ state.x
+        for k, shard in enumerate(qp.shards.shards):
+            own = qp.shards.layout.rows(k)
+            np.testing.assert_array_equal(shard.x["running"], state.x[own])
+            np.testing.assert_allclose(shard.product["running"], -2.0 * exact[own], atol=1e-5)

@@ -146,8 +146,9 @@ class ShardedFrankWolfe(OnVertices):
         # 2. The shards update their gradients.
         moved = split_move(before, state.x[state.rows])
         state.x[state.rows] = moved.weights
-        sign = problem.coefficients(state.rows).sign[moved.at]
-        self.scaled_step(problem, state, moved.keep, moved.at, sign * moved.moves)
+        rows = state.rows[moved.at]
+        sign = problem.coefficients(rows).sign
+        self.scaled_step(problem, state, moved.keep, rows, sign * moved.moves)
         return Reply(1, Stop.NEWS if is_news(state) else Stop.BUDGET)
 
     def _move(
@@ -167,7 +168,7 @@ class ShardedFrankWolfe(OnVertices):
 
     def _advance_on_samples(self, problem: ShardedQP, state: FrankWolfeShardedState) -> Reply:
         """Make steps on samples until these show no progress; then let the shards take the moves over."""
-        begun, n_small = state.x.copy(), 0
+        begun, n_small, code = state.x.copy(), 0, BUDGET_CODE
         for _ in range(MAX_SAMPLES_PER_ITERATION):
             least = min(float(np.min(state.s)), min(found.low for found in state.found))
             gap = state.mean - least
@@ -177,14 +178,14 @@ class ShardedFrankWolfe(OnVertices):
             if gap > 0.0:
                 _, code = self._move(problem, state, least)
                 if code not in (BUDGET_CODE, STALLED_CODE):
-                    return Reply(0, Stop(code))
+                    break
             self._draw(problem, state)
-        moved = np.flatnonzero(state.x != begun)
-        keep = np.isin(state.rows, moved)
-        sign = problem.coefficients(state.rows).sign[keep]
-        moves = sign * (state.x - begun)[state.rows[keep]]
-        self.scaled_step(problem, state, 1.0, np.flatnonzero(keep), moves)
-        return Reply(1, Stop.NEWS if len(moved) else Stop.STALLED)
+        rows = np.flatnonzero(state.x != begun)  # some may be known no longer
+        moves = problem.coefficients(rows).sign * (state.x - begun)[rows]
+        self.scaled_step(problem, state, 1.0, rows, moves)
+        if code not in (BUDGET_CODE, STALLED_CODE):
+            return Reply(1, Stop(code))
+        return Reply(1, Stop.NEWS if len(rows) else Stop.STALLED)
 
     def _small_gap(self, problem: ShardedQP, state: FrankWolfeShardedState) -> float:
         """Return the gap at which a certificate is worth trying."""

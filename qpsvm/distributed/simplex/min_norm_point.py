@@ -221,15 +221,11 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
 
     def _send(self, problem: ShardedQP, state: MinNormShardedState) -> None:
         """Take the weights of the block over, and send their moves to the shards."""
-        inner = state.inner
+        inner, sent = state.inner, problem.known["running"].x
         if not len(inner.waiting):
-            sent = problem.known["running"].x
             state.x[:] = 0.0
             state.x[inner.members] = inner.block.x[: len(inner.members)]
-            state.rows = np.flatnonzero(state.x != sent)
-        else:
-            sent, state.rows = state.x, NO_POINTS
-        state.ids = problem.remember(state.rows)
-        sign = problem.coefficients(state.rows).sign
-        moves = sign * (state.x[state.rows] - sent[state.rows])
-        self.scaled_step(problem, state, 1.0, np.arange(len(state.rows)), moves)
+        rows = np.flatnonzero(state.x != sent)
+        problem.remember(rows)
+        moves = problem.coefficients(rows).sign * (state.x[rows] - sent[rows])
+        self.scaled_step(problem, state, 1.0, rows, moves)
