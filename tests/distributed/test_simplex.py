@@ -220,7 +220,7 @@ def test_the_minimum_norm_point_is_exact(cloud):
 @pytest.mark.parametrize("method", ["fw", "mfw"])
 def test_samples_of_the_shards_lead_to_the_certified_answer(cloud, method, name):
     X, y = cloud
-    tol = 1e-2 if method == "fw" else 1e-4
+    tol = 5e-2 if method == "fw" else 1e-4
     here = solve(PROBLEM_OF_NAME[name](RBF(X, gamma=0.3), y), tol=1e-6)
     K = RBF(chunked(X), gamma=0.3)
     there, again = (

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.distributed.kernel_sums import step_precision
 from qpsvm.distributed.sharded_qp import ShardedQP
-from qpsvm.distributed.simplex.vertices import OnVertices, first_state, is_news
-from qpsvm.distributed.working_set import ShardedState
+from qpsvm.distributed.simplex.vertices import OnVertices, VertexState, first_state, is_news
 from qpsvm.errors import check_number
 from qpsvm.solvers.base import Reply, Stop
 from qpsvm.solvers.working_set.core_set import CoreSet
@@ -53,15 +52,15 @@ class ShardedCoreSet(OnVertices):
         """Return a budget in which every coordinate could be added twice."""
         return 500 + 2 * problem.m
 
-    def init(self, problem: ShardedQP, x0: Vector | None, rng: Any) -> ShardedState:
+    def init(self, problem: ShardedQP, x0: Vector | None, rng: Any) -> VertexState:
         """Return the state with the support of the starting point as its core set."""
         x = self.starting_point(problem, x0, rng)
         dtype = step_precision(problem.shards.kernel, problem.largest)
-        state: ShardedState = first_state(ShardedState, x, dtype)
+        state: VertexState = first_state(VertexState, x, dtype)
         self.begin(problem, state)
         return state
 
-    def advance(self, problem: ShardedQP, state: ShardedState, n_steps: int) -> Reply:
+    def advance(self, problem: ShardedQP, state: VertexState, n_steps: int) -> Reply:
         """Add the maximum violators, and solve over the core set."""
         violation = state.violation
         if np.isnan(violation):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.distributed.sharded_qp import ShardedQP
-from qpsvm.distributed.simplex.vertices import OnVertices, first_state, is_news
+from qpsvm.distributed.simplex.vertices import OnVertices, VertexState, first_state, is_news
 from qpsvm.distributed.working_set import ShardedState
 from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.column_store import Columns
@@ -53,7 +53,7 @@ SAME_RATIO_TOLERANCE = 1e-11
 
 
 @dataclass
-class FrankWolfeShardedState(ShardedState):
+class FrankWolfeShardedState(VertexState):
     """The known vertices, and the steps so far."""
 
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STEP_KINDS), np.int64))

@@ -38,6 +38,13 @@ STEPS_BETWEEN_CHECKS = 64
 """Number of round trips between two checks where each makes a single step."""
 
 
+@dataclass
+class VertexState(ShardedState):
+    """The known vertices."""
+
+    is_full: bool = False  # whether those with weight ever filled the memory
+
+
 @dataclass(frozen=True)
 class OnVertices(OnShardedWorkingSet):
     """A method on one simplex that knows a few vertices.
@@ -108,7 +115,7 @@ class OnVertices(OnShardedWorkingSet):
         self.step(problem, state, NO_POINTS, np.empty(0))
         state.checked_violation = state.violation
 
-    def learn(self, problem: ShardedQP, state: ShardedState, level: float) -> int:
+    def learn(self, problem: ShardedQP, state: VertexState, level: float) -> int:
         """Let the offered vertices whose gradient is below the level become known; return their number.
 
         Known vertices without weight are forgotten once they are many, or where memory is short.
@@ -120,7 +127,8 @@ class OnVertices(OnShardedWorkingSet):
         if len(rows) > limit - len(state.rows):
             keep_members(state, state.x[state.rows] > 0)
             rows = rows[: limit - len(state.rows)]
-            if not len(rows):
+            if not len(rows) and not state.is_full:
+                state.is_full = True
                 log.warning("%d vertices with weight fill the memory_limit", len(state.rows))
         self.enter(problem, state, np.sort(rows))
         return len(rows)
