@@ -55,7 +55,6 @@ class ShardedDecomposition(OnShardedWorkingSet):
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
     first_check: ClassVar[int] = CHECK_PERIOD
-    seconds_between_certificates: ClassVar[float] = 10.0
 
     def period(self, problem: ShardedQP) -> int:
         """Return a short period: an iteration solves a whole reduced problem."""

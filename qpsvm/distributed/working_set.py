@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class ShardedState:
 
 class OnShardedWorkingSet(Solver):
     """A method whose steps move the weights of a working set at the client."""
+
+    seconds_between_certificates: ClassVar[float] = 10.0
 
     @abstractmethod
     def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import pytest
 
 from qpsvm import RBF, HingeDual, HingePrimal, Linear, MEBDual, Status, solve
 from qpsvm.distributed import group
-from qpsvm.distributed.decomposition import ShardedDecomposition
+from qpsvm.distributed.working_set import OnShardedWorkingSet
 from qpsvm.errors import ClusterError
 from qpsvm.gram.storage.chunked import ChunkedPoints
 from tests.distributed.conftest import CHUNK_ROWS
@@ -38,7 +38,7 @@ def assert_encloses(result, exact):
 @pytest.fixture
 def certified_always(monkeypatch):
     """Let every check of a decomposition be certified, as those of long solves are."""
-    monkeypatch.setattr(ShardedDecomposition, "seconds_between_certificates", 0.0)
+    monkeypatch.setattr(OnShardedWorkingSet, "seconds_between_certificates", 0.0)
 
 
 @pytest.fixture
