@@ -79,17 +79,17 @@ class SquaredHingePasses(MarginPasses):
         The weights are those that were computed.
         """
         v, b = self._normal(product)
-        total, primal = float(np.sum(product.weight)), self.objective(x, product)
+        total, primal = np.sum(product.weight), self.objective(x, product)
         of_sums = FLOAT64_EPS * self.sum_depth
         reach = (
             float(np.sqrt(product.largest)) + 1.0
-        )  # sum a_i |(z_i, 1)| is at most total times this
+        )  # sum a_i |(z_i, 1)| is at most total times it
         error_of_normal = of_sums * total * reach
         of_square = error_of_normal * (float(np.linalg.norm(v)) + abs(b) + error_of_normal)
         of_upper = of_square / (total * total) + 4.0 * of_sums * value
         margin = FLOAT64_EPS * self.margin_roundings(x, product)
         of_primal = margin * (total + self.total_penalty * margin) + 2.0 * of_sums * primal
-        return of_upper + 0.25 * of_primal / (primal * primal)
+        return float(of_upper + 0.25 * of_primal / (primal * primal))
 
     def violation(self, x: Vector) -> float:
         """Return the error of the sum of the weights: they are divided by it."""
