@@ -53,7 +53,8 @@ class ShardedState:
 class OnShardedWorkingSet(Solver):
     """A method whose steps move the weights of a working set at the client."""
 
-    seconds_between_certificates: ClassVar[float] = 10.0
+    seconds_between_certificates: ClassVar[float] = 30.0
+    check_threshold: ClassVar[float] = 0.9  # products are accurate, and an iteration costs more
 
     @abstractmethod
     def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
