@@ -1,1 +1,1 @@
-"""Solves over rows that are spread: shards of points at the workers of a Dask cluster, or in files."""
+"""Solves over shards of rows: at the workers of a Dask cluster, or in this process from files."""

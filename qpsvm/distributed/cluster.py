@@ -38,23 +38,25 @@ from qpsvm.gram.storage.chunked import ChunkedPoints, DaskChunk
 from qpsvm.threads import use_at_most
 
 SECONDS_BETWEEN_POLLS = 0.25
-"""Seconds after which a call that is not answered looks for lost workers and limits."""
+"""Seconds between two checks for lost workers and for limits while a call waits for answers."""
 
 DIRECT_SECONDS = 0.1
-"""Seconds of the latest call of a method up to which the next one is sent to the workers themselves."""
+"""Maximum seconds of the latest call of a method at which the next one goes to the workers directly."""
 
 SECONDS_TO_RELEASE = 2.0
-"""Seconds that workers have to release their shards at the end of a solve."""
+"""Maximum seconds in which workers release their shards at the end of a solve."""
+
+SECONDS_TO_RESTART = 10.0
+"""Seconds for which a solve without a worker waits until a nanny has started another one."""
 
 MAX_INLINE_BYTES = 1 << 20
-"""Bytes of an argument up to which it goes with the call; a larger one is scattered first."""
+"""Maximum bytes of an array that is sent with the call; a larger one is scattered first."""
 
 MAX_REBUILDS = 20
-"""Number of lost workers of a solve after which it gives up."""
+"""Maximum number of shards that a solve builds again; one more ends it by `ClusterError`."""
 
 MAX_LOSSES_OF_SHARD = 3
-"""Number of workers that are lost with the same shard, without an answer from it, after which it gives
-up."""
+"""Maximum number of losses of the same shard without an answer between them; one more ends the solve."""
 
 READING_METHODS = frozenset(
     "summary diagonal rows along gap below entries loss weights farthest interior_sums "
@@ -146,7 +148,13 @@ class ClusterShards(ShardGroup):
         clock: Clock,
         in_passes: bool = False,
     ) -> Self:
-        """Place the shards where their rows are, or evenly, and load them there."""
+        """Place the shards where their rows are, or evenly, and load them there.
+
+        Raises
+        ------
+        ClusterError
+            If there is no worker, or the rows cannot be loaded by the workers that there are.
+        """
         workers = _addresses(client)
         if not workers:
             raise ClusterError("the Dask cluster has no worker; start one or close the client")
@@ -310,13 +318,13 @@ class ClusterShards(ShardGroup):
         self.losses[k] += 1
         if self.losses[k] > MAX_LOSSES_OF_SHARD:
             raise ClusterError(
-                f"{MAX_LOSSES_OF_SHARD} workers of the Dask cluster were lost in turn with the same "
+                f"{self.losses[k]} workers of the Dask cluster were lost in turn with the same "
                 f"{len(self.layout.rows(k)):,} rows: they may not fit the memory of a worker"
             )
         alive = _addresses(self.client)
         waited = time.perf_counter()
-        while not alive and time.perf_counter() - waited < 10.0:
-            time.sleep(SECONDS_BETWEEN_POLLS)  # a nanny starts another process
+        while not alive and time.perf_counter() - waited < SECONDS_TO_RESTART:
+            time.sleep(SECONDS_BETWEEN_POLLS)
             alive = _addresses(self.client)
         if self.n_rebuilt > MAX_REBUILDS or not alive:
             raise ClusterError(
@@ -341,7 +349,7 @@ class ClusterShards(ShardGroup):
             alive = set(_addresses(self.client))
             self.client.sync(release, callback_timeout=SECONDS_TO_RELEASE)
         except Exception:
-            return  # what cannot be reached holds nothing for long
+            return  # a worker that is not reached keeps its shards until its process ends
 
 
 def check_connected(client: Any) -> None:

@@ -1,8 +1,8 @@
-"""Working-set decomposition across shards: the working set is solved here, gradients live at the shards.
+"""Working-set decomposition over shards: the client solves the working set, shards keep the gradients.
 
 An iteration is that of `qpsvm.solvers.working_set.decomposition`. Shards send their maximum violators as
-(index, value); those that enter are fetched, solved for together with the working set by the same inner
-steps, and sent to all shards once; afterwards only the moves of their weights are.
+(index, value). The client fetches the points that it adds to the working set, sends them to all shards
+once, and solves the working set by the inner steps of one process. Afterwards it sends moves of weights.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 OFFERED_SHARE = 1.5
-"""Number of points that shards send with their violators, as a multiple of those that may enter."""
+"""Number of points that shards send with their violators, relative to the number that may be added."""
 
 CORNER_SAMPLE_SIZE = 64
 """Number of points whose mean predicts the outliers of a capped simplex."""
@@ -88,7 +88,7 @@ class ShardedDecomposition(OnShardedWorkingSet):
             return Reply(0, Stop.NUMERICAL)
         if violation <= 0.0:
             return Reply(0, Stop.STALLED)
-        # 1. Drop members at their bounds, and let the maximum violators enter.
+        # 1. Drop members at their bounds, and add the maximum violators.
         self._drop(problem, state)
         n_before = len(state.rows)
         self.enter(problem, state, self._violators(problem, state))
@@ -107,12 +107,12 @@ class ShardedDecomposition(OnShardedWorkingSet):
         return Reply(1, Stop.NEWS)
 
     def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
-        """Return the violators of each direction, and the points that come with them."""
+        """Return the number of violators of each direction, and of points that come with them."""
         count = self._most_entering(state)
         return count, int(OFFERED_SHARE * count)
 
     def _most_entering(self, state: ShardedState) -> int:
-        """Return the maximum number of points that enter in the next iteration."""
+        """Return the maximum number of points that the next iteration adds."""
         fewest, share, most = BLOCK_ENTRY_LIMITS
         size = max(fewest, int(share * np.count_nonzero(state.x)))
         return min(self.settings.entering, most, size)
@@ -166,7 +166,10 @@ class ShardedDecomposition(OnShardedWorkingSet):
 
 
 def starting_point(problem: ShardedQP) -> Vector:
-    """Return 0 in a box, the first vertex of a simplex, and of one with bounds the outliers' vertex."""
+    """Return a starting point by the kind of the domain.
+
+    In a box it is 0, on a simplex the first vertex, on a capped simplex the vertex of the outliers.
+    """
     x = np.zeros(problem.m)
     if problem.kind == "hyperplane":
         return x
@@ -176,9 +179,8 @@ def starting_point(problem: ShardedQP) -> Vector:
     rows = np.unique(np.linspace(0, problem.m - 1, CORNER_SAMPLE_SIZE).astype(np.int64))
     x[rows] = 1.0 / len(rows)
     problem.product(x)
-    problem.known["exact"] = Known(
-        x
-    )  # x may exceed its bounds: the extremes do not enclose the level
+    # x may exceed its bounds, so that the extremes of its gradient need not enclose the level.
+    problem.known["exact"] = Known(x)
     level = problem.best_level("exact").t
     under = problem.shards.call("below", "exact", level)
     full = [problem.shards.layout.index(k, local) for k, local in enumerate(under)]

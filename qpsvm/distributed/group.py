@@ -27,8 +27,7 @@ from qpsvm.gram.storage.chunked import ChunkedPoints
 Indices = NDArray[np.int64]
 
 ANSWER_SECONDS = 30.0
-"""Seconds after the time limit or Ctrl-C in which workers must answer: the last certificate is computed
-then."""
+"""Seconds after the time limit or Ctrl-C in which workers must answer for the last certificate."""
 
 
 def n_bytes(value: Any) -> int:
@@ -59,7 +58,7 @@ class Layout:
     chunks: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        """Note for every chunk its shard and the index of its first row there."""
+        """Compute for every chunk its shard, and the index of its first row there."""
         owner, offset = np.empty((2, len(self.points.chunks)), np.int64)
         for k, own in enumerate(self.chunks):
             n = 0
@@ -75,7 +74,7 @@ class Layout:
         return np.concatenate([np.arange(starts[c], starts[c + 1]) for c in self.chunks[k]])
 
     def index(self, k: int, local: Indices) -> Indices:
-        """Return the indices of rows that a shard knows as `local`."""
+        """Return the indices among all rows of rows whose indices in the shard are `local`."""
         own, sizes = np.array(self.chunks[k]), np.array(self.points.sizes)
         ends = np.cumsum(sizes[own])
         at = np.searchsorted(ends, local, side="right")
@@ -107,7 +106,7 @@ def build(
     given = [None] * len(chunks) if loaded is None else loaded
     parts = [points.rows(c, rows) for c, rows in zip(chunks, given, strict=True)]
     X = parts[0] if len(parts) == 1 else stacked(*parts)
-    return Shard(PointsOfShard(kernel, X), int(points.starts[chunks[0]]))
+    return Shard(PointsOfShard(kernel, X))
 
 
 @dataclass
@@ -141,7 +140,7 @@ class ShardGroup(ABC):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Bytes sent between client and shards, and round trips."""
+        """Bytes sent and received, round trips, shards, rebuilt shards; the client caches no column."""
         return {
             "columns": 0, "bytes": 0, "bytes_sent": self.n_sent, "calls": self.n_calls,
             "shards": self.n, "rebuilt": self.n_rebuilt,
@@ -150,7 +149,13 @@ class ShardGroup(ABC):
     def call(
         self, method: str, *common: Any, each: list[tuple[Any, ...]] | None = None
     ) -> list[Any]:
-        """Return the answers of a method of every shard, with common arguments before its own."""
+        """Return the answers of a method of every shard, with common arguments before its own.
+
+        Raises
+        ------
+        ClusterError
+            If the cluster cannot be reached, now or since an earlier call.
+        """
         arguments = [common + own for own in each or [()] * self.n]
         answers = self._reached(self._call, method, arguments)
         self.n_sent += sum(map(n_bytes, arguments)) + sum(map(n_bytes, answers))
@@ -158,13 +163,13 @@ class ShardGroup(ABC):
         return answers
 
     def call_one(self, k: int, method: str, *arguments: Any) -> Any:
-        """Return the answer of one shard."""
+        """Return the answer of one shard; raises as `call` does."""
         answer = self._reached(self._call_one, k, method, arguments)
         self.n_sent += n_bytes(arguments) + n_bytes(answer)
         return answer
 
     def _reached(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the answer of a call; after a `ClusterError` no other is tried."""
+        """Return the answer of a call; after a `ClusterError` no other call is tried."""
         if self.is_lost:
             raise ClusterError(self.loss)
         try:

@@ -1,7 +1,7 @@
-"""The points of a shard, and sums of kernel values at them: in float32 for steps, in float64 for proofs.
+"""The points of a shard, and sums of kernel values: in float32 for steps, in float64 for certificates.
 
-A kernel that does not change when all points are moved is evaluated about an origin that all shards
-share: fewer digits are lost far from zero.
+A kernel that is invariant to translation is evaluated on points less an origin that all shards share.
+Points far from zero then lose fewer digits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PANEL_POINTS = 2048
 """Number of points whose exact sums are computed at a time."""
 
 SCALES_OF_FLOAT32 = (1e-12, 1e12)
-"""Range of gamma in which steps evaluate kernel values in float32."""
+"""Least and largest gamma, exclusive, at which steps evaluate kernel values in float32."""
 
 SINGLE_PRECISION = np.dtype(np.float32)
 """Precision of the kernel values of steps, where it is sufficient."""
@@ -126,7 +126,7 @@ class PointsOfShard:
         return np.asarray(self.X.sum(axis=0, dtype=np.float64)).ravel()
 
     def move(self, origin: Vector | None) -> None:
-        """Evaluate about this origin from now on."""
+        """Subtract this origin from the points in all that follows; CSR points are not moved."""
         self.origin = None if sp.issparse(self.X) else origin
 
     @cached_property
@@ -186,9 +186,9 @@ class PointsOfShard:
         return 0.5 * float(np.finfo(self._precision).eps)
 
     def entry_error(self, largest_size: float) -> Vector | None:
-        """Return a bound on the errors of steps' kernel values, for each point; None if unknown.
+        """Return a bound on the errors of steps' kernel values, shape (n,); None if unknown.
 
-        They are values with any points whose size is at most `largest_size`.
+        It holds for the values of a point with all points whose size is at most `largest_size`.
         """
         formula = self.kernel._formula_of_points
         if formula is None:
@@ -262,7 +262,7 @@ class PointsOfShard:
         return out
 
     def _sum_of_blocks(self, few: Any, weights: Vector, rows: Indices | None) -> Vector:
-        """Do the same for a kernel without a formula, in blocks of values."""
+        """Return the same sum for a kernel without a formula, in blocks of values."""
         few = few.toarray() if sp.issparse(few) else few
         out = np.zeros(self.n if rows is None else len(rows))
         size = max(1, BLOCK_ENTRIES // max(1, few.shape[0]))

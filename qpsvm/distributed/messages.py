@@ -36,7 +36,7 @@ class Entering(NamedTuple):
 
 
 class Violators(NamedTuple):
-    """What a shard says of its gradient after a step."""
+    """The violators of a shard after a step, with the extremes of its gradient."""
 
     low: float  # minimum of the signed gradient over I_up
     high: float  # maximum over I_low
@@ -54,10 +54,8 @@ class AtWeights(NamedTuple):
 
     total: float  # sum of the weights of all shards
     entry: float  # bound on the rounding of a recomputed entry
-    level: (
-        float | None
-    )  # multiplier of the latest bounds; None where all entries are to be recomputed
-    moved: float  # effect of the difference from the running product's weights on an entry
+    level: float | None  # multiplier of the latest bounds; None to recompute all entries
+    moved: float  # bound on the change of an entry from the weights of the running product
 
 
 class Sums(NamedTuple):

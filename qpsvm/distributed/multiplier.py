@@ -29,7 +29,7 @@ SECTION_WIDTH = 1e-14
 """Width of the last section, relative to the multipliers at its ends."""
 
 MULTIPLIER_LOSS = 0.01
-"""Fraction of the gap by which a better multiplier might reduce it, below which none is sought."""
+"""Fraction of the gap; the search ends where a better multiplier reduces the gap by at most this."""
 
 
 class Level(NamedTuple):

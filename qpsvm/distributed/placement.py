@@ -15,14 +15,15 @@ from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.chunked import ChunkedPoints
 
 MAX_SHARDS_IN_PROCESS = 4
-"""Number of shards without a cluster, so that sums have the same order as with a few workers."""
+"""Maximum number of shards without a cluster: four workers that hold as many consecutive chunks add sums
+in the same order."""
 
 
 def make_group(kernel: PointGram, clock: Clock, in_passes: bool = False) -> ShardGroup:
     """Return the shards of a chunked kernel, at the workers of the current client if there is one.
 
-    No worker's answer is waited for some seconds after a limit of the clock. With `in_passes` the shards
-    read their rows again in every pass, and evaluate no kernel.
+    Workers must answer within `group.ANSWER_SECONDS` after a limit of the clock. With `in_passes` the
+    shards read their rows again in every pass, and evaluate no kernel.
     """
     points = kernel.X
     assert isinstance(points, ChunkedPoints)

@@ -1,4 +1,4 @@
-"""Whether a problem is solved over shards: what every solve asks, without loading what does it."""
+"""Whether a problem is solved over shards: a test that every solve makes, and that loads no solver."""
 
 from __future__ import annotations
 

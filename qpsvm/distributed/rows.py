@@ -15,7 +15,7 @@ from qpsvm.errors import InputError, check_number
 from qpsvm.gram.storage.chunked import ChunkedPoints, precision_of
 
 CHUNK_BYTES = 1 << 25
-"""Bytes of the rows that are loaded at a time, by default: 32 MB."""
+"""Default bytes of the rows that are loaded at a time, dense ones counted in float64: 32 MB."""
 
 ENTRY_BYTES = 12
 """Bytes of a stored entry of a CSR array, its index included."""
@@ -24,7 +24,7 @@ COLUMN_BYTES = 1 << 23
 """Bytes of the columns of a Parquet file that are in memory at a time: 8 MB."""
 
 INTERLEAVED_ROWS = 2048
-"""Number of rows of some columns that are written at a time: they stay in the cache."""
+"""Number of rows of a few columns that are written at a time: they stay in the cache."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""A shard: consecutive points at one worker, with their weights, gradient and bounds.
+"""A shard: the points of some chunks at one worker, with their weights, gradient and bounds.
 
-The points never leave it, except those that enter the working set. It keeps copies of the points with
-weights of all shards, which were sent to it once; products with its own points need nothing else.
+The points stay at the worker, except those that join the working set. The shard keeps copies of the
+points with weights of all shards, which were sent to it once; products with its own points need no more.
 
 A product G x is kept twice: "running" is updated by moves of weights with kernel values in float32,
-"exact" is recomputed in float64 for a certificate, where the bound on the error of the running one leaves
-open whether an entry matters. Lower bounds of the other entries take its place: see
+"exact" is recomputed in float64 for a certificate, at the entries on which the bounds may depend by the
+error bound of the running product. The other entries are replaced by lower bounds: see
 `qpsvm.driver.certificate.partly_recomputed`.
 """
 
@@ -31,19 +31,16 @@ Indices = NDArray[np.int64]
 
 @dataclass
 class Shard:
-    """Points `first` and following, and the state of a solve at them."""
+    """The points of a shard, and the state of a solve at them."""
 
     points: PointsOfShard
-    first: int
-    version: int = 0  # number of changes of its state, which tells a shard that was rebuilt
+    version: int = 0  # number of changes of its state, by which a rebuilt shard is recognized
     sent: Any = None  # points with weights, of all shards, (k, d)
     kind: str = "simplex"
     x: dict[str, Vector] = field(default_factory=dict)  # weights of each product, (n,)
     product: dict[str, Vector] = field(default_factory=dict)  # "running" and "exact", (n,)
     changes: GradientError = field(init=False)  # moves of the running product, and its error before
-    exact_error: Vector | float = (
-        0.0  # bound on the errors of the exact product's unlowered entries
-    )
+    exact_error: Vector | float = 0.0  # bound on the errors of `unlowered`
     unlowered: Vector = field(init=False)  # the exact product without lower bounds
 
     @property
@@ -82,7 +79,7 @@ class Shard:
             self.x[name], self.product[name] = np.zeros(n), np.zeros(n)
 
     def remember(self, start: int, points: Any) -> None:
-        """Append copies of points that have or may get weights, from place `start` on, once."""
+        """Append copies of points that have or may get weights, unless place `start` is filled."""
         n_known = 0 if self.sent is None else self.sent.shape[0]
         if points is not None and n_known == start:
             self.sent = points if self.sent is None else stacked(self.sent, points)
@@ -179,10 +176,10 @@ class Shard:
         return Violators(float(s_up[0]), -np.inf, up, s_up, none, nothing, nothing, *first)
 
     def farthest(self) -> tuple[float, int]:
-        """Return the largest squared distance from a point, and its index in the shard.
+        """Return the largest squared distance from a vertex, up to a constant, and the index there.
 
-        The exact product is that of a vertex e_i: the distance in the metric of G + D is, up to a
-        constant, g_jj + d_j - 2 g_ij.
+        The exact product is that of the vertex e_i. The distance in the metric of G + D is, up to a
+        constant, g_jj + d_j - 2 g_ij. The index is that in the shard.
         """
         own = self.scale * (self.points.diagonal + self.shift) + self.ridge
         distance = own - 2.0 * self.product["exact"]
@@ -236,7 +233,10 @@ class Shard:
         return _extremes(*self._signed("exact"))
 
     def _recompute_partly(self, ids: Indices, weights: Vector, at: AtWeights) -> bool:
-        """Recompute the entries that matter, and lower the others; return False where most of them do."""
+        """Recompute the entries that matter, and lower the others; return whether that was done.
+
+        It is not done where too many entries matter, or no error bound is known or it is refuted.
+        """
         error = None if at.level is None else self._running_error(at)
         if error is None or at.level is None:
             return False
@@ -246,7 +246,7 @@ class Shard:
         running, known = self.product["running"], self.product["running"].copy()
         known[rows] = self._exact(ids, weights, rows)
         difference = np.abs(known[rows] - running[rows])
-        if not np.all(difference <= error[rows] + at.entry):  # the bound is refuted
+        if not np.all(difference <= error[rows] + at.entry):
             return False
         lowered = known - error
         lowered[rows], error[rows] = known[rows], at.entry

@@ -73,7 +73,7 @@ class ShardedGram(Gram):
 
     @property
     def psd(self) -> str:  # type: ignore[override]
-        """As that of the kernel."""
+        """What is known of the definiteness of K: that of the kernel."""
         return self.shards.kernel.psd
 
     @property
@@ -108,14 +108,14 @@ class ShardedGram(Gram):
 
 
 class Remembered:
-    """Copies of the points that entered, at the client and in the order in which shards know them."""
+    """Copies at the client of the points that were sent to the shards, or will be, in their order."""
 
     def __init__(self, m: int) -> None:
         self.row = np.empty(0, np.int64)  # index of each point, (k,)
         self.id = np.full(m, -1, np.int64)  # place among them by index, -1 for others
         self.points: Any = None
         self.diagonal = np.empty(0)
-        self.n_known = 0  # the first ones, which the shards have
+        self.n_known = 0  # number of points, the first ones, that the shards have
         self.value = 0.0  # absolute value of the objective at the last bounds
         self.level: float | None = None  # multiplier of the last bounds
 
@@ -127,7 +127,7 @@ class Remembered:
         self.diagonal = np.concatenate([self.diagonal, found.diagonal])
 
     def unsent(self) -> tuple[int, Any]:
-        """Return the points that the shards do not have, which they get now, and the first's place."""
+        """Return the place of the first point that the shards lack, and these points, as sent now."""
         start, self.n_known = self.n_known, len(self.row)
         return start, None if start == self.n_known else self.points[start:]
 
@@ -199,9 +199,9 @@ class ShardedQP(QP):
         return _together(found, order)
 
     def remember(self, rows: Indices, found: list[Violators] | None = None) -> Indices:
-        """Return the places of points among those that are remembered, after those that lack were added.
+        """Remember points that are not yet remembered; return the places of all of them.
 
-        Points that came with the violators `found` need not be fetched.
+        Points that came with the violators `found` are not fetched.
         """
         new = rows[self.remembered.id[rows] < 0]
         if len(new) and found:
@@ -302,7 +302,7 @@ class ShardedQP(QP):
     def bounds(self, x: Vector, product: Any, error: Any = None) -> Bounds:
         """Return the bounds at x, whose product the shards hold: see `QP.bounds`.
 
-        Those of the running product are without the rounding of its sums: they decide when to certify.
+        Bounds by the running product leave out the rounding of its sums: they decide when to certify.
         """
         name = product.name
         level = self.best_level(name)

@@ -45,7 +45,7 @@ SHARDED_PROBLEMS = (HingeDual, HingePrimal, L2SVMDual, OneClassDual, SVDDDual, M
 """Formulations that are solved over chunked rows."""
 
 TRANSLATED_PROBLEMS = (HingeDual, SVDDDual, MEBDual)
-"""Those whose answer moves with the points, where the hinge machine has a bias."""
+"""Formulations whose answer moves with the points; a hinge machine has a bias."""
 
 SHARDED_METHODS = ("auto", "decomposition", *SIMPLEX_METHODS, *SOLVERS_IN_PASSES)
 """Names of methods over chunked rows."""
@@ -64,6 +64,15 @@ def solve_sharded(
     """Solve a problem whose points are chunked: see `qpsvm.solve`.
 
     `memory_limit` is that of the client, for the matrix of the working set.
+
+    Raises
+    ------
+    InputError
+        If the problem is not solved over chunked rows, or an argument is malformed.
+    MethodMismatchError
+        If the method does not fit the problem over chunked rows.
+    ClusterError
+        If the cluster is lost and no certified answer can be returned.
     """
     begun = time.perf_counter()
     if not isinstance(problem, SHARDED_PROBLEMS):

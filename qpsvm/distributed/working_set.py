@@ -1,7 +1,7 @@
 """A working set at the client over points in shards: its matrix, its inner steps, its round trips.
 
 Shards send their maximum violators as (index, value), and the points of the first of them. Points that
-enter are sent to all shards once; afterwards only the moves of their weights are.
+are added to the working set are sent to all shards once. Afterwards only moves of weights are sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_POINTS = np.empty(0, np.int64)
 
 @dataclass
 class ShardedState:
-    """The working set at the client, and what the shards said last."""
+    """The working set at the client, and the latest answers of the shards."""
 
     x: Vector  # weights, (m,)
     product: Product
@@ -68,7 +68,7 @@ class OnShardedWorkingSet(Solver):
         """Return the maximum size of the working set."""
 
     def on_one_thread(self, problem: ShardedQP) -> tuple[bool, bool]:
-        """Return true: the threads of BLAS would wait in busy loops while shards sum kernel values."""
+        """Return true twice: threads of BLAS would wait in busy loops while shards sum kernel values."""
         return True, True
 
     def refresh(self, problem: ShardedQP, state: Any, product: Any) -> None:

@@ -1,9 +1,9 @@
 r"""The minimum enclosing ball of rows in shards: a core set that grows by the farthest rows of a pass.
 
-The dual is: minimize x'Kx - sum x_i k(z_i, z_i) over the simplex, K = ZZ'. Its weights are those of few
-rows, the core. With the center c = sum x_i z_i a pass gives the largest squared distance, which is an
-upper bound of the squared radius, and the farthest rows of each shard, which enter. The ball of the core
-is solved at the client.
+The dual is: minimize x'Kx - sum x_i k(z_i, z_i) over the simplex, K = ZZ'. Few rows, the core, have a
+weight. With the center c = sum x_i z_i a pass gives the largest squared distance, which is an upper bound
+of the squared radius, and the farthest rows of each shard, which are added to the core. The client solves
+the ball of the core.
 
 Source: Badoiu and Clarkson, "Smaller core-sets for balls" (2003); Frandi et al. (2013), Algorithm 1.
 """
@@ -30,13 +30,13 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 FARTHEST_PER_SHARD = 32
-"""Number of rows that each shard offers in a pass."""
+"""Maximum number of rows that each shard offers in a pass."""
 
 MAX_CORE_ROWS = 8192
-"""Number of rows of the core: the size of the variable."""
+"""Maximum number of rows of the core, which is the size of the variable."""
 
 CORE_GAP_SHARE = 0.1
-"""Relative gap of the ball of the core, as a fraction of the tolerance."""
+"""Relative gap to which the ball of the core is solved, as a fraction of the tolerance."""
 
 
 class Farthest(NamedTuple):
@@ -50,7 +50,7 @@ class Farthest(NamedTuple):
 
 @dataclass
 class Core:
-    """The rows of the core, in the order in which they entered."""
+    """The rows of the core, in the order in which they were added."""
 
     places: Indices  # their indices among all rows
     rows: Any
@@ -105,11 +105,11 @@ class BallPasses(PassForm):
         """Return the bounds of the dual's value: the negative squared radius lies between them."""
         c = self.center(x)
         value = float(c @ c) - float(x[: len(self.core.places)] @ self.core.squares)
-        roundoff = self.roundoff(x, product, value)
+        roundoff = self.roundoff(product)
         level = np.array([-value])
         return enclose(value, product.square + value, roundoff, -np.inf, level, floor=roundoff)
 
-    def roundoff(self, x: Vector, product: Farthest, value: float) -> float:
+    def roundoff(self, product: Farthest) -> float:
         """Return a bound on the rounding error of the gap: sums of d terms, weights that sum to 1."""
         terms = self.n + len(self.core.places) + 8.0
         moved = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
@@ -136,7 +136,7 @@ class CoreState:
 
 @dataclass(frozen=True)
 class CoreSetPasses(Solver):
-    """A ball of the core, and a pass that lets the farthest rows enter, in each iteration.
+    """A core set method: each iteration adds the farthest rows, solves the core's ball, and makes a pass.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class CoreSetPasses(Solver):
         return 200
 
     def init(self, problem: BallPasses, x0: Vector | None, rng: Any) -> CoreState:
-        """Return the state at the ball of the rows that are farthest from the mean."""
+        """Return the state at the ball of the rows that are farthest from the moved rows' origin."""
         x = np.zeros(MAX_CORE_ROWS)
         problem.core.add(problem.farthest(np.zeros(problem.n)))
         self._solve_core(problem, x)
@@ -171,7 +171,7 @@ class CoreSetPasses(Solver):
         state.product = product
 
     def advance(self, problem: BallPasses, state: CoreState, n_steps: int) -> Reply:
-        """Let the farthest rows enter, solve the ball of the core, and make a pass."""
+        """Add the farthest rows, solve the ball of the core, and make a pass."""
         if not problem.core.add(state.product):
             return Reply(0, Stop.STALLED)
         self._solve_core(problem, state.x)

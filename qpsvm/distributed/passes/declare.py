@@ -30,7 +30,10 @@ Indices = NDArray[np.int64]
 def first_pass(
     shards: ShardGroup, n_rows: int, *, moves: bool
 ) -> tuple[Vector | None, Any, Indices]:
-    """Return the mean of dense rows where they are to be moved, a sample of the rows, its indices."""
+    """Return the origin, a sample of about `n_rows` rows, and its indices, by a pass.
+
+    The origin is the mean of dense rows with `moves`, else None.
+    """
     m = shards.layout.points.shape[0]
     found = shards.call("summary", max(1, m // n_rows))
     rows = [shards.layout.index(k, part.places) for k, part in enumerate(found)]
@@ -91,7 +94,7 @@ def ball_of(shards: ShardGroup, x0: Any) -> tuple[BallPasses, Vector]:
     Raises
     ------
     InputError
-        If a starting point is given: the core of an earlier answer is not kept.
+        If a starting point is given: it has no rows of the core.
     """
     if x0 is not None:
         raise InputError("x0 must be None for the ball of rows that are read in passes")

@@ -1,4 +1,4 @@
-"""What problems have in common whose rows are read in passes."""
+"""The base of problems whose rows are read in passes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class PassForm(Form):
     ----------
     shards : ShardGroup
     m, n : int
-        Number of rows; of features.
-    origin : ndarray, shape (d,), or None
-        What was subtracted from dense rows.
+        Number of rows, and of features.
+    origin : ndarray, shape (n,), or None
+        Point that was subtracted from dense rows.
     """
 
     shards: ShardGroup
@@ -35,9 +35,7 @@ class PassForm(Form):
     convex: bool = True
     negated: bool = False  # the bounds are those of the declared problem
     last: dict[str, Any] = field(default_factory=dict)  # the latest pass: its x and its sums
-    best: dict[str, Any] = field(
-        default_factory=dict
-    )  # the pass of least gap, if the cluster is lost
+    best: dict[str, Any] = field(default_factory=dict)  # the pass of least gap: its x, sums and gap
 
     @property
     def work(self) -> int:  # type: ignore[override]
@@ -45,7 +43,10 @@ class PassForm(Form):
         return self.m * self.n
 
     def product(self, x: Vector) -> Any:
-        """Return the sums at x: by a pass in float64, unless the latest pass was at x."""
+        """Return the sums at x: by a pass in float64, unless the latest pass was at x.
+
+        Where the cluster is lost, the pass of least gap still has its sums.
+        """
         if np.array_equal(self.last.get("x", ()), x):
             return self.last["sums"]
         if self.shards.is_lost and np.array_equal(self.best.get("x", ()), x):
@@ -71,7 +72,7 @@ class PassForm(Form):
     def with_store(
         self, memory_limit: int, *, low_precision: bool = False, whole_columns: bool = True
     ) -> Any:
-        """Return a context manager that returns the problem: it has no columns."""
+        """Return a context manager whose value is the problem: it has no columns."""
         return nullcontext(self)
 
     @property

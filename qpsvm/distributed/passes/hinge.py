@@ -7,8 +7,9 @@ Problem: minimize P(w, b) = 1/2 w'w + sum C_i max(0, q_i), q_i = 1 - y_i (w'z_i 
 (the smoothed hinge of `qpsvm.solvers.smoothing` with one width), a pass over the rows gives P, F_mu and
 its gradient. The same pass gives a dual point: a_i = C_i u_i, multiplied by min(1, s_-/s_+) in the class
 +1 and by min(1, s_+/s_-) in the class -1 where there is a bias, s the sums of both classes, so that
-y'a = 0. Its value needs the sums of a_i and a_i z_i alone. So the gap of each iterate is certified by
-its own pass, and no row has a state.
+y'a = 0. All weights are then multiplied by the factor in (0, 1] at which the dual value is largest. The
+value needs the sums of a_i and a_i z_i alone. So the gap of each iterate is certified by its own pass,
+and no row has a state.
 
 At the optimum of F_mu the gap is sum C_i q_i (1 - u_i) over 0 < q_i < mu, about in proportion to mu^2: mu
 is reduced where that is most of the gap.
@@ -30,10 +31,10 @@ from qpsvm.distributed.passes.sums import LossSums
 Vector = NDArray[np.float64]
 
 SMOOTHING_SHARE = 0.25
-"""Fraction of the tolerance that the smoothing may take at the sample, and at a new mu."""
+"""Fraction of the tolerance that the smoothing error may be at the sample, and at a new mu."""
 
 SMOOTHING_SHARE_OF_GAP = 0.5
-"""Fraction of the gap above which the error of the smoothing is what is left."""
+"""Fraction of the gap; mu is reduced where the smoothing error is larger."""
 
 MAX_WIDTH_REDUCTION = 4.0
 """Maximum factor by which mu is reduced at a time: few rows are between 0 and mu afterwards."""
@@ -52,7 +53,7 @@ class HingePasses(MarginPasses):
     declares_dual: bool
 
     def dual(self, sums: LossSums) -> tuple[Vector, Vector]:
-        """Return the scales of both classes, (2,), and v = sum y_i a_i z_i of the scaled weights."""
+        """Return the scales of both classes, (2,), and v = sum y_i a_i z_i of scaled weights, (d,)."""
         scales, weight = np.ones(2), sums.weight
         if self.bias:
             least = float(np.min(weight))
@@ -78,7 +79,7 @@ class HingePasses(MarginPasses):
     def roundoff(self, x: Vector, product: LossSums, value: float) -> float:
         """Return a bound on the rounding error of the gap.
 
-        The weights are those that were computed.
+        The dual point has the weights as they were computed, so that their rounding is no error.
         """
         w, b, _ = self.split(x)
         longest, size = float(np.sqrt(product.largest)), float(np.linalg.norm(w))
@@ -100,7 +101,7 @@ class HingePasses(MarginPasses):
         return self.dual(sums)[0]
 
     def next_width(self, x: Vector, sums: LossSums, target: float, is_solved: bool) -> float:
-        """Return a smaller mu where the smoothing makes up most of the gap, or all that steps reach."""
+        """Return a smaller mu where the smoothing makes up most of the gap, or `is_solved`; else mu."""
         mu = float(x[-1])
         found = self.bounds(x, sums)
         error = self.smoothing_error(x, sums)

@@ -1,4 +1,4 @@
-"""What linear machines have in common whose rows are read in passes: value, gradient and Hessian."""
+"""The base of linear machines whose rows are read in passes: value, gradient and Hessian."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from qpsvm.distributed.passes.sums import LossSums, added
 Vector = NDArray[np.float64]
 
 MIN_WIDTH = 1e-13
-"""Width of the smoothing below which it is within the rounding of margins."""
+"""Least width of the smoothing; a smaller one is within the rounding of margins."""
 
 SUM_DEPTH = 1e5
-"""Bound on the number of roundings of a sum over rows: those of a block, of a chunk and of all."""
+"""Assumed maximum number of successive roundings of a sum over rows: in a block, a chunk and overall."""
 
 TERM_ROUNDINGS = 16.0
 """Bound on the number of roundings of a term of a sum over rows, beside those of its margin."""
@@ -72,7 +72,7 @@ class MarginPasses(PassForm):
 
     @property
     def sum_depth(self) -> float:
-        """Bound on the number of roundings in a row of a sum over rows and of its terms."""
+        """Bound on the number of successive roundings of a sum over rows, those of its terms included."""
         return min(SUM_DEPTH, self.m + TERM_ROUNDINGS)
 
     def scales(self, sums: LossSums) -> Vector:
@@ -82,7 +82,7 @@ class MarginPasses(PassForm):
     def next_width(self, x: Vector, sums: LossSums, target: float, is_solved: bool) -> float:
         """Return the width of the next step: a smaller one where the smoothing makes up most of the gap.
 
-        `is_solved` tells that no step decreases F_mu at the present width.
+        `is_solved` states that no step decreases F_mu at the present width.
         """
         return float(x[-1])
 
@@ -109,9 +109,7 @@ class MarginPasses(PassForm):
         """Return the diagonal of the Hessian of F_mu in (w, b), positive, shape (d + 1,)."""
         of_rows = np.diagonal(sums.hessian) if self.with_hessian else sums.hessian
         diagonal = of_rows + np.append(np.ones(self.n), float(self.penalizes_bias))
-        if (
-            diagonal[-1] == 0.0
-        ):  # no row is between, and b has no curvature: that of one row is taken
+        if diagonal[-1] == 0.0:  # no row gives b a curvature: take that of one row of mean penalty
             diagonal[-1] = self.total_penalty / (self.m * x[-1])
         return diagonal
 

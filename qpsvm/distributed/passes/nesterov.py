@@ -9,8 +9,8 @@ with l a bound on the curvature along steps, in units of D. Where two passes sho
 
     F(p_new) - F(p) - g(p)'(p_new - p) > l / 2 |p_new - p|^2_D,
 
-l is increased, and the next step starts without momentum from the better point of both. The momentum is
-dropped, too, where it increases the value, and l is reduced then.
+l is increased, and the next step starts without momentum from the better of both points. Where the
+momentum increases the value, it is dropped and l is reduced.
 
 Sources: Zhou, Tao and Wu, "NESVM: a fast gradient method for support vector machines" (2010); O'Donoghue
 and Candes, "Adaptive restart for accelerated gradient schemes" (2015).
@@ -40,7 +40,7 @@ CURVATURE_REDUCTION = 0.7
 """Factor by which the bound on the curvature is reduced where the momentum is dropped."""
 
 MAX_GRADIENT_PASSES = 5000
-"""Default number of passes."""
+"""Default maximum number of passes."""
 
 MIN_DIAGONAL_SHARE = 1e-8
 """Least entry of the diagonal that scales a step, as a fraction of the largest."""
@@ -87,7 +87,7 @@ class GradientPasses(Solver):
         return 1
 
     def default_max_iter(self, problem: MarginPasses) -> int:
-        """Return the default number of passes."""
+        """Return the default maximum number of passes."""
         return MAX_GRADIENT_PASSES
 
     def init(self, problem: MarginPasses, x0: Vector | None, rng: Any) -> GradientState:

@@ -1,8 +1,8 @@
 """Newton steps on a smoothed hinge or a squared one; an iteration is a pass over the rows.
 
-A pass gives the loss, its gradient and its Hessian, d + 1 rows and columns. A step is exact once no
-row changes its piece of the loss. Where it does not decrease the value, one more pass evaluates shorter
-steps, and the best of them is taken.
+A pass gives the loss, its gradient and its Hessian, d + 1 rows and columns. A step is exact once every
+row stays on its quadratic part of the loss. Where a step does not decrease the value, one more pass
+evaluates shorter ones, and the best of them is taken.
 
 Sources: Chapelle, "Training a support vector machine in the primal" (2007); Keerthi and DeCoste, "A
 modified finite Newton method for fast solution of large scale linear SVMs" (2005), for the squared hinge.
@@ -29,10 +29,10 @@ SUFFICIENT_DECREASE = 1e-4
 """Fraction of the predicted decrease of F_mu that a step must make."""
 
 STEP_LENGTHS: Vector = np.asarray(0.5 ** np.arange(1, 41), np.float64)
-"""Lengths of the shorter steps."""
+"""Lengths of the shorter steps that one pass evaluates, in units of the Newton step."""
 
 VALUE_ROUNDINGS = 64.0
-"""Change of F_mu, in units of its last digit, that rounding may make: few of its roundings add up."""
+"""Change of F_mu that counts as rounding, in units of `FLOAT64_EPS` F_mu."""
 
 
 @dataclass

@@ -19,16 +19,17 @@ from qpsvm.gram.translation import level_at
 Vector = NDArray[np.float64]
 
 SAMPLE_ROWS = 50_000
-"""Number of rows of the sample that is solved first."""
+"""Number of rows, about, of the sample that is solved first."""
 
 SAMPLE_TOLERANCE = 1e-4
 """Relative gap of the machine of the sample."""
 
 SAMPLE_ERROR_WIDTHS = 2.0
-"""Width of the smoothing in units of sqrt((d + 1) / rows of the sample), the error of its margins."""
+"""Least first width of the smoothing, in units of sqrt((d + 1) / rows of the sample), the estimated error
+of the sample's margins."""
 
 MAX_FIRST_WIDTH = 1.0
-"""Largest width of the smoothing that the error of the sample may ask for: that of the margin."""
+"""Maximum of that least first width: the width of the margin."""
 
 
 def first_width(q: Vector, C: Vector, goal: float, least: float) -> float:
@@ -45,9 +46,10 @@ def first_width(q: Vector, C: Vector, goal: float, least: float) -> float:
 def sample_start(
     problem: MarginPasses, X: Any, y: Vector, C: Vector, tol: float, clock: Clock
 ) -> Vector:
-    """Return (w, b, mu) from the machine of a sample; C are its penalties, which sum to all.
+    """Return (w, b, mu) from the machine of a sample.
 
-    X holds rows that are not moved. With one class alone w = 0 and b is its label.
+    X has rows that are not moved, and C their penalties, scaled to the sum of those of all rows. Where a
+    hinge sample with a bias has one class alone, w = 0 and b is its label.
     """
     x = np.zeros(problem.n + 2)
     x[-1] = 1.0
@@ -76,8 +78,8 @@ def restart(
 ) -> Vector:
     """Return (w, b, mu) for a hyperplane in the user's coordinates.
 
-    The width is the largest at which the smoothing takes a part of the tolerance at a sample, and at
-    least the `error` of its margins.
+    The width is the largest at which the smoothing error of a sample is at most `SMOOTHING_SHARE` of the
+    tolerance, and at least `error`.
     """
     q = 1.0 - y * (np.asarray(X @ w) + b)
     value = 0.5 * float(w @ w) + float(C @ np.maximum(q, 0.0))

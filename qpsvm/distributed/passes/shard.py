@@ -1,7 +1,7 @@
 """Rows that are read again in every pass: sums over the rows of a shard, a chunk in memory at a time.
 
-A shard of this kind holds labels and penalties of its rows, and how to load them. It needs no more memory
-than a chunk for each thread, whatever the number of rows is; chunks of a Dask array are at the worker
+A shard of this kind holds the labels and penalties of its rows, at most 9 bytes each, and loads the rows
+for each pass: that needs the memory of a chunk for each thread. Chunks of a Dask array are at the worker
 already.
 """
 
@@ -34,7 +34,7 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 MAX_SAMPLE_ENTRIES = 1 << 26
-"""Number of entries of the sample of dense rows: 512 MB in float64."""
+"""Maximum number of entries of the sample of dense rows: 512 MB in float64."""
 
 
 class Offered(NamedTuple):
@@ -47,7 +47,7 @@ class Offered(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What the first pass finds."""
+    """The answer of a shard to the first pass."""
 
     n: int
     total: Vector  # sum of the rows, (d,)
@@ -71,7 +71,7 @@ class PassShard:
     points: ChunkedPoints
     chunks: tuple[int, ...]
     loaded: Any = None
-    version: int = 0  # number of changes of its state, which tells a shard that was rebuilt
+    version: int = 0  # number of changes of its state, by which a rebuilt shard is recognized
 
     @property
     def n(self) -> int:
@@ -79,7 +79,7 @@ class PassShard:
         return int(sum(self.points.sizes[c] for c in self.chunks))
 
     def _over_chunks(self, function: Callable[..., Any], numbered: bool = False) -> list[Any]:
-        """Return the values of a function of the rows of each chunk and their places, in order.
+        """Return the values of a function of (slice in the shard, rows) of each chunk, in order.
 
         With `numbered` the number of the chunk comes first.
         """

@@ -32,8 +32,7 @@ from qpsvm.result import Result
 Vector = NDArray[np.float64]
 
 MAX_FEATURES_IN_PASSES = 1000
-"""Number of features up to which passes sum a Hessian: it has its square of entries."""
-
+"""Maximum number of features at which passes sum a Hessian, whose entries are its square."""
 
 SOLVERS_IN_PASSES: dict[str, Any] = {
     "newton-passes": NewtonPasses,
@@ -44,15 +43,14 @@ SOLVERS_IN_PASSES: dict[str, Any] = {
 }
 """Methods that read rows in passes, by name."""
 
-
 GRADIENT_METHODS = ("nesvm",)
-"""Those of them that are taken by name alone."""
+"""Methods in passes that make gradient steps alone: `auto` takes decomposition instead of them."""
 
 
 def methods_of_passes(dual: Any, kernel: PointGram) -> tuple[str, ...]:
-    """Return the methods that read rows in passes and fit, the fastest first: plain features alone.
+    """Return the methods in passes that fit, the fastest first.
 
-    The machine has a soft margin.
+    They take plain features alone: balls, and linear machines with finite penalties.
     """
     if type(kernel) is not Linear:
         return ()
@@ -70,9 +68,10 @@ def methods_of_passes(dual: Any, kernel: PointGram) -> tuple[str, ...]:
 
 
 def default_in_passes(methods: tuple[str, ...]) -> str:
-    """Return the one that `auto` takes of the methods that fit: none that makes gradient steps alone.
+    """Return the method that `auto` takes: the first that fits and makes more than gradient steps.
 
-    Decomposition takes fewer seconds than hundreds of passes, where the workers can hold the rows.
+    Otherwise it is decomposition, which takes fewer seconds than hundreds of passes where the workers can
+    hold the rows.
     """
     return next((name for name in methods if name not in GRADIENT_METHODS), "decomposition")
 
@@ -87,7 +86,13 @@ def solve_in_passes(
     seed: int,
     options: dict[str, Any],
 ) -> Result:
-    """Solve by the method of this name, by a pass over the rows for each iteration: see `qpsvm.solve`."""
+    """Solve by the method of this name, whose iterations are passes over the rows: see `qpsvm.solve`.
+
+    Raises
+    ------
+    ClusterError
+        If the cluster is lost and no certified answer can be returned.
+    """
     begun = time.perf_counter()
     is_ball = isinstance(dual, MEBDual)
     kind = SOLVERS_IN_PASSES[name]
@@ -102,9 +107,8 @@ def solve_in_passes(
         if limits.max_iter < 0:
             limits = replace(limits, max_iter=solver.default_max_iter(form))
         outcome = run(form, solver, start, limits, seed)
-        if (
-            isinstance(form, InteriorPasses) and not shards.is_lost
-        ):  # an earlier point, with the weights of the end
+        # The shards have the last weights alone: certify an earlier point with them.
+        if isinstance(form, InteriorPasses) and not shards.is_lost:
             certified = certify(form, outcome.certified.x, limits.tol)
             outcome = replace(outcome, certified=certified)
         answer: Any = _ball if is_ball else _machine
@@ -136,7 +140,7 @@ def solve_in_passes(
 def _machine(
     problem: Any, form: MarginPasses, outcome: Outcome
 ) -> tuple[Vector, Vector | None, Hyperplane]:
-    """Return x, its dual and the machine; one more pass gathers the weights of the rows.
+    """Return x, its dual and the machine, after the weights of the rows were gathered.
 
     Where the cluster was lost, a primal machine is returned without its dual.
     """

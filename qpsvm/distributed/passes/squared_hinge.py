@@ -44,7 +44,7 @@ class SquaredHingePasses(MarginPasses):
         return x
 
     def feasible(self, x: Vector, product: Any) -> tuple[Vector, Any]:
-        """Return both as they are, or those of w = 0 where no row has a weight."""
+        """Return x and its sums, or those of w = 0 where no row has a weight at x."""
         if np.any(product.weight > 0.0):
             return x, product
         x = np.zeros(len(x))
@@ -52,7 +52,7 @@ class SquaredHingePasses(MarginPasses):
         return x, self.product(x)
 
     def scales(self, sums: LossSums) -> Vector:
-        """Return the factor of the weights in both classes, (2,): their sum is 1."""
+        """Return the factors of the weights in both classes, (2,), by which the weights sum to 1."""
         return np.full(2, 1.0 / float(np.sum(sums.weight)))
 
     @np.errstate(invalid="ignore", over="ignore", divide="ignore")
@@ -76,15 +76,13 @@ class SquaredHingePasses(MarginPasses):
     def roundoff(self, x: Vector, product: LossSums, value: float) -> float:
         """Return a bound on the rounding error of the gap.
 
-        The weights are those that were computed.
+        The dual point has the weights as they were computed, so that their rounding is no error.
         """
         v, b = self._normal(product)
         total, primal = np.sum(product.weight), self.objective(x, product)
         of_sums = FLOAT64_EPS * self.sum_depth
-        reach = (
-            float(np.sqrt(product.largest)) + 1.0
-        )  # sum a_i |(z_i, 1)| is at most total times it
-        error_of_normal = of_sums * total * reach
+        longest = float(np.sqrt(product.largest)) + 1.0  # bound on |(z_i, 1)|
+        error_of_normal = of_sums * total * longest
         of_square = error_of_normal * (float(np.linalg.norm(v)) + abs(b) + error_of_normal)
         of_upper = of_square / (total * total) + 4.0 * of_sums * value
         margin = FLOAT64_EPS * self.margin_roundings(x, product)

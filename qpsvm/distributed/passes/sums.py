@@ -1,4 +1,4 @@
-"""Sums over rows at a hyperplane: what shards send, added in a fixed order."""
+"""Sums over rows at a hyperplane, which shards send and which are added in a fixed order."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from qpsvm.numerics.products import squared_norms
 Vector = NDArray[np.float64]
 
 BLOCK_BYTES = 1 << 20
-"""Bytes of rows in float64 that are worked on at a time: they fit the cache of a processor."""
+"""Bytes of the dense rows of a block in float64, which fit the cache of a processor."""
 
 ENTRIES_PER_FEATURE = 16
-"""Number of stored entries of CSR rows for each feature in a block: their sums are dense vectors."""
+"""Least number of stored entries for each feature in a block of CSR rows, since its sums are dense."""
 
 NO_ENTRIES: Vector = np.zeros(0)
-"""A sum that a method does not need."""
+"""Value of a sum that a method does not need, with no entries."""
 
 
 class LossSums(NamedTuple):
@@ -105,7 +105,7 @@ def added(parts: list[LossSums]) -> LossSums:
 class OrderedSum:
     """A sum of parts in their order, each added as soon as all before it are.
 
-    The bits do not depend on the order in which the parts come, and few of them are held.
+    The bits do not depend on the order in which the parts arrive. A part waits for those before it alone.
     """
 
     def __init__(self, add: Any) -> None:
@@ -124,7 +124,10 @@ class OrderedSum:
 
 
 def blocks(X: Any, is_dense: bool) -> list[slice]:
-    """Return slices of rows that fit the cache as dense rows; of CSR rows more, if they stay sparse."""
+    """Return slices of rows that fit the cache as dense rows.
+
+    Of CSR rows that stay sparse, without `is_dense`, a slice may have more.
+    """
     n, d = X.shape
     size = BLOCK_BYTES // (8 * d)
     if sp.issparse(X) and not is_dense:

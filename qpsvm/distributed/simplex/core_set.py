@@ -1,4 +1,4 @@
-"""The core vector machine over shards: the client solves a core that the best vertices join.
+"""The core vector machine over shards: the client solves a core set, and adds the best vertices to it.
 
 An iteration is that of `qpsvm.solvers.working_set.core_set`, by the inner steps of decomposition. With
 one vertex for each round trip it adds the maximum violator of all points, as in one process.

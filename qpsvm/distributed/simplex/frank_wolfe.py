@@ -6,7 +6,7 @@ fraction of that over all points. With one step for each round trip these are th
 the best vertex of all points is the best one of a shard.
 
 With sampling, a round trip asks for the best of a few rows that the shards draw, and no shard updates its
-gradient. After eight samples in a row whose gap is small, the shards take all moves over.
+gradient. After `SAMPLES_PER_STEP` successive samples whose gap is small, the shards add all moves.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ LOCAL_STEPS_PER_VERTEX = 10
 """Maximum number of local steps of a round trip by default, for each known vertex."""
 
 MIN_LOCAL_STEPS = 100
-"""Number of local steps that a round trip may make by default, however few vertices are known."""
+"""Number of local steps of a round trip that the default limit adds to those for each known vertex."""
 
 STEPS_BETWEEN_GAPS = 16
 """Number of local steps between two evaluations of the gap over the known vertices."""
 
 MAX_SAMPLES_PER_ITERATION = 256
-"""Number of samples after which the shards take the moves over in any case."""
+"""Maximum number of samples before the shards add the moves to their gradients."""
 
 SAME_RATIO_TOLERANCE = 1e-11
-"""Relative difference from the common factor below which a weight has moved by rounding alone."""
+"""Maximum relative difference of a weight's factor from the common one that counts as rounding."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class FrankWolfeShardedState(VertexState):
 
     @property
     def mean(self) -> float:
-        """The mean of the gradient, by weight: vertices below it are directions of descent."""
+        """The mean of the gradient by weight; a step toward a vertex below it decreases the value."""
         return float(self.x[self.rows] @ self.s)
 
 
@@ -114,7 +114,7 @@ class ShardedFrankWolfe(OnVertices):
             check_number("target", self.target, low=0.0)
 
     def for_tolerance(self, tol: float) -> Self:
-        """Return the solver whose samples target this gap."""
+        """Return the solver with this target, unless its settings have one."""
         return self if self.target is not None else replace(self, target=tol)
 
     def start_solver(self) -> FrankWolfe:
@@ -139,7 +139,7 @@ class ShardedFrankWolfe(OnVertices):
             return Reply(0, Stop.NUMERICAL)
         if self.sampling is not None:
             return self._advance_on_samples(problem, state)
-        # 1. The offered vertices toward which the value decreases become known; steps among all.
+        # 1. Add the offered vertices toward which the value decreases, and make the local steps.
         before, code = self._move(problem, state, problem.known["running"].low)
         if code != BUDGET_CODE:
             return Reply(0, Stop(code))
@@ -167,7 +167,7 @@ class ShardedFrankWolfe(OnVertices):
         return before, BUDGET_CODE if n_done else code
 
     def _advance_on_samples(self, problem: ShardedQP, state: FrankWolfeShardedState) -> Reply:
-        """Make steps on samples until these show no progress; then let the shards take the moves over."""
+        """Make steps on samples until these show no progress; then let the shards add the moves."""
         begun, n_small, code = state.x.copy(), 0, BUDGET_CODE
         for _ in range(MAX_SAMPLES_PER_ITERATION):
             least = min(float(np.min(state.s)), min(found.low for found in state.found))
@@ -180,7 +180,7 @@ class ShardedFrankWolfe(OnVertices):
                 if code not in (BUDGET_CODE, STALLED_CODE):
                     break
             self._draw(problem, state)
-        rows = np.flatnonzero(state.x != begun)  # some may be known no longer
+        rows = np.flatnonzero(state.x != begun)  # forgotten vertices included
         moves = problem.coefficients(rows).sign * (state.x - begun)[rows]
         self.scaled_step(problem, state, 1.0, rows, moves)
         if code not in (BUDGET_CODE, STALLED_CODE):

@@ -19,7 +19,7 @@ SIMPLEX_METHODS: dict[str, Callable[..., Any]] = {
     "cvm": ShardedCoreSet,
     "mnp": ShardedMinNormPoint,
 }
-"""Functions that make the solvers."""
+"""Functions that make the solver of each method from its options."""
 
 SIMPLEX_PROBLEMS = (L2SVMDual, MEBDual)
 """Formulations on one simplex."""

@@ -1,8 +1,8 @@
 """Wolfe's minimum-norm point on one simplex over shards.
 
 An iteration is that of `qpsvm.solvers.min_norm_point.mnp`: the shards price their points, and the client
-solves the dense block of the face and the most violating points. The block is in float64; gradients of
-the shards are exact after a certificate, from which the next iteration begins.
+solves the dense block of the face and the most violating points. The block is in float64. The iteration
+after a certificate begins with the recomputed gradients.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
     Parameters
     ----------
     candidates : int
-        Points that an iteration adds to the block, an equal share of each shard, and the most majors
-        that it makes.
+        Maximum number of points that an iteration adds to the block, an equal share of each shard, and
+        maximum number of its majors.
     max_block_points : int, optional
         As in one process; `solve` sets it by its `memory_limit`.
     """
@@ -104,7 +104,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
         return min(problem.m, self.max_block_points or problem.m)
 
     def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
-        """Return the points that each shard offers, all of them with their coordinates."""
+        """Return the number of points that each shard offers, all of them with their coordinates."""
         assert isinstance(state, MinNormShardedState)
         share = -(-self._wanted(state) // problem.shards.n)
         return share, 2 * share * problem.shards.n
@@ -178,7 +178,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
                 return Reply(0, Stop.STALLED)
             inner.members = inner.members[keep_face(inner.block)]
             inner.waiting, inner.majors = chosen, self.candidates
-        # 2. They join the block, which is solved: first by pairs where they are many.
+        # 2. Add them to the block and solve it, first by pair steps where many were added.
         self._admit(problem, state, inner.waiting)
         if len(inner.waiting) >= MIN_CANDIDATES_FOR_SMO:
             approach_by_smo(inner)
@@ -192,7 +192,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
     def _price(
         self, problem: ShardedQP, state: MinNormShardedState
     ) -> tuple[Indices, float, float]:
-        """Return the most violating points, the value and the largest violation."""
+        """Return the most violating points, the value of the block, and the largest violation."""
         block = state.inner.block
         n = int(block.sizes[MEMBER_COUNT])
         x, c = block.x[:n], block.c[:n]
@@ -220,7 +220,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
         add_members(problem, state.inner, points, rows)
 
     def _send(self, problem: ShardedQP, state: MinNormShardedState) -> None:
-        """Take the weights of the block over, and send their moves to the shards."""
+        """Copy the weights of the block into the state, and send their moves to the shards."""
         inner, sent = state.inner, problem.known["running"].x
         if not len(inner.waiting):
             state.x[:] = 0.0

@@ -1,4 +1,4 @@
-"""Starting points on one simplex whose points are in shards: those of one process."""
+"""Starting points on one simplex over shards, which are those of one process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What methods on one simplex share over shards: a few vertices that the client knows, and their offers.
+"""The base of methods on one simplex over shards: the client knows a few vertices, shards offer others.
 
 Every vertex with weight is known. A round trip sends the points that get weight for the first time, a
-factor of all weights and the moves of some; each shard returns its best vertices outside of the known
-ones, with their gradients and points.
+factor of all weights, and the moves of some weights. Each shard returns its best vertices among those
+that are not known, with their gradients and points.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 BYTES_PER_PAIR = 10
-"""Bytes of memory for each pair of known vertices: a kernel value, and while the matrix is enlarged the
-old one."""
+"""Bytes for each pair of known vertices: 8 of a kernel value, and 2 of a matrix of half the order, from
+which the values are copied when it is enlarged."""
 
 STEPS_BETWEEN_CHECKS = 64
-"""Number of round trips between two checks where each makes a single step."""
+"""Number of round trips between two checks where each adds a single vertex."""
 
 
 @dataclass
 class VertexState(ShardedState):
     """The known vertices."""
 
-    is_full: bool = False  # whether those with weight ever filled the memory
+    is_full: bool = False  # whether vertices with weight have filled the memory, which is logged once
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,17 @@ class OnVertices(OnShardedWorkingSet):
         return min(problem.m, self.max_vertices or problem.m)
 
     def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
-        """Return the vertices that each shard offers, all of them with their points."""
+        """Return the number of vertices that each shard offers, all of them with their points."""
         n_shards = problem.shards.n
         share = -(-self.vertices_per_trip // n_shards)
         return share, 2 * share * n_shards
 
     def period(self, problem: ShardedQP) -> int:
-        """Return a short period where a round trip does much, and else a longer one."""
+        """Return a short period, or a longer one where a round trip adds a single vertex."""
         return CHECK_PERIOD if self.vertices_per_trip > 1 else STEPS_BETWEEN_CHECKS
 
     def start_solver(self) -> Solver:
-        """Return the solver of the problem over a few random points."""
+        """Return the solver of the problem over a few random points; a subclass has one."""
         raise NotImplementedError
 
     def starting_point(self, problem: ShardedQP, x0: Vector | None, rng: Any) -> Vector:
@@ -116,9 +116,9 @@ class OnVertices(OnShardedWorkingSet):
         state.checked_violation = state.violation
 
     def learn(self, problem: ShardedQP, state: VertexState, level: float) -> int:
-        """Let the offered vertices whose gradient is below the level become known; return their number.
+        """Add the offered vertices whose gradient is below the level; return their number.
 
-        Known vertices without weight are forgotten once they are many, or where memory is short.
+        Known vertices without weight are dropped once they are many, or where memory is short.
         """
         self._forget(problem, state)
         rows, gradients = offered(problem, state)
@@ -134,7 +134,7 @@ class OnVertices(OnShardedWorkingSet):
         return len(rows)
 
     def _forget(self, problem: ShardedQP, state: ShardedState) -> None:
-        """Forget vertices without weight whose gradients are the largest."""
+        """Drop the known vertices without weight whose gradients are the largest, once they are many."""
         n = len(state.rows)
         found = members_to_keep(state.s, *self.barriers(problem, state), state.violation, n)
         if found is not None:
@@ -142,7 +142,7 @@ class OnVertices(OnShardedWorkingSet):
 
 
 def is_news(state: ShardedState) -> bool:
-    """Return whether the KKT violation fell so far that the bounds are worth checking."""
+    """Return whether the KKT violation has decreased enough since the last check for another one."""
     if state.violation > CHECK_VIOLATION_FRACTION * state.checked_violation:
         return False
     state.checked_violation = state.violation
@@ -159,7 +159,7 @@ def offered(problem: ShardedQP, state: ShardedState) -> tuple[Indices, Vector]:
 
 
 def keep_members(state: ShardedState, wanted: NDArray[np.bool_]) -> None:
-    """Forget the known vertices that are not wanted."""
+    """Drop the known vertices that are not wanted."""
     order = compact(state.block, wanted)
     state.rows, state.ids, state.s = state.rows[order], state.ids[order], state.s[order]
 

@@ -5,8 +5,8 @@ states of a row are at its shard (`rows`). An iteration reads the rows three tim
 
 1. The sums give the certified gap, and the normal matrix: I without the entry of b, plus the sum of
    d_i [z_i, 1][z_i, 1]'.
-2. A step to products of 0 gives its longest length, and the sums of second-order terms.
-3. A step to the target of Mehrotra's rule with these terms gives its own longest length.
+2. The predictor, a step to products of 0, gives its longest length and the sums of second-order terms.
+3. The corrector, a step with these terms to the target of Mehrotra's rule, gives its longest length.
 
 The weights alpha, scaled in one class as in `hinge`, are the dual point of the certificate. The number
 of iterations hardly depends on the penalties and on the number of rows.
@@ -35,7 +35,7 @@ from qpsvm.solvers.base import Reply, Solver, Stop
 Vector = NDArray[np.float64]
 
 TO_BOUNDARY = 0.995
-"""Fraction of the longest step that is made."""
+"""Length of a step, as a fraction of the length at which the first variable becomes 0."""
 
 SHORTEST_STEP = 1e-8
 """Length of a step below which the method has stalled."""
@@ -71,7 +71,7 @@ class InteriorPasses(HingePasses):
         return added(self.shards.call("interior_sums", self.plane(x)))
 
     def change(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method that changes the states, and note it for shards that will be lost."""
+        """Call a method that changes the states, and record the call for shards that are rebuilt."""
         answers = self.shards.call(method, *arguments)
         self.changes_made.append((method, *arguments))
         self.last.clear()
@@ -146,7 +146,8 @@ class PredictorCorrectorPasses(Solver):
         predicted = _solved(problem, state, factor, state.product.right_side)
         found = problem.shards.call("interior_predict", plane, predicted)
         sums: Prediction = reduce(joined, found)
-        length = min(1.0, sums.longest)  # by Mehrotra's rule what it reaches sets the target
+        # Mehrotra's rule: the target is the mean product times the cube of the share that is left.
+        length = min(1.0, sums.longest)
         reached = state.product.complementarity + length * (sums.slope + length * sums.curvature)
         share = max(reached, 0.0) / state.product.complementarity
         target = share**3 * mean
@@ -172,7 +173,7 @@ def _factor(problem: InteriorPasses, state: InteriorState) -> Any:
 
 
 def _solved(problem: InteriorPasses, state: InteriorState, factor: Any, of_rows: Vector) -> Plane:
-    """Return the step of (w, b) for a right-hand side."""
+    """Return the step of (w, b); `of_rows`, (d + 1,), is the part of the rows in the right-hand side."""
     size = problem.n + problem.bias
     step = np.zeros(problem.n + 1)
     right = problem.gradient(state.x, state.product) + of_rows  # w - sum alpha_i y_i z_i, -y'alpha

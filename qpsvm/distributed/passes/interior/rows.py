@@ -41,7 +41,7 @@ class RowStates(NamedTuple):
         return float(self.s @ self.alpha + self.xi @ self.u)
 
     def residual(self, y: Vector, h: Vector) -> Vector:
-        """Return rs + s - xi, the part of rO without targets; rs has the terms s and xi, too."""
+        """Return rs + s - xi, the part of rO without targets: s and xi cancel against those of rs."""
         return np.asarray(y * h - 1.0)
 
     def targets(self, e: Vector | float, f: Vector | float) -> Vector:
@@ -72,7 +72,7 @@ class RowStates(NamedTuple):
 
 
 def warm_states(C: Vector, q: Vector, width: float) -> RowStates:
-    """Return states at margins with q = 1 - y h, whose products s alpha and xi u are equal in a row."""
+    """Return states without residual at q = 1 - y h; the products s alpha and xi u of a row are equal."""
     xi = np.maximum(q, 0.0) + width
     s = np.maximum(-q, 0.0) + width
     alpha = C * (xi / (s + xi))

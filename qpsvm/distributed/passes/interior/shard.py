@@ -51,7 +51,7 @@ def joined(first: Prediction, second: Prediction) -> Prediction:
 
 
 class InteriorShard(PassShard):
-    """Rows whose states and their changes take 64 bytes a row, where a method has them."""
+    """Rows with states and changes of them, 64 bytes a row once `interior_start` has set them."""
 
     states: RowStates
     changes: RowStates
@@ -109,7 +109,7 @@ class InteriorShard(PassShard):
         return self._over_blocks(of_block, joined)
 
     def interior_correct(self, plane: Plane, predicted: Plane, target: float, step: Plane) -> float:
-        """Keep the changes of a step to a target of all products; return its longest length."""
+        """Store the changes by a step to a common target of all products; return its longest length."""
 
         def of_block(at: slice, Z: Any) -> float:
             h, own = plane.values(Z), self.states.at(at)
