@@ -76,7 +76,7 @@ class ShardedDecomposition(OnShardedWorkingSet):
         assert product.name == "exact"
         support = np.flatnonzero(x > 0)
         free = support[x[support] < problem.coefficients(support).upper][: self.settings.largest]
-        self.enter(problem, state, free)
+        self.add_to_working_set(problem, state, free)
         self.step(problem, state, NO_POINTS, np.empty(0))
         state.checked_violation = state.violation
         return state
@@ -91,7 +91,7 @@ class ShardedDecomposition(OnShardedWorkingSet):
         # 1. Drop members at their bounds, and add the maximum violators.
         self._drop(problem, state)
         n_before = len(state.rows)
-        self.enter(problem, state, self._violators(problem, state))
+        self.add_to_working_set(problem, state, self._violators(problem, state))
         if not len(state.rows):
             return Reply(0, Stop.STALLED)
         # 2. Solve over the working set.

@@ -28,8 +28,8 @@ class Setup(NamedTuple):
     largest: Vector  # largest |G_ij|, |c_i| and D_ii
 
 
-class Entering(NamedTuple):
-    """Points that may enter the working set, and k(x, x)."""
+class PointCopies(NamedTuple):
+    """Copies of points, shape (n, d), and k(x, x) of each."""
 
     points: Any
     diagonal: Vector
@@ -45,8 +45,8 @@ class Violators(NamedTuple):
     down: Indices  # of the greatest in I_low, descending
     s_down: Vector
     s: Vector  # at the working set
-    first_up: Entering  # the first points of `up`, which are likely to enter
-    first_down: Entering
+    first_up: PointCopies  # the first points of `up`, which are the likeliest to be added
+    first_down: PointCopies
 
 
 class AtWeights(NamedTuple):

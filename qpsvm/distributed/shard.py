@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, update_roundoff
 from qpsvm.distributed.kernel_sums import Limits, PointsOfShard, stacked
-from qpsvm.distributed.messages import AtWeights, Entering, Setup, Sums, Violators
+from qpsvm.distributed.messages import AtWeights, PointCopies, Setup, Sums, Violators
 from qpsvm.domains.box_hyperplane import convex_gap, slack_gap
 from qpsvm.driver.certificate import MAX_RECOMPUTED_SHARE
 from qpsvm.solvers.working_set.decomposition import smallest
@@ -84,9 +84,9 @@ class Shard:
         if points is not None and n_known == start:
             self.sent = points if self.sent is None else stacked(self.sent, points)
 
-    def rows(self, local: Indices) -> Entering:
+    def rows(self, local: Indices) -> PointCopies:
         """Return points by their indices in the shard."""
-        return Entering(self.points.X[local], self.points.diagonal[local])
+        return PointCopies(self.points.X[local], self.points.diagonal[local])
 
     # --- steps ------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from qpsvm.canonical.base import Bounds, enclose
 from qpsvm.canonical.qp import QP
 from qpsvm.distributed.group import ShardGroup
 from qpsvm.distributed.kernel_sums import Limits, is_translatable, moved, stacked
-from qpsvm.distributed.messages import AtWeights, Entering, Setup, Violators
+from qpsvm.distributed.messages import AtWeights, PointCopies, Setup, Violators
 from qpsvm.distributed.multiplier import Level, best_level
 from qpsvm.domains import BoxHyperplane, CappedSimplex, SimplexProduct
 from qpsvm.errors import InputError
@@ -119,7 +119,7 @@ class Remembered:
         self.value = 0.0  # absolute value of the objective at the last bounds
         self.level: float | None = None  # multiplier of the last bounds
 
-    def add(self, rows: Indices, found: Entering) -> None:
+    def add(self, rows: Indices, found: PointCopies) -> None:
         """Append points."""
         self.id[rows] = len(self.row) + np.arange(len(rows))
         self.row = np.concatenate([self.row, rows])
@@ -191,7 +191,7 @@ class ShardedQP(QP):
         own = np.full(len(rows), np.inf) if upper is None else upper[rows]
         return Coefficients(self.gram.sign[rows], self.gram.ridge[rows], own)
 
-    def fetch(self, rows: Indices) -> Entering:
+    def fetch(self, rows: Indices) -> PointCopies:
         """Return copies of points, in the order of `rows`."""
         parts = self.shards.layout.split(rows)
         found = self.shards.call("rows", each=[(local,) for _, local in parts])
@@ -364,11 +364,11 @@ def qp_of(problem: Any, shards: ShardGroup, translates: bool) -> ShardedQP:
     return ShardedQP.of(replace(qp, primal=None), shards)
 
 
-def _together(found: list[Entering], places: Indices) -> Entering:
+def _together(found: list[PointCopies], places: Indices) -> PointCopies:
     """Return points by their places in those of all parts."""
     parts = [part.points for part in found if part.points.shape[0]]
     diagonal = np.concatenate([part.diagonal for part in found])
-    return Entering(stacked(*parts)[places], diagonal[places])
+    return PointCopies(stacked(*parts)[places], diagonal[places])
 
 
 def joined(found: list[tuple[float, float]]) -> tuple[float, float]:

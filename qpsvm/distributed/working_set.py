@@ -118,7 +118,7 @@ class OnShardedWorkingSet(Solver):
         problem.known["running"] = Known(state.x.copy(), low, high)
         state.violation = high - low
 
-    def enter(self, problem: ShardedQP, state: ShardedState, rows: Indices) -> None:
+    def add_to_working_set(self, problem: ShardedQP, state: ShardedState, rows: Indices) -> None:
         """Add points to the working set, and their kernel values to its matrix."""
         if not len(rows):
             return

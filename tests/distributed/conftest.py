@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 N_POINTS, N_FEATURES, CHUNK_ROWS = 1500, 4, 260
+"""Shape of the points, and number of rows of a chunk."""
+
+CHUNK_BYTES = 8 * N_FEATURES * CHUNK_ROWS
+"""Bytes of a chunk in float64."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +35,7 @@ def cloud():
 
 @pytest.fixture(scope="session")
 def cluster():
-    """A cluster of two workers."""
+    """A cluster of two workers, each a process with one thread."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="1GiB"

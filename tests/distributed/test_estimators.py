@@ -39,7 +39,7 @@ def opened(X):
 
 
 def assert_same_machine(one, other, X, rel=1e-3):
-    """Both values lie in both intervals, and so do the functions at the points nearly."""
+    """The certified intervals overlap, and the functions are nearly equal at the points."""
     ours, theirs = one.result_, other.result_
     pairs = zip(*(r if isinstance(r, list) else [r] for r in (ours, theirs)), strict=True)
     for a, b in pairs:
@@ -70,7 +70,7 @@ def test_a_classifier_has_the_machine_of_the_array(cloud, weighted):
 def test_several_classes_are_pairs_of_rows_in_their_chunks(cloud, three_classes, multi_class):
     X, _ = cloud
     model = SVC(kernel="rbf", gamma=0.2, tol=SOLVE_TOLERANCE, multi_class=multi_class, C=0.5)
-    there, here = model.fit(opened(X), three_classes), None
+    there = model.fit(opened(X), three_classes)
     found, scores = there.predict(X), there.decision_function(X)
     here = SVC(**model.get_params()).fit(X, three_classes)
     assert scores.shape == (len(X), 3)
@@ -154,7 +154,7 @@ def test_a_path_of_penalties_and_of_gammas(cloud):
     assert [r.value for r in there] == pytest.approx([r.value for r in here], rel=3e-3)
 
 
-def test_what_is_not_fitted_to_chunks_is_said_at_the_door(cloud):
+def test_an_estimator_that_cannot_be_fitted_to_chunks_raises_before_the_solve(cloud):
     X, y = cloud
     rows = opened(X)
     for model in (NuSVC(), SVR()):
@@ -215,7 +215,7 @@ def test_a_fit_and_a_prediction_on_a_cluster(client, cloud):
     assert there.score(held, labels) == pytest.approx(there.score(X, y))
 
 
-def test_pairs_and_searches_are_spread_by_joblib(client, cloud, three_classes):
+def test_pairs_and_searches_run_at_the_workers_by_joblib(client, cloud, three_classes):
     from joblib import parallel_config
     from sklearn.model_selection import GridSearchCV
 

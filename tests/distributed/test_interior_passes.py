@@ -13,8 +13,8 @@ from qpsvm import HingeDual, HingePrimal, L2SVMDual, Linear, MethodMismatchError
 from qpsvm.distributed.passes import declare
 from qpsvm.distributed.passes.interior.rows import RowStates, warm_states
 from qpsvm.distributed.rows import open_rows
-from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
-from tests.distributed.test_passes import CHUNK_BYTES, in_chunks
+from tests.distributed.conftest import CHUNK_BYTES, N_POINTS
+from tests.distributed.test_passes import in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
 
 
@@ -119,7 +119,7 @@ def test_limits_starts_and_names(small_sample, cloud):
 def test_a_killed_worker_repeats_the_changes_of_its_rows(client, cloud):
     X, y = cloud
     left = list(client.run(os.getpid).values())
-    problem = HingePrimal(Linear(open_rows(X, chunk_bytes=8 * N_FEATURES * CHUNK_ROWS)), y, C=0.3)
+    problem = HingePrimal(in_chunks(X), y, C=0.3)
     whole = solve(problem, "pdipm", tol=1e-7)
 
     def kill(progress):

@@ -12,7 +12,7 @@ from qpsvm.distributed.kernel_sums import PointsOfShard
 from qpsvm.distributed.rows import open_rows
 from qpsvm.distributed.shard import Shard
 from qpsvm.solvers.working_set.gradient_error import GradientError
-from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
+from tests.distributed.conftest import CHUNK_BYTES, N_POINTS
 
 KERNEL_OF_NAME = {
     "rbf": lambda X: RBF(X, gamma=0.3),
@@ -72,7 +72,7 @@ def test_a_certificate_recomputes_a_part_and_proves_as_much(cloud, monkeypatch, 
         return exact(shard, ids, weights, rows)
 
     monkeypatch.setattr(Shard, "_exact", counted)
-    rows = open_rows(X, chunk_bytes=8 * N_FEATURES * CHUNK_ROWS)
+    rows = open_rows(X, chunk_bytes=CHUNK_BYTES)
     result = solve(HingeDual(RBF(rows, gamma=0.3), y, C=2.0), tol=tol)
     gap = dual_gap(X - 4.0, y, result.x, 2.0)
     value = abs(result.certificate.upper)
@@ -91,7 +91,7 @@ def test_a_bound_that_does_not_hold_is_refuted(cloud, monkeypatch):
 
     monkeypatch.setattr(Shard, "_exact", counted)
     monkeypatch.setattr(GradientError, "of_sums", lambda self, entry, *others: 1e-14 * entry)
-    rows = open_rows(X, chunk_bytes=8 * N_FEATURES * CHUNK_ROWS)
+    rows = open_rows(X, chunk_bytes=CHUNK_BYTES)
     for problem in (HingeDual(RBF(rows, gamma=0.3), y), MEBDual(RBF(rows, gamma=0.3))):
         full.clear()
         assert solve(problem, tol=1e-4).converged

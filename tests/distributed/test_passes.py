@@ -19,10 +19,8 @@ from qpsvm import (
 )
 from qpsvm.distributed.rows import open_rows
 from qpsvm.gram.storage.chunked import ChunkedPoints
-from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
+from tests.distributed.conftest import CHUNK_BYTES, CHUNK_ROWS, N_FEATURES, N_POINTS
 from tests.distributed.test_shards import assert_bounds_overlap
-
-CHUNK_BYTES = 8 * N_FEATURES * CHUNK_ROWS
 
 
 def in_chunks(X):

@@ -17,7 +17,7 @@ def gathered(rows):
 
 @pytest.fixture
 def opened(cloud, tmp_path):
-    """Return a function of the kind of a source: its rows in chunks."""
+    """Return a function from the kind of a source to its rows in chunks."""
     X, y = cloud
 
     def of(kind):

@@ -25,9 +25,7 @@ from qpsvm import (
 )
 from qpsvm.distributed.rows import open_rows
 from qpsvm.solvers.base import FLOOR_BYTES
-from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
-
-CHUNK_BYTES = 8 * N_FEATURES * CHUNK_ROWS
+from tests.distributed.conftest import CHUNK_BYTES, N_FEATURES, N_POINTS
 
 
 def square(A, B):
@@ -67,16 +65,13 @@ def test_the_certified_answer_is_that_of_one_process(cloud, kernel, name):
     there = solve(PROBLEM_OF_NAME[name](KERNEL_OF_NAME[kernel](rows), y), tol=1e-4)
     assert there.status is Status.OPTIMAL
     assert_bounds_overlap(here, there)
-    others = there.certificate
-    assert others.relative_gap <= 1e-4 and others.violation <= 1e-9
-    assert (
-        there.support.tolist()
-        == np.flatnonzero(there.x if name != "hinge primal" else there.dual).tolist()
-    )
+    assert there.certificate.relative_gap <= 1e-4 and there.certificate.violation <= 1e-9
+    weights = there.dual if name == "hinge primal" else there.x
+    assert there.support.tolist() == np.flatnonzero(weights).tolist()
     assert there.counters["shards"] == 4 and there.counters["bytes_sent"] > 0
     if kernel != "linear" or name != "one-class":
         new = X[:50] + 0.01
-        value = {True: "distance", False: "decision_function"}["ball" in name]
+        value = "distance" if "ball" in name else "decision_function"
         one, other = (getattr(r.model, value)(new) for r in (here, there))
         size = float(np.max(np.abs(one)))
         np.testing.assert_allclose(other, one, atol=0.05 * max(size, 1e-6))
@@ -152,6 +147,7 @@ def test_the_matrix_of_the_working_set_keeps_the_memory_limit():
 
 
 def assert_bounds_overlap(one, other):
+    """Both results are certified, and their bounds enclose a common value."""
     assert one.converged and other.converged
     assert one.certificate.lower <= other.certificate.upper
     assert other.certificate.lower <= one.certificate.upper

@@ -23,6 +23,7 @@ from qpsvm import (
     solve,
 )
 from qpsvm.canonical.base import update_roundoff
+from qpsvm.clock import Clock
 from qpsvm.distributed.kernel_sums import PointsOfShard
 from qpsvm.distributed.placement import make_group
 from qpsvm.distributed.rows import open_rows
@@ -34,8 +35,7 @@ from qpsvm.distributed.solve import SHARDED_METHODS
 from qpsvm.solvers.methods import METHODS
 from qpsvm.solvers.working_set.gradient_error import GradientError
 from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
-
-CHUNK_BYTES = 8 * N_FEATURES * CHUNK_ROWS
+from tests.distributed.test_shards import assert_bounds_overlap
 
 N_SAME_STEPS = 30
 """Number of steps in which a method over shards is compared with that of one process."""
@@ -55,7 +55,7 @@ def chunked(X, chunk_rows=CHUNK_ROWS):
 
 def sharded(problem_of, X, y, n_shards):
     kernel = RBF(chunked(X, -(-len(X) // n_shards)), gamma=0.3)
-    shards = make_group(kernel, np.inf)
+    shards = make_group(kernel, Clock())
     assert shards.n == n_shards
     return qp_of(problem_of(kernel, y), shards, translates=False)
 
@@ -118,7 +118,7 @@ def test_the_certified_answer_is_that_of_one_process(cloud, method, name):
     assert_bounds_overlap(here, there)
     assert there.certificate.relative_gap <= tol and there.certificate.violation <= 1e-9
     assert there.support.tolist() == np.flatnonzero(there.x).tolist()
-    value = {True: "distance", False: "decision_function"}[name == "ball"]
+    value = "distance" if name == "ball" else "decision_function"
     one, other = (getattr(r.model, value)(X[:50] + 0.01) for r in (here, there))
     np.testing.assert_allclose(other, one, atol=5.0 * np.sqrt(tol) * np.max(np.abs(one)))
 
@@ -200,12 +200,6 @@ def test_what_does_not_fit_is_said_in_one_sentence(cloud):
         solve(MEBDual(K), "mfw", entering=5)
     with pytest.raises(InputError, match="vertices_per_trip must"):
         solve(MEBDual(K), "cvm", vertices_per_trip=0)
-
-
-def assert_bounds_overlap(one, other):
-    assert one.converged and other.converged
-    assert one.certificate.lower <= other.certificate.upper
-    assert other.certificate.lower <= one.certificate.upper
 
 
 def test_the_minimum_norm_point_is_exact(cloud):

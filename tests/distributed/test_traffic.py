@@ -8,7 +8,7 @@ from docs.make.cluster.model import Size, certificate_bytes, check_bytes, step_b
 from qpsvm import RBF, HingeDual, MEBDual, solve
 from qpsvm.distributed.group import ProcessShards
 from qpsvm.distributed.rows import open_rows
-from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
+from tests.distributed.conftest import CHUNK_BYTES, N_FEATURES, N_POINTS
 
 OTHER_CALLS = {"summary", "move", "diagonal", "start", "take_exact", "rows", "gap", "entries"}
 """Calls that the model leaves out: those of the beginning and of the end, and points fetched alone."""
@@ -36,7 +36,7 @@ def bytes_by_model(size, method, common, each, answers):
 @pytest.mark.parametrize("kind", [HingeDual, MEBDual])
 def test_steps_checks_and_certificates_send_what_the_model_says(cloud, monkeypatch, kind):
     X, y = cloud
-    rows = open_rows(X, chunk_bytes=8 * N_FEATURES * CHUNK_ROWS)
+    rows = open_rows(X, chunk_bytes=CHUNK_BYTES)
     kernel = RBF(rows, gamma=0.3)
     size, seen, others = Size(N_POINTS, N_FEATURES, 4), [], []
     call = ProcessShards.call

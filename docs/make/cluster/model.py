@@ -13,7 +13,7 @@ NUMBER_BYTES = 8
 """Bytes of an index, a weight or a number that is sent alone."""
 
 NUMBERS_OF_STEP, NUMBERS_OF_CERTIFICATE = 3, 4
-"""Numbers that a step sends to a shard beside arrays, and those of a certificate after the first."""
+"""Numbers that a step sends to a shard beside arrays, and numbers of `AtWeights` in a certificate."""
 
 EXTREMES_OF_GRADIENT, SUMS_OF_CHECK, SUMS_OF_SECTION = 2, 8, 3
 """Numbers in an answer: the extremes, the sums over the weights, and the sums for each multiplier."""
@@ -34,7 +34,7 @@ class Size(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """What a worker and the network do in a second."""
+    """Rates of a worker and of the network, by the second unless stated otherwise."""
 
     values: float  # kernel values summed by a worker in float32
     exact_values: float  # the same in float64
@@ -74,7 +74,7 @@ def check_bytes(size: Size, n_multipliers: int) -> int:
 
 
 def certificate_bytes(size: Size, n_new: int, n_support: int, by_level: bool) -> int:
-    """Return the bytes of a recomputed product; `by_level` where a multiplier tells what matters."""
+    """Return the bytes of a recomputed product; `by_level` where a multiplier selects the entries."""
     numbers = 1 + NUMBERS_OF_CERTIFICATE - (not by_level)
     out = size.n_shards * (
         NUMBER_BYTES * numbers + n_new * size.point + 2 * NUMBER_BYTES * n_support
@@ -109,7 +109,7 @@ def certificate_seconds(size: Size, rates: Rates, n_support: int, n_bytes: int) 
 def kernel_seconds(
     size: Size, rates: Rates, n_support: int, moves_of_support: float, entering: int, client: float
 ) -> dict[str, float]:
-    """Return the seconds of a kernel machine by what takes them.
+    """Return the seconds of the parts of a kernel machine's solve.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def kernel_seconds(
     moves_of_support : float
         Moves of weights in the whole solve, as a multiple of the support.
     entering : int
-        Points that enter in an iteration; as many weights move.
+        Points that an iteration adds to the working set; as many weights move.
     client : float
         Seconds of the client's work in an iteration.
     """
@@ -137,9 +137,9 @@ def kernel_seconds(
 
 
 def pass_seconds(size: Size, rates: Rates, n_passes: int, row_seconds: float) -> dict[str, float]:
-    """Return the seconds of a linear machine in passes by what takes them.
+    """Return the seconds of the parts of a linear machine's solve in passes.
 
-    `row_seconds` is what a worker needs for a row in a pass, and the Hessian is summed at the client.
+    A worker takes `row_seconds` for a row in a pass. The client sums the Hessians.
     """
     hessian = size.n_shards * NUMBER_BYTES * (size.d + 1) ** 2
     return {

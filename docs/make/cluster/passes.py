@@ -25,9 +25,13 @@ N_ROWS, N_FEATURES, GROUP_ROWS = 20_000_000, 20, 250_000
 """Size of the file, and rows of a row group."""
 
 PENALTY_OF_SLACKS, GAP_TOLERANCE = 1e-3, 1e-3
+"""C of the hinge machine, and relative gap of the solves."""
+
 N_WORKERS, WORKER_MEMORY = 4, "500MiB"
+"""Number of workers, and memory of each."""
+
 N_EPOCHS = 4
-"""Passes of stochastic gradients over the rows."""
+"""Number of passes of stochastic gradients over the rows."""
 
 SECONDS_BETWEEN_READINGS = 0.2
 """Seconds from one reading of the workers' memory to the next."""
@@ -53,7 +57,7 @@ def columns() -> list[str]:
 
 
 def draw(file: Path) -> None:
-    """Write the file, a row group at a time."""
+    """Draw the rows and write them to a file, a row group at a time."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -81,7 +85,7 @@ def objective(rows: Any, w: np.ndarray, b: float) -> float:
 
 
 def watched(client: Any, call: Any) -> tuple[Any, float, float]:
-    """Return what a call gives, its seconds, and the largest memory of a worker in MB."""
+    """Return the value of a call, its seconds, and the largest memory of a worker in MB."""
     largest, ended = [0.0], threading.Event()
 
     def read() -> None:
@@ -100,7 +104,7 @@ def watched(client: Any, call: Any) -> tuple[Any, float, float]:
 
 
 def by_ours(rows: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the hinge machine and the ball."""
+    """Yield the name of each problem, and its result, seconds and MB of a worker."""
     from distributed import Client, LocalCluster
 
     own = {"n_workers": N_WORKERS, "threads_per_worker": 1, "memory_limit": WORKER_MEMORY}

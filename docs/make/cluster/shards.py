@@ -23,11 +23,18 @@ from qpsvm.distributed.passes.shard import PassShard
 from qpsvm.distributed.rows import open_rows
 
 ROW_COUNTS, N_FEATURES = (100_000, 500_000, 2_000_000), 10
+"""Numbers of rows of the measured problems, and their number of features."""
+
 LEAST_MARGIN = {100_000: 0.5, 500_000: 0.5, 2_000_000: 0.15}
-"""Distance from the boundary, by the number of rows, that gives a support of about one per cent."""
+"""Least distance of a point from the boundary, by the number of rows: about one per cent are support
+vectors."""
 
 KERNEL_GAMMA, PENALTY_OF_SLACKS = 0.1, 1.0
+"""gamma of the kernel, and C of the machine."""
+
 N_WORKERS, CHUNKS_PER_WORKER = 4, 2
+"""Number of workers, and of the chunks that each holds."""
+
 RUN_COUNTS = {100_000: 3, 500_000: 3, 2_000_000: 1}
 """Number of runs of which the least seconds are taken, by the number of rows."""
 
@@ -39,11 +46,13 @@ SIMULATED_CASES = (
     (500_000, 16),
     (500_000, 64),
 )
-"""Rows and shards of the simulated clusters; the model is fitted to the second."""
+"""Numbers of rows and of shards of the simulated clusters."""
 
 FITTED_CASE = 1
+"""Index in `SIMULATED_CASES` of the run to which the model is fitted."""
+
 NETWORK_RATES = Rates(0.0, 0.0, 0.0, 0.0, latency=0.02, bandwidth=1.25e9)
-"""A round trip of Dask as measured here, and 10 Gb/s."""
+"""20 ms for a round trip of Dask, as measured here, and 10 Gb/s."""
 
 CLIENT_SECONDS = 0.05
 """Seconds of the client for an iteration with a working set of 4,096 points, as measured here."""
@@ -164,12 +173,12 @@ def row_seconds(d: int) -> float:
     shard.start(np.where(rng.random(rows.shape[0]) < 0.5, 1, -1).astype(np.int8), 1.0, None)
     w = rng.standard_normal(d) / d
     with threads.limit(1):
-        _, seconds = least(partial(shard.hinge, w, 0.0, 0.1))
+        _, seconds = least(partial(shard.loss, w, 0.0, 0.1, 1.0, True))
     return seconds / rows.shape[0]
 
 
 def large_kernel() -> Iterator[tuple[str, ...]]:
-    """Yield what takes the time of 100,000,000 rows of 50 features on 1,000 workers."""
+    """Yield the seconds of the parts of a solve of 100,000,000 rows of 50 features, 1,000 workers."""
     own = rates()
     size = Size(100_000_000, 50, 1000, 4)
     slower = own._replace(values=own.values * N_FEATURES / size.d)  # no less than by features
@@ -180,7 +189,7 @@ def large_kernel() -> Iterator[tuple[str, ...]]:
 
 
 def large_linear() -> Iterator[tuple[str, ...]]:
-    """Yield what takes the time of 1,000,000,000 rows of 100 features on 1,000 workers."""
+    """Yield the seconds of the parts of a solve of 1,000,000,000 rows of 100 features, 1,000 workers."""
     size = Size(1_000_000_000, 100, 1000)
     parts = pass_seconds(size, NETWORK_RATES, 5, row_seconds(size.d))
     for name, seconds in sorted(parts.items(), key=lambda part: -part[1]):
@@ -209,7 +218,7 @@ and the client's seconds of each run as they were."""
     )
     own = rates()
     text = f"""\
-100,000,000 rows of 50 features, a support of 1,000,000, 1,000 points that enter in an iteration. By the
+100,000,000 rows of 50 features, a support of 1,000,000, 1,000 points that an iteration adds. By the
 run of the last line above the moves of weights are {moves_of_support():.1f} times the support. A worker
 sums {own.values / 1e9:.1f}e9 kernel values of 10 features a second, and a fifth of that is taken here."""
     yield from section(

@@ -99,7 +99,10 @@ def fitted(made: list[Call], size: Size, n_support: int, network: Rates) -> Rate
 
 
 def predicted(made: list[Call], size: Size, n_support: int, rates: Rates) -> float:
-    """Return the seconds of the calls of a run by the model; others than these are round trips."""
+    """Return the seconds of the calls of a run by the model.
+
+    A call that the model leaves out counts as a round trip and its bytes.
+    """
     total, first = 0.0, next(one for one in made if one.method == "recompute")  # of the start
     for one in made:
         if one.method == "step":

@@ -109,12 +109,12 @@ class OrderedSum:
     """
 
     def __init__(self, add: Any) -> None:
-        """Begin with no part."""
+        """Start an empty sum; ``add(total, part)`` returns the next total."""
         self.add, self.total = add, None
         self._next, self._waiting, self._lock = 0, {}, Lock()  # type: ignore[var-annotated]
 
     def put(self, k: int, part: Any) -> None:
-        """Take part `k`."""
+        """Add part `k`, and the parts that waited for it."""
         with self._lock:
             self._waiting[k] = part
             while self._next in self._waiting:

@@ -65,7 +65,7 @@ class ShardedCoreSet(OnVertices):
         violation = state.violation
         if np.isnan(violation):
             return Reply(0, Stop.NUMERICAL)
-        self.learn(problem, state, problem.known["running"].high)
+        self.add_offered(problem, state, problem.known["running"].high)
         noise = 4.0 * FLOAT64_EPS * float(np.max(np.abs(state.s)))
         tolerance = max(self.inner_tol * violation, noise)
         moved, moves = self.solve_members(problem, state, tolerance)

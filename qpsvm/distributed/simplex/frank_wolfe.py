@@ -159,7 +159,7 @@ class ShardedFrankWolfe(OnVertices):
         Return the weights before, and the code of the stop where no step was made.
         """
         mean = state.mean
-        self.learn(problem, state, mean)
+        self.add_offered(problem, state, mean)
         before = state.x[state.rows]
         gap = max(mean - least, self._small_gap(problem, state))
         after, n_done, code = self._local_steps(problem, state, LOCAL_GAP_FRACTION * gap)

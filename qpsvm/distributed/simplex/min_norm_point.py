@@ -142,7 +142,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
         if len(support) > START_POINTS:
             state.inner.waiting = support
         else:
-            self._admit(problem, state, support)
+            self._add_points(problem, state, support)
             factor_face(block, np.arange(len(support)))
             state.inner.outcome = descend(block, 0, WORK_PER_ITERATION, state.inner.counts)
         self._send(problem, state)
@@ -179,7 +179,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
             inner.members = inner.members[keep_face(inner.block)]
             inner.waiting, inner.majors = chosen, self.candidates
         # 2. Add them to the block and solve it, first by pair steps where many were added.
-        self._admit(problem, state, inner.waiting)
+        self._add_points(problem, state, inner.waiting)
         if len(inner.waiting) >= MIN_CANDIDATES_FOR_SMO:
             approach_by_smo(inner)
         inner.waiting = NO_POINTS
@@ -207,7 +207,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
         return rows[chosen][: self._wanted(state)], value, largest
 
     @staticmethod
-    def _admit(problem: ShardedQP, state: MinNormShardedState, points: Indices) -> None:
+    def _add_points(problem: ShardedQP, state: MinNormShardedState, points: Indices) -> None:
         """Add points to the block."""
         if not len(points):
             return

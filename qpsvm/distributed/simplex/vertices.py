@@ -42,7 +42,7 @@ STEPS_BETWEEN_CHECKS = 64
 class VertexState(ShardedState):
     """The known vertices."""
 
-    is_full: bool = False  # whether vertices with weight have filled the memory, which is logged once
+    is_full: bool = False  # whether vertices with weight have filled the memory
 
 
 @dataclass(frozen=True)
@@ -111,16 +111,16 @@ class OnVertices(OnShardedWorkingSet):
         problem.product(state.x)
         problem.take_exact()
         state.found = []
-        self.enter(problem, state, np.flatnonzero(state.x > 0))
+        self.add_to_working_set(problem, state, np.flatnonzero(state.x > 0))
         self.step(problem, state, NO_POINTS, np.empty(0))
         state.checked_violation = state.violation
 
-    def learn(self, problem: ShardedQP, state: VertexState, level: float) -> int:
+    def add_offered(self, problem: ShardedQP, state: VertexState, level: float) -> int:
         """Add the offered vertices whose gradient is below the level; return their number.
 
         Known vertices without weight are dropped once they are many, or where memory is short.
         """
-        self._forget(problem, state)
+        self._drop_known(problem, state)
         rows, gradients = offered(problem, state)
         rows = rows[(gradients < level) & ~np.isin(rows, state.rows)][: self.vertices_per_trip]
         limit = self.max_members(problem)
@@ -130,10 +130,10 @@ class OnVertices(OnShardedWorkingSet):
             if not len(rows) and not state.is_full:
                 state.is_full = True
                 log.warning("%d vertices with weight fill the memory_limit", len(state.rows))
-        self.enter(problem, state, np.sort(rows))
+        self.add_to_working_set(problem, state, np.sort(rows))
         return len(rows)
 
-    def _forget(self, problem: ShardedQP, state: ShardedState) -> None:
+    def _drop_known(self, problem: ShardedQP, state: ShardedState) -> None:
         """Drop the known vertices without weight whose gradients are the largest, once they are many."""
         n = len(state.rows)
         found = members_to_keep(state.s, *self.barriers(problem, state), state.violation, n)
