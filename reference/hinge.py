@@ -37,7 +37,7 @@ class Hinge(Textbook):
         self.C = np.broadcast_to(np.asarray(data["C"], dtype=EXTENDED_PRECISION), self.y.shape)
         self.bias = data["bias"]
         self.K = gram(data, translate=self.bias)
-        # Clarabel sees K / unit, C unit and a unit: entries and weights of about one.
+        # Clarabel gets K / unit, C unit and a unit: entries and weights of about one.
         largest = self.C[np.isfinite(self.C)].max(initial=0)
         self.unit = max(
             self.K.diagonal().max(), 1 / largest if largest > 0 else 0
@@ -102,7 +102,7 @@ class Hinge(Textbook):
         return losses[best], kinks[best]
 
     def hard_margin(self, f: Array) -> tuple[np.longdouble, np.longdouble]:
-        """Return the factor that w needs to reach every margin, and the bias to the new w."""
+        """Return the factor by which w meets every margin, inf where none does, and the new bias."""
         if not self.bias:
             lowest = (self.y * f)[self.present].min()
             return (1 / lowest if lowest > 0 else EXTENDED_PRECISION(np.inf)), EXTENDED_PRECISION(0)
@@ -146,12 +146,12 @@ class HingePrimal(Hinge):
         return Candidate(-value, x)
 
     def bounds(self, x: Array) -> tuple[np.longdouble, np.longdouble]:
-        """Return the bounds of the dual, mirrored."""
+        """Return the bounds of the primal: those of the dual with their signs changed."""
         upper, lower = super().bounds(x)
         return -lower, -upper
 
     def report(self, x: Array) -> Array:
-        """Return w and b, or w alone; the bias to the centered points is moved back."""
+        """Return w and b, or w alone; b is translated from the centered points to the user's."""
         if not self.bias:
             w = self.X.T @ (self.y * x)
             hard = np.isinf(self.C[self.present]).all()

@@ -21,8 +21,8 @@ ClosestPointsDisplay.from_result(result, X, y, ax=ax)
 ax.set_title(f"distance {result.model.distance:.4f}")
 
 # %%
-# Hulls that overlap have the distance 0. Reduced hulls limit the weight of each point, here to 2
-# / (nu m).
+# Hulls that overlap have the distance 0. Reduced hulls limit the weight of each point, here to
+# 2 / (nu m).
 
 Z = X - np.outer(y, [1.8, 0.9])
 reduced = solve(NuSVCDual(Linear(Z), y, nu=0.4), tol=1e-8)

@@ -1,10 +1,10 @@
-"""How many files a solve goes through, and how often it changes from one to another.
+"""Number of files that a solve visits, and number of changes from one file to another.
 
     python -m docs.make.data_path
 
-A solve of a hinge dual by ``method="auto"`` is followed for five iterations, and a column that is not
-cached: from the store on, and within a solve by `mfw`, from the prefetch on. What is compiled counts as
-one call of its file.
+Calls are traced in five iterations of a hinge dual by ``method="auto"``, and for a column that is not
+cached: from the store on, and within a solve by `mfw` from the prefetch on. Compiled code counts as one
+call of its file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 import qpsvm
 
 PACKAGE_FOLDER = str(Path(qpsvm.__file__).parent)
-
+"""Folder of the package whose calls are counted."""
 
 SHOWN_PAIRS = 25
 """Number of pairs of files that are printed."""
@@ -53,7 +53,7 @@ def followed(call: Callable[[], Any]) -> tuple[Counter[str], Counter[tuple[str, 
 
 
 def data() -> tuple[Any, Any]:
-    """Return 3,000 points in the plane of two overlapping classes, and their labels."""
+    """Return 3,000 points of four features in two overlapping classes, and their labels."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 4))
     return X, np.where(X[:, 0] + 0.5 * rng.standard_normal(3000) > 0.0, 1.0, -1.0)

@@ -1,7 +1,7 @@
-"""The gap of an answer once more, in double precision, by numpy: it shares nothing with the library.
+"""The gap of an answer in double precision, computed by numpy without any code of the library.
 
 `bounds` returns an upper and a lower bound of the optimum of a problem of the grid from its points and
-an answer. Weights outside of their bounds are moved there; what the equalities lack is returned, too.
+an answer, after the weights were clipped to their bounds, and the violation of the equality.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ BLOCK_ROWS, BLOCK_COLUMNS = 512, 4096
 """Shape of a block of kernel values, which stays in a cache of 16 MB."""
 
 FREQUENT_SHARE = 0.02
-"""Share of CSR rows that store a column from which it is multiplied as a dense one."""
+"""Share of the CSR rows; a column that more of them store is multiplied as a dense one."""
 
 
 def inner(A: Any, B: Any) -> Any:
-    """Return all inner products; of CSR points those of frequent columns by BLAS, of others sparse."""
+    """Return all inner products; BLAS multiplies the frequent columns of CSR points."""
     if not sp.issparse(A):
         return A @ B.T
     often = np.bincount(B.indices, minlength=B.shape[1]) > FREQUENT_SHARE * B.shape[0]
@@ -34,7 +34,7 @@ def inner(A: Any, B: Any) -> Any:
 
 
 def distances(A: Any, B: Any) -> Any:
-    """Return all l1 distances; a row of CSR points differs from |a|_1 in the columns of b alone."""
+    """Return all l1 distances; for CSR points it is |a|_1 changed in the columns of b alone."""
     if not sp.issparse(A):
         return cdist(A, B, "cityblock")
     columns, length = A.tocsc(), np.asarray(abs(A).sum(axis=1)).ravel()
@@ -68,7 +68,7 @@ def values(kernel: str, gamma: float, A: Any, B: Any) -> Any:
 
 
 def product(data: Any, kernel: str, v: Any) -> tuple[Any, Any]:
-    """Return K v, which reads the columns of the support alone, and the diagonal of K."""
+    """Return K v, computed from the columns with v_j != 0 alone, and the diagonal of K."""
     if kernel == "precomputed":
         K = data.K.astype(np.float64)
         return K @ v, np.diag(K)
@@ -94,7 +94,7 @@ def product(data: Any, kernel: str, v: Any) -> tuple[Any, Any]:
 
 
 def least(g: Any, cap: float) -> float:
-    """Return the minimum of g's over 0 <= s <= cap with sum 1."""
+    """Return the minimum of sum g_i s_i over 0 <= s <= cap with sum s_i = 1."""
     g = np.sort(g)
     n = min(len(g), int(1.0 / cap * (1.0 + 1e-12)))
     return float(cap * g[:n].sum() + (g[n] * max(0.0, 1.0 - n * cap) if n < len(g) else 0.0))
@@ -103,7 +103,10 @@ def least(g: Any, cap: float) -> float:
 def bounds(
     form: str, data: Any, kernel: str, x: Any, C: float = 1.0, bias: bool = True
 ) -> tuple[float, float, float]:
-    """Return upper and lower bound of the minimum, and the violation; C is the cap of a simplex."""
+    """Return an upper and a lower bound of the minimum, and the violation of the equality.
+
+    C is the penalty of a machine, and the upper bound of the weights on a capped simplex.
+    """
     y = data.y
     x = np.clip(x, 0.0, None if form.startswith("l2") else C)
     if form == "hinge":

@@ -19,9 +19,10 @@ from qpsvm import SVC
 from qpsvm.plot import DecisionRegionDisplay
 
 STATIC_FOLDER = Path(__file__).resolve().parents[1] / "_static"
-
+"""Folder of the figures."""
 
 DATA_SETS = ("a9a", "w8a", "mnist-3-8", "mc20k", "letter", "shuttle")
+"""Data sets of the panel of seconds."""
 
 
 def regions(ax: Any) -> None:

@@ -33,7 +33,7 @@ DATA_SETS = ("reuters", "zipf-10k", "zipf-1M", "a9a", "w8a")
 """Sets of CSR points, chosen before they were measured."""
 
 N_ZIPF_POINTS, N_ZIPF_WORDS = 20_000, 60
-"""Points of the random texts, and words of a point."""
+"""Number of points of the random texts, and number of words of each."""
 
 TOL = 1e-3
 """Certified relative gap."""
@@ -42,6 +42,7 @@ PEER_TOLERANCES = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)
 """Tolerances of a peer: the loosest whose answer our certificate proves to be within `TOL` counts."""
 
 PROGRAM_NAMES = ("sklearnex", "SVC")
+"""Peers, as `PEER_SCRIPT` names them."""
 
 PAGE_TEXT = f"""\
 L1-hinge machines with bias, C = 1, on CSR points: the RBF kernel with gamma = 1, the linear kernel, and
@@ -93,7 +94,7 @@ def declared(X: Any, y: Any, kernel: str) -> Any:
 
 
 def ours(X: Any, y: Any, kernel: str) -> dict[str, Any]:
-    """Return our figures."""
+    """Return our figures: seconds, support, certified gap, method."""
     some = np.random.default_rng(0).permutation(len(y))[:2200]
     qpsvm.solve(declared(X[some], y[some], kernel), tol=TOL)
     runs: list[tuple[float, Any]] = []
@@ -110,17 +111,17 @@ def ours(X: Any, y: Any, kernel: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def peer(who: str, path: str, X: Any, y: Any, kernel: str) -> dict[str, Any]:
+def peer(program: str, path: str, X: Any, y: Any, kernel: str) -> dict[str, Any]:
     """Return the figures of a peer at the loosest tolerance that is enough, or at the last one."""
     found: dict[str, Any] = {}
     for tol in PEER_TOLERANCES:
-        call = [sys.executable, str(PEER_SCRIPT), "sparse", who, path, kernel, repr(tol)]
-        found = answer(call, who)
+        call = [sys.executable, str(PEER_SCRIPT), "sparse", program, path, kernel, repr(tol)]
+        found = answer(call, program)
         if "note" in found:
             return found
         x = np.load(f"{path}.weights.npy")
-        judged = qpsvm.solve(declared(X, y, kernel), "smo", x0=x, max_iter=0)
-        found |= {"tol": tol, "gap": judged.certificate.relative_gap}
+        certified = qpsvm.solve(declared(X, y, kernel), "smo", x0=x, max_iter=0)
+        found |= {"tol": tol, "gap": certified.certificate.relative_gap}
         if found["gap"] <= TOL:
             break
     return found
@@ -135,8 +136,8 @@ def measure(name: str, kernel: str, peers: list[str]) -> Iterator[dict[str, Any]
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "data.npz"))
         np.savez(path, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
-        for who in peers:
-            yield common | {"who": who} | peer(who, path, X, y, kernel)
+        for program in peers:
+            yield common | {"who": program} | peer(program, path, X, y, kernel)
 
 
 def page(rows: list[dict[str, Any]]) -> Iterator[str]:

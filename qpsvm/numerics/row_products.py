@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qpsvm.numerics.jit import compiled, inlined, reassociating
 
 ROWS_OF_SUM = 4
-"""Rows that are added in float64, before their sum is added in twice the precision."""
+"""Number of rows that are added in float64 before their sum is added in twice the precision."""
 
 
 # Sums are reassociated at compile time: results are reproducible on one machine.
@@ -49,7 +49,7 @@ def csr_combination(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def compensated_csr_combination(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X'v for a CSR matrix as if summed in twice the precision, in twice the time."""
-    sums = np.zeros((X.shape[1], 2))  # and what was rounded off, in the same line of the cache
+    sums = np.zeros((X.shape[1], 2))  # each beside its rounding errors, in the same cache line
     arrays = read_only(X.data), read_only(X.indices), read_only(X.indptr)
     _compensated_csr_combination(*arrays, read_only(v), sums)
     return sums[:, 0] + sums[:, 1]
@@ -69,8 +69,8 @@ def row_combination(
 ) -> NDArray[np.float64]:
     """Return X[rows]'v for C-ordered X without gathering the rows.
 
-    An entry has the roundings of `ROWS_OF_SUM` terms: the sums of so many rows are added as if in twice
-    the precision.
+    An entry has the roundings of a sum of `ROWS_OF_SUM` terms: the sums of that many rows are added as if
+    in twice the precision.
     """
     out, lost, part = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.zeros(X.shape[1])
     _combination(read_only(X), read_only(rows), read_only(v), part, out, lost)

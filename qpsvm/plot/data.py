@@ -1,4 +1,4 @@
-"""What displays take out of points, results and estimators, checked."""
+"""Checked data of displays, from points, results and estimators."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from qpsvm.gram.model_features import MatrixColumns
 from qpsvm.result import Result
 
 DEFAULT_RESOLUTION = 250
-"""Grid lines in each direction at which a function is evaluated."""
+"""Number of grid lines in each direction; a function is evaluated at their nodes."""
 
 DEFAULT_PADDING = 0.08
-"""Margin around the points, in units of their extent."""
+"""Width of the margin around the points, in units of their extent."""
 
 Points = NDArray[np.float64]
 
@@ -119,7 +119,7 @@ def labeled_results(results: Any) -> dict[str, Result[Any]]:
     Raises
     ------
     InputError
-        If it is no mapping, is empty, or holds something that is no result with a history.
+        If it is not a mapping, is empty, or has a value that is not a result with a history.
     """
     if not isinstance(results, Mapping):
         raise InputError(
@@ -166,12 +166,12 @@ def check_evaluates(model: Any) -> None:
 
 
 def checked_mask(name: str, values: Any, m: int) -> NDArray[np.bool_]:
-    """Return a mask of m points; of None that of no point.
+    """Return a mask of m points, with no point in it for None.
 
     Raises
     ------
     InputError
-        If it is no array of bool of shape (m,).
+        If it is not an array of bool of shape (m,).
     """
     mask = np.zeros(m, bool) if values is None else np.asarray(values)
     if mask.shape != (m,) or mask.dtype != bool:
@@ -207,7 +207,7 @@ def coded(name: str, y: Any, classes: Any, m: int) -> NDArray[np.int64]:
     Raises
     ------
     InputError
-        If there are not m labels, or one of them is no class.
+        If there are not m labels, or one of them is not among the classes.
     """
     labels = np.asarray(y)
     if labels.shape != (m,):

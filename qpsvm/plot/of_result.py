@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from qpsvm.errors import InputError
 from qpsvm.models import Ball, ClosestPoints, Hyperplane, OneClass
@@ -64,5 +63,5 @@ def _is_planar(X: Any) -> bool:
     """Return whether points were given and have two features."""
     if X is None:
         return False
-    shape = X.shape if sp.issparse(X) or hasattr(X, "shape") else np.shape(X)
+    shape = X.shape if hasattr(X, "shape") else np.shape(X)
     return len(shape) == 2 and shape[1] == 2

@@ -80,7 +80,7 @@ class PathDisplay(Display):
         path : Path
             What `solve_path` returns.
         X : array_like of shape (n, d), optional
-            Points to predict, best others than those of the path.
+            Points to predict, preferably not those of the path.
         y : array_like of shape (n,), optional
             Their labels -1 and +1.
         name : str, optional
@@ -97,8 +97,8 @@ class PathDisplay(Display):
         Raises
         ------
         InputError
-            If the path is empty, its values are no finite numbers, X or y is missing beside the other, or
-            the models do not separate two classes.
+            If the path is empty, its values are not finite numbers, one of X and y is given alone, or the
+            models do not separate two classes.
         """
         require_matplotlib(cls.__name__)
         values = getattr(path, "values", None)
@@ -173,7 +173,7 @@ class PathDisplay(Display):
 
 
 def _numbers(values: Any) -> Any:
-    """Return values as an array, or raise InputError where one of them is no finite number."""
+    """Return values as an array, or raise InputError where one of them is not a finite number."""
     found = list(values)
     for value in found:
         if not isinstance(value, numbers.Real) or not np.isfinite(float(value)):

@@ -1,4 +1,4 @@
-"""Exact values of tiny problems: every float is a rational number, and so is a quadratic of them."""
+"""Exact values of tiny problems: floats are rational numbers, and so are quadratics of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.fuzz.problem import TUBE_FAMILIES, Problem
 from tests.fuzz.quadratic import Quadratic
 
 LARGEST_FOR_FRACTIONS = 6
-"""Number of points up to which values are computed exactly."""
+"""Maximum number of points at which values are computed exactly."""
 
 
 def fits(problem: Problem) -> bool:
@@ -29,8 +29,8 @@ def fits(problem: Problem) -> bool:
 def value(problem: Problem, program: Quadratic, x: Any) -> Fraction:
     """Return the exact value of weights x of a dual family.
 
-    The weights are moved onto their equality by the smallest change of the first positive one, so
-    that moving all points changes nothing.
+    The largest weight of each group is changed so that the equality holds exactly. A translation of all
+    points then leaves the value.
     """
     rows = np.flatnonzero(program.kept)
     K = _gram(problem, rows)

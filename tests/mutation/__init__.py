@@ -1,1 +1,1 @@
-"""Mutants of the code that proves: how many do the tests of its folder notice?"""
+"""Mutation tests of the code of certificates: the number of mutants that the tests of a folder detect."""

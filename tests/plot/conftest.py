@@ -1,4 +1,4 @@
-"""What the tests of the displays share: two blobs, axes without a window, and artists by label."""
+"""Fixtures of the tests of displays: points of two and of three classes, axes without a window."""
 
 from __future__ import annotations
 

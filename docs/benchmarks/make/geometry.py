@@ -27,7 +27,11 @@ import qpsvm
 from docs.benchmarks.make.pages import head, row
 
 INTERPRETER_VARIABLE = "CYMINIBALL_PYTHON"
+"""Environment variable with the interpreter that runs cyminiball."""
+
 N_RUNS = 3
+"""Number of runs of which the median seconds are taken."""
+
 MINIBALL_SCRIPT = """
 import sys, time, numpy, cyminiball
 X = numpy.load(sys.argv[1])
@@ -37,12 +41,17 @@ for _ in range(int(sys.argv[2])):
     cyminiball.compute(X)
     print(time.perf_counter() - begun)
 """
-BALL_CASES = (  # m, d, tol, whether the exact package ends in time
+"""Program that prints the seconds of cyminiball, from a file of points and a number of runs."""
+
+BALL_CASES = (
     (1_000_000, 10, 1e-6, True),
     (1_000_000, 100, 1e-6, False),
     (100_000, 784, 1e-6, False),
 )
+"""m, d and tol of each ball, and whether cyminiball, exponential in d, is run."""
+
 HULL_CASES = ((100_000, 20), (5_000, 500))
+"""m and d of each pair of clouds."""
 
 
 def page() -> Iterator[str]:
@@ -77,7 +86,7 @@ def page() -> Iterator[str]:
 def line(
     name: str, m: int, d: int, tol: float, declare: Callable[[], Any], peer: float | str
 ) -> str:
-    """Return a row: our median of the declaration and the solve, beside a peer's seconds."""
+    """Return a row: median seconds of our declaration and solve, beside a peer's seconds."""
     seconds, result = [], None
     for _ in range(N_RUNS + 1):  # the first one compiles
         begun = time.perf_counter()
@@ -97,7 +106,7 @@ def line(
 
 
 def miniball(X: Any) -> float | str:
-    """Return the median seconds of cyminiball, or say that it is missing."""
+    """Return the median seconds of cyminiball, or why there are none."""
     python = os.environ.get(INTERPRETER_VARIABLE)
     if not python:
         return f"cyminiball: not installed ({INTERPRETER_VARIABLE} is not set)"
@@ -112,7 +121,7 @@ def miniball(X: Any) -> float | str:
 
 
 def svc(X: Any, y: Any) -> float:
-    """Return the seconds of a hard-margin SVC."""
+    """Return the median seconds of a hard-margin SVC."""
     from sklearn.svm import SVC
 
     seconds = []

@@ -23,7 +23,11 @@ from qpsvm.data import FOLDER_VARIABLE
 from qpsvm.driver.certificate import certify
 
 C, TIME_LIMIT, N_RUNS = 1.0, 30.0, 3
+"""Penalty of all problems, maximum seconds of a peer's run, and number of runs of our methods."""
+
 GAP_TOLERANCES = (1e-3, 1e-6, 1e-8)
+"""Relative gaps of the columns of the table beside peers."""
+
 METHOD_VARIANTS = {
     f"{choice}, {name}": {"constraint_choice": choice, **sizing}
     for choice in ("omega", "one-sided")
@@ -33,7 +37,10 @@ METHOD_VARIANTS = {
         "adaptive balanced": {},
     }.items()
 }
+"""Options of `crsvm` for the six variants of the paper, by their names."""
+
 ADULT_SETS = ("a1a", "a2a", "a3a", "a4a", "a5a", "a8a", "a9a")
+"""Data sets of growing size, subsets of a9a."""
 
 
 # The data.
@@ -47,7 +54,7 @@ def second_order(X: np.ndarray) -> np.ndarray:
 
 
 def normalized(X: np.ndarray) -> np.ndarray:
-    """Divide by the largest absolute entry, (5.2)."""
+    """Return X divided by its largest absolute entry, (5.2)."""
     return X / np.max(np.abs(X))
 
 
@@ -57,7 +64,7 @@ def _dense(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def attributes() -> tuple[np.ndarray, np.ndarray]:
-    """Return the 22 attributes of the mushrooms, numbered, and which can be eaten."""
+    """Return the 22 attributes of the mushrooms as numbers, and labels: +1 for the edible ones."""
     path = Path(os.environ[FOLDER_VARIABLE]) / "agaricus-lepiota.data.bz2"
     table = np.array([line.split(",") for line in bz2.open(path, "rt").read().split()])
     columns = [np.unique(column, return_inverse=True)[1] for column in table[:, 1:].T]
@@ -65,6 +72,7 @@ def attributes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def paper_data() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield the names, points and labels of the paper's four problems."""
     X, y = attributes()
     yield "mushrooms, order 2", normalized(second_order(X)), y
     parts = [_dense(name) for name in ("letter.scale", "letter.scale.t")]
@@ -113,13 +121,14 @@ DATA_SETS: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
     "covtype": covtype,
     "1,000,000 x 100": lambda: gaussians(1_000_000, 100),
 }
+"""Functions that return the points and labels of the problems beside peers, by name."""
 
 
 # The solvers: each returns weights alpha of the free-bias problem, or a w of the one without bias.
 
 
 def _program(X: Any, y: np.ndarray) -> tuple[Any, ...]:
-    """Return Z = YX as a sparse matrix, identity and zero blocks for the quadratic programs."""
+    """Return Z = YX and the identity as sparse matrices, and the numbers of points and of features."""
     m, d = X.shape
     return sp.csc_matrix(sp.diags(y) @ sp.csr_matrix(X)), sp.identity(m, format="csc"), m, d
 
@@ -165,7 +174,7 @@ def clarabel(X: Any, y: np.ndarray, tol: float) -> dict[str, Any]:
 
 
 def _dual(X: Any, y: np.ndarray) -> tuple[Any, ...]:
-    """Return the dual in alpha and w = Z'alpha: P, q, the equalities, and which columns are bounded."""
+    """Return the dual in alpha and w = Z'alpha: P, q, the equalities, and the rows of bounded entries."""
     Z, eye, m, d = _program(X, y)
     P = sp.block_diag([sp.csc_matrix((m, m)), sp.identity(d)], format="csc")
     bias = sp.hstack([sp.csc_matrix(y[None, :]), sp.csc_matrix((1, d))])
@@ -232,9 +241,9 @@ SOLVER_FUNCTIONS: dict[str, tuple[Callable[..., dict[str, Any]], tuple[float, ..
     "ProxQP": (proxqp, (1e-3, 1e-6), 5e4),
     "SVC": (svc, (1e-2, 1e-5), 5e4),
 }
-"""What runs, at tolerances from loose to tight, and the most points on which it is tried.
+"""Function of each solver, its tolerances from loose to tight, and its maximum number of points.
 
-A run over the limit ends a solver's runs.
+A run over the time limit is the last one of a solver on a problem.
 """
 
 
@@ -250,7 +259,7 @@ def _child(solver: Callable[..., Any], X: Any, y: np.ndarray, tol: float, pipe: 
 
 
 def timed(solver: Callable[..., Any], X: Any, y: np.ndarray, tol: float) -> Any:
-    """Return seconds and answer of a run in a process of its own, or None past the limit."""
+    """Return seconds and answer of a run in a process of its own, or None after the time limit."""
     here, there = mp.get_context("fork").Pipe(duplex=False)
     process = mp.get_context("fork").Process(target=_child, args=(solver, X, y, tol, there))
     process.start()
@@ -265,7 +274,10 @@ def timed(solver: Callable[..., Any], X: Any, y: np.ndarray, tol: float) -> Any:
 
 
 def best_without_bias(X: Any, y: np.ndarray) -> float:
-    """Return the optimal value without a bias: every point once more, mirrored, at half of C."""
+    """Return a lower bound of the optimal value without a bias.
+
+    With the mirrored points, of the other label, at half of C, the best bias is 0.
+    """
     both = sp.vstack([X, -X], format="csr") if sp.issparse(X) else np.vstack([X, -X])
     return qpsvm.solve(HingePrimal(both, np.r_[y, -y], C / 2), "crsvm", tol=1e-8).certificate.lower
 
@@ -274,9 +286,8 @@ def peer_rows(names: list[str]) -> Iterator[tuple[str, ...]]:
     """Yield data, solver, and for each tolerance the seconds, or the gap that was reached."""
     for name in names:
         X, y = DATA_SETS[name]()
-        qpsvm.solve(
-            HingePrimal(X, y, C), "crsvm", tol=1e-8
-        )  # the processes inherit what it compiles
+        # Processes of the peers are forks, which inherit the compiled code of this solve.
+        qpsvm.solve(HingePrimal(X, y, C), "crsvm", tol=1e-8)
         qp, least = HingePrimal(X, y, C).as_qp(), None
         for label, (solver, tolerances, most) in SOLVER_FUNCTIONS.items():
             if len(y) > most:
@@ -296,8 +307,8 @@ def peer_rows(names: list[str]) -> Iterator[tuple[str, ...]]:
                     value = 0.5 * w @ w + C * np.sum(np.maximum(0.0, 1.0 - y * (X @ w)))
                     reached.append(((value - least) / value, seconds))
                 else:
-                    judged = certify(qp, np.asarray(answer["alpha"], np.float64), tol)
-                    reached.append((judged.certificate.relative_gap, seconds))
+                    found = certify(qp, np.asarray(answer["alpha"], np.float64), tol)
+                    reached.append((found.certificate.relative_gap, seconds))
             yield name, label, *(_cell(reached, tol, why) for tol in GAP_TOLERANCES)
 
 
@@ -317,6 +328,7 @@ PROBLEM_FORMS = {
     "printed, omega": {"reduction": "paper"},
     "printed, one-sided": {"reduction": "paper", "constraint_choice": "one-sided"},
 }
+"""Options of `crsvm` for all forms of the table of constraint reduction, by name."""
 
 
 def variant_rows() -> Iterator[tuple[str, ...]]:

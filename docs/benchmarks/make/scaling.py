@@ -21,16 +21,29 @@ from docs.benchmarks.make.pages import head, row
 from qpsvm import RBF, Cached, MEBDual, PolytopeDistanceDual
 
 FIGURE_FILE = Path(__file__).resolve().parents[1] / "scaling.png"
+"""File of the figure."""
+
 POINT_COUNTS = (10_000, 100_000, 1_000_000)
+"""Numbers of points of the measured problems."""
+
 MEASURED_METHODS = ("fw", "mfw", "pfw", "bpfw", "smo", "gilbert", "mdm")
+"""Methods of the table, in its order."""
+
 DISTANCE_METHODS = ("gilbert", "mdm")
 """Methods of the distance of two polytopes."""
+
 N_STEPS, N_REPEATS = 1000, 3
+"""Maximum number of iterations of a solve, and number of solves of which the median is taken."""
+
 N_FEATURES = 10
+"""Number of features of the points."""
+
 TOUCHED_COLUMNS = 250
-"""Columns whose memory is touched before a fresh solve."""
+"""Number of columns whose memory is touched before a fresh solve."""
+
 COMPILING_POINTS = 300_000
-"""Points of the solve that compiles the steps, those of several threads and of long columns too."""
+"""Number of points of the solve that compiles the steps, those on several threads and on long columns
+too."""
 
 
 def page() -> Iterator[str]:
@@ -43,11 +56,11 @@ def page() -> Iterator[str]:
         "`mdm` the distance between two clouds of them.\n"
         "*miss*: microseconds of an iteration of a fresh solve, the columns that it computes and the\n"
         "checks included; *cached*: the same iterations once more, every column cached (`Cached`);\n"
-        "both the median of three; *a column*: what the first takes longer, for each column computed.\n"
-        f"Before a fresh solve memory for {TOUCHED_COLUMNS} columns is touched and released: what was "
-        "free for\n"
-        "some seconds the host of a virtual machine takes back, and to give it again takes longer than\n"
-        "a column takes.",
+        "both the median of three; *a column*: the difference of both, for each column computed.\n"
+        f"Before a fresh solve memory for {TOUCHED_COLUMNS} columns is touched and released: the host "
+        "of a\n"
+        "virtual machine takes back memory that was free for some seconds, and takes longer to give it\n"
+        "again than a column takes.",
         runs=1,
     )
     yield ""
@@ -91,9 +104,8 @@ def measure(method: str, m: int, steps: int = N_STEPS) -> tuple[int, int, float,
     fresh, again = [], []
     for _ in range(N_REPEATS):
         problem = cached = None  # releases the columns of the last one
-        np.zeros(TOUCHED_COLUMNS * m, np.float32).fill(
-            1.0
-        )  # else a virtual machine's host may take its time
+        # Otherwise the host of a virtual machine gives the memory during the solve.
+        np.zeros(TOUCHED_COLUMNS * m, np.float32).fill(1.0)
         cached = Cached(kernel, 3 << 30)
         problem = PolytopeDistanceDual(cached, y) if method in DISTANCE_METHODS else MEBDual(cached)
         first, second = (

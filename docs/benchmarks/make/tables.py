@@ -32,6 +32,7 @@ from docs.benchmarks.make.pages import N_RUNS, head, row, section
 from qpsvm.solvers.methods import METHODS
 
 TIME_LIMIT = 60.0
+"""Maximum seconds of a solve."""
 
 
 def spine() -> Iterator[str]:
@@ -142,7 +143,7 @@ def factor_table() -> Iterator[str]:
 
 
 def polish_table() -> Iterator[str]:
-    """Yield the way from the low-rank answer to the exact one, and the direct way."""
+    """Yield the cost of exact solves that begin with a low-rank answer, and of direct ones."""
     yield ""
     yield "## From the approximate answer to the exact one"
     yield ""
@@ -302,7 +303,7 @@ def cold(before: str, statement: str) -> list[float]:
 
 
 def median_and_range(seconds: list[float]) -> str:
-    """Return the median, and the range where it exceeds a tenth of it."""
+    """Return the median, and the range where its width exceeds a tenth of the median."""
     middle, low, high = statistics.median(seconds), min(seconds), max(seconds)
     wide = high - low > 0.1 * middle
     return f"{middle:.3g}" + (f" ({low:.3g} to {high:.3g})" if wide else "")
@@ -316,6 +317,7 @@ PAGE_MAKERS: dict[str, Callable[[], Iterator[str]]] = {
     "linear_dual": linear_penalty,
     "linear_svm": linear,
 }
+"""Functions that yield the lines of the pages, by their names on the command line."""
 
 
 def main() -> None:

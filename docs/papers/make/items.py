@@ -1,4 +1,4 @@
-"""The items of the papers' pages: their rows, what they point to, and how many have which status.
+"""The items of the papers' pages: their rows, and the number of items with each status.
 
     python -m docs.papers.make.items            # print the table of counts
     python -m docs.papers.make.items --write    # put it into docs/papers/index.md
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 PAGE_FOLDER = Path(__file__).resolve().parents[1]
+"""Folder of the papers' pages."""
+
 PAPER_PAGES = {
     "frandi": "Frandi et al.",
     "kumar": "Kumar and Yıldırım",
@@ -24,10 +26,10 @@ PAPER_PAGES = {
     "zhou": "Zhou et al.",
     "jung": "Jung et al.",
 }
-"""Pages, in the order of the index."""
+"""Names of the pages, in the order of the index, with the titles of their papers."""
 
 ITEM_STATUSES = ("reproduced", "differs", "not yet", "not to be had")
-"""What a status may begin with; all but the first are followed by a colon and the reason."""
+"""Words with which a status begins; a colon and the reason follow all but the first."""
 
 TABLE_BEGIN, TABLE_END = "<!-- counts: begin -->", "<!-- counts: end -->"
 """Lines of the index between which the table stands."""
@@ -51,7 +53,7 @@ class Item(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Return what follows the colon of the status."""
+        """Return the text after the colon of the status."""
         return self.status.partition(": ")[2]
 
 
@@ -87,7 +89,7 @@ def row(title: str, counts: Counter[str]) -> str:
 
 
 def between(text: str) -> str:
-    """Return what stands between the two lines of the index."""
+    """Return the text between the two marked lines of the index."""
     return text.split(TABLE_BEGIN + "\n")[1].split("\n" + TABLE_END)[0]
 
 

@@ -105,11 +105,11 @@ class BallPasses(PassForm):
         """Return the bounds of the dual's value: the negative squared radius lies between them."""
         c = self.center(x)
         value = float(c @ c) - float(x[: len(self.core.places)] @ self.core.squares)
-        roundoff = self.roundoff(product)
+        roundoff = self.roundoff(x, product, value)
         level = np.array([-value])
         return enclose(value, product.square + value, roundoff, -np.inf, level, floor=roundoff)
 
-    def roundoff(self, product: Farthest) -> float:
+    def roundoff(self, x: Vector, product: Farthest, value: float) -> float:
         """Return a bound on the rounding error of the gap: sums of d terms, weights that sum to 1."""
         terms = self.n + len(self.core.places) + 8.0
         moved = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))

@@ -38,10 +38,10 @@ Vector = NDArray[np.float64]
 class Side(NamedTuple):
     """Points of a group, as rows and as tiles of a sweep, and their terms."""
 
-    few: NDArray[Any]  # (n rounded up to full groups of rows, n_words)
-    a: NDArray[Any]  # their terms
-    points: NDArray[Any]  # (n, n_words), C-ordered
-    b: NDArray[Any]  # (n,)
+    few: NDArray[Any]  # the points as rows, (n rounded up to full groups of rows, n_words)
+    a: NDArray[Any]  # terms of `few`, of the same length
+    points: NDArray[Any]  # the points as tiles, (n, n_words), C-ordered
+    b: NDArray[Any]  # terms of `points`, (n,)
 
 
 class PointGroups:
@@ -52,6 +52,7 @@ class PointGroups:
     gram : PointGram
         See `are_available`.
     groups : list of ndarray of int
+        Indices of the points of each group.
     """
 
     def __init__(self, gram: Gram, groups: list[Indices]) -> None:
@@ -103,7 +104,7 @@ class PointGroups:
             out[:] = K
 
     def sums(self, i: int, j: int, u: Vector, s: Vector) -> None:
-        """Write Ku to s, K the matrix of both groups in float64, in this thread."""
+        """Write Ku to s, shapes (n_i + n_j,), K the matrix of both groups in float64, in this thread."""
         first, second = self._side(i, EXACT_DTYPE), self._side(j, EXACT_DTYPE)
         n = len(first.b)
         rows, others = np.flatnonzero(u[:n]), np.flatnonzero(u[n:])

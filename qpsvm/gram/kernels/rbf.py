@@ -48,7 +48,7 @@ MAX_GRID_DISTANCE = 1e-5
 """Maximum distance of a point from its approximation on a grid, times sqrt(gamma)."""
 
 NEGLIGIBLE_ERROR = 2.0**-40
-"""Error of all entries below which it does not matter which of them have it."""
+"""Error of an entry below which one bound serves all entries, of near and of distant points."""
 
 NEGLIGIBLE_VALUE = 2.0**-98
 """Bound on kernel values, exact and rounded, at `NEGLIGIBLE_EXPONENT` with an error of at most 1."""
@@ -113,9 +113,9 @@ class RBF(PointGram):
 
     @cached_property
     def _unit(self) -> IntegerPoints | None:
-        """The points as multiples of a quantum, which are multiplied without rounding; None if not.
+        """The points as multiples of a quantum, which are multiplied without rounding, or None.
 
-        Dense points far from the origin are none: their distances lose no digits once they are centered.
+        It is None for dense points far from the origin: centered, their distances lose no digits.
         """
         found = integer_points(self.X)
         if found is not None and isinstance(found.points, np.ndarray):
@@ -171,8 +171,8 @@ class RBF(PointGram):
     def _error_of_norm(self) -> float:
         """Factor of the squared norms in the exponent's error: 4 eps of both, and exact for integers.
 
-        The terms of the exponent are rounded as others are. Where coordinates were rounded to multiples
-        of the quantum, at most eps each, it is 8 eps.
+        The terms of the exponent are rounded in any case. Where coordinates were rounded to multiples of
+        the quantum, by at most eps each, the factor is 8 eps.
         """
         is_rounded = self._unit is not None and self._unit.rounded
         return (8.0 if is_rounded else 4.0) * float(np.finfo(np.float64).eps) * self._rate
@@ -185,9 +185,8 @@ class RBF(PointGram):
     ) -> float | NDArray[np.float64]:
         """Return a bound on the effect of the entries' `error` on K x, one for all or one for each.
 
-        The error of an entry is that of both points' norms, and nothing where the norms alone tell that
-        the points are far from each other: K is then negligible. Only errors that are no roundings are
-        worth it.
+        The norms of both points bound the error of an entry. Where the norms alone prove that the points
+        are distant, the entry is negligible and so is its error. That is used above `NEGLIGIBLE_ERROR`.
         """
         if not NEGLIGIBLE_ERROR < self.error < 1.0:
             return super().dot_error(x, support, rows)
@@ -337,9 +336,8 @@ class RBF(PointGram):
     def low_precision(self) -> Gram:
         """Return a Gram of columns in float32, if three digits of K remain in most rows.
 
-        Rows of points far from the mean lose more, as `column_error` says. The points are the integer
-        ones, if there are such, or the centered ones. CSR points of which many coordinates are
-        stored become dense.
+        Rows of points far from the mean lose more, by `column_error`. The points are the integer ones if
+        there are any, else the centered ones. CSR points with many stored coordinates become dense.
         """
         m, d = self.X.shape
         if (near := self._near_grid()) is not None:

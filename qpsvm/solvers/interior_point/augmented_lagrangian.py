@@ -43,26 +43,27 @@ REACH_BAND_WIDTHS = 10.0
 """Band widths from the margin beyond which the weight of a point is fixed."""
 
 MAX_STEP_REACHES = 10.0
-"""Largest move of a live point in a step, in units of that reach: fixed weights are valid only nearby,
-and with all weights fixed L may have no minimum."""
+"""Maximum move of the score of a live point in a step, in units of `REACH_BAND_WIDTHS` band widths: fixed
+weights are valid only nearby, and with all weights fixed L may have no minimum."""
 
 MAX_LIVE_SHARE = 0.7
-"""Share of live points from which no weight is fixed."""
+"""Maximum share of live points at which weights of the others are fixed."""
 
 MAX_COPIED_ENTRIES = 1 << 21
-"""Number of entries up to which the live points are copied.
+"""Maximum number of entries of live points that are copied.
 
 More of them are read in place: touching new memory costs more than the copy saves.
 """
 
 INNER_GRADIENT_FRACTION = 0.1
-"""Norm of the gradient, relative to the gap, at which sigma is increased."""
+"""Fraction of the gap; the multipliers are updated where the norm of the gradient times that of w, with
+the same of b, is at most this."""
 
 MAX_LINE_SEARCH_STEPS = 30
 """Maximum number of steps of regula falsi in a line search."""
 
 MAX_INNER_STEPS = 30
-"""Number of Newton steps after which sigma is increased."""
+"""Maximum number of Newton steps between two updates of the multipliers."""
 
 
 class Multipliers:
@@ -157,7 +158,13 @@ class Multipliers:
         self._choose_live()
 
     def step(self) -> bool:
-        """Make a Newton step; return whether it ended with new multipliers."""
+        """Make a Newton step; return whether it ended with new multipliers.
+
+        Raises
+        ------
+        LinAlgError
+            If the direction is not finite.
+        """
         if self._inside == 0:
             self._center()
         gradient = self._gradient
@@ -196,7 +203,7 @@ class Multipliers:
         return False
 
     def _search(self, dw: Vector, dh: Vector, db: float, slope: float) -> float:
-        """Return 1, or a step where the slope along the direction is a tenth of the first."""
+        """Return 1, or a step at which the slope of L is at most a tenth of the first."""
         square = float(dw @ dw)
 
         def at(t: float) -> float:

@@ -40,14 +40,15 @@ from qpsvm.solvers.working_set.matrix_steps import (
 )
 
 ROUGH_GOAL_FRACTION = 0.9
-"""Fraction of the gap asked for at which a gap from rows in float32 is computed again exactly: the exact
-one may be a little greater."""
+"""Fraction of the target gap at which a gap from rows in float32 is recomputed in float64, which may give
+a slightly greater one."""
 
 MAX_ROW_ENTRIES, MIN_ROWS = 1 << 23, 64
-"""Entries of the rows of two groups in memory at a time, and least number of rows."""
+"""Maximum number of entries of the rows of two groups in memory at a time, unless `MIN_ROWS` rows have
+more."""
 
 MAX_EXACT_ROUNDS = 40
-"""Number of exact gaps for one C after which the gap is returned as it is."""
+"""Maximum number of gaps in float64 for one C; the last one is returned as it is."""
 
 Vector = NDArray[np.float64]
 
@@ -78,7 +79,7 @@ def hinge_path(
     Returns
     -------
     SubsetPath
-        Where steps read more rows than memory holds, the gap of the weights that they came to.
+        Where steps would read more rows than memory holds, the gap of the weights that they reached.
     """
     n = len(y)
     path, width = empty_path(len(penalties), n), max(n, VECTOR_LANES)
@@ -120,7 +121,7 @@ def _exact_bounds(
     s: Vector,
     rounding: float,
 ) -> Any:
-    """Write Ku - y to s and return the evaluation."""
+    """Write Ku - y, u = y x, to s in float64; return the bounds at the weights x."""
     sums(y * x, s)
     s -= y
     return _bounds(y, x, upper, rounding, s)
@@ -128,7 +129,7 @@ def _exact_bounds(
 
 @vectorized
 def _bounds(y: Any, x: Any, upper: Any, rounding: float, s: Any) -> Any:
-    """Return the evaluation where an entry of s is off by at most `rounding` times the sum of x."""
+    """Return the bounds where the error of an entry of s is at most `rounding` times the sum of x."""
     error, marked = rounding * np.sum(x), np.empty(len(y), np.bool_)
     return bounds(y, x, upper, s, marked, error, error, marked)
 
@@ -151,7 +152,7 @@ def _rounds(
 ) -> tuple[int, float, bool]:
     """Make rounds of steps until the gap by s is small.
 
-    s is Ku - y at the weights `x_summed`, which become x: the rows of weights that moved are added to it.
+    s is Ku - y at the weights `x_summed`, which become x: rows of weights that moved are added to s.
     A working set has at most `most` points. Return the number of all steps, the tolerance of the next
     round, and whether it is the last one: memory is short for rows, or there were too many steps.
     """
@@ -174,7 +175,7 @@ def _rounds(
 
 @vectorized
 def _add_moved(block: Any, y: Any, x: Any, x_summed: Any, s: Any) -> None:
-    """Move s from the weights `x_summed` to x by the rows of those that differ."""
+    """Update s from the weights `x_summed` to x by the rows of the weights that differ."""
     for i in range(len(y)):
         weight = y[i] * (x[i] - x_summed[i])
         if weight != 0.0:

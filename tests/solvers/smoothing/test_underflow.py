@@ -1,4 +1,4 @@
-"""Smoothings that are divided again and again."""
+"""Smoothing widths after so many reductions that they could underflow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_stages_that_end_at_once_leave_bounds_that_hold():
 
 
 def test_restarts_on_points_near_zero_leave_a_curvature_to_divide_by():
-    """Each restart halves it, and the bound itself is the square of 1e-150."""
+    """Each restart halves the curvature, whose bound is the square of 1e-150."""
     problem = LPSVMPrimal(Linear(np.array([[1e-150]])), [1.0], C=10.0, bias=False)
     result = solve(problem, tol=1e-12)
     assert result.converged and result.value == pytest.approx(10.0)
