@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, Bounds, Form, enclose
 from qpsvm.distributed.kernel_sums import stacked
-from qpsvm.distributed.passes.form import PassForm
+from qpsvm.distributed.passes.form import PassForm, PassSolver
 from qpsvm.distributed.passes.part import solve_part
-from qpsvm.domains import Domain
 from qpsvm.formulations import MEBDual
 from qpsvm.gram import Linear
 from qpsvm.numerics.products import squared_norms
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import Reply, Stop
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -135,25 +134,10 @@ class CoreState:
 
 
 @dataclass(frozen=True)
-class CoreSetPasses(Solver):
-    """A core set method: each iteration adds the farthest rows, solves the core's ball, and makes a pass.
-
-    Attributes
-    ----------
-    target : float
-        Relative gap; `solve` sets it to its `tol`.
-    """
-
-    target: float = 1e-3
+class CoreSetPasses(PassSolver):
+    """A core set method: an iteration adds the farthest rows, solves the core's ball and makes a pass."""
 
     form: ClassVar[type[Form]] = BallPasses
-    domains: ClassVar[tuple[type[Domain], ...]] = ()
-    on_columns: ClassVar[bool] = False
-    check_threshold: ClassVar[float] = 1.0  # nothing is maintained: the bounds are exact
-
-    def period(self, problem: BallPasses) -> int:
-        """Return 1: every pass gives bounds."""
-        return 1
 
     def default_max_iter(self, problem: BallPasses) -> int:
         """Return 200 passes."""
@@ -165,10 +149,6 @@ class CoreSetPasses(Solver):
         problem.core.add(problem.farthest(np.zeros(problem.n)))
         self._solve_core(problem, x)
         return CoreState(x, problem.product(x))
-
-    def refresh(self, problem: BallPasses, state: CoreState, product: Farthest) -> None:
-        """Continue from the latest pass."""
-        state.product = product
 
     def advance(self, problem: BallPasses, state: CoreState, n_steps: int) -> Reply:
         """Add the farthest rows, solve the ball of the core, and make a pass."""

@@ -1,16 +1,18 @@
-"""The base of problems whose rows are read in passes."""
+"""The bases of problems whose rows are read in passes, and of the methods for them."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
 from qpsvm.distributed.group import ShardGroup
+from qpsvm.domains import Domain
+from qpsvm.solvers.base import Solver
 
 Vector = NDArray[np.float64]
 
@@ -79,3 +81,28 @@ class PassForm(Form):
     def counters(self) -> dict[str, int]:
         """Bytes sent between client and shards, and round trips."""
         return self.shards.counters
+
+
+@dataclass(frozen=True)
+class PassSolver(Solver):
+    """A method whose iterations are passes over the rows; each of them gives the bounds of its point.
+
+    Attributes
+    ----------
+    target : float
+        Relative gap; `solve` sets it to its `tol`.
+    """
+
+    target: float = 1e-3
+
+    domains: ClassVar[tuple[type[Domain], ...]] = ()
+    on_columns: ClassVar[bool] = False
+    check_threshold: ClassVar[float] = 1.0  # the sums are those of the point: the bounds are exact
+
+    def period(self, problem: Any) -> int:
+        """Return 1: every iteration gives bounds."""
+        return 1
+
+    def refresh(self, problem: Any, state: Any, product: Any) -> None:
+        """Continue from the sums of the latest pass."""
+        state.product = product

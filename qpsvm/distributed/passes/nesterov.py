@@ -25,11 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, Form
+from qpsvm.distributed.passes.form import PassSolver
 from qpsvm.distributed.passes.margin import MarginPasses
 from qpsvm.distributed.passes.newton import VALUE_ROUNDINGS
 from qpsvm.distributed.passes.sums import LossSums
-from qpsvm.domains import Domain
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import Reply, Stop
 
 Vector = NDArray[np.float64]
 
@@ -66,25 +66,10 @@ class GradientState:
 
 
 @dataclass(frozen=True)
-class GradientPasses(Solver):
-    """Accelerated gradient steps on the loss of a linear machine.
-
-    Attributes
-    ----------
-    target : float
-        Relative gap; `solve` sets it to its `tol`.
-    """
-
-    target: float = 1e-3
+class GradientPasses(PassSolver):
+    """Accelerated gradient steps on the loss of a linear machine."""
 
     form: ClassVar[type[Form]] = MarginPasses  # type: ignore[type-abstract]
-    domains: ClassVar[tuple[type[Domain], ...]] = ()
-    on_columns: ClassVar[bool] = False
-    check_threshold: ClassVar[float] = 1.0  # nothing is maintained: the bounds are exact
-
-    def period(self, problem: MarginPasses) -> int:
-        """Return 1: every pass gives bounds."""
-        return 1
 
     def default_max_iter(self, problem: MarginPasses) -> int:
         """Return the default maximum number of passes."""
@@ -96,10 +81,6 @@ class GradientPasses(Solver):
         x = problem.repair(x0)
         product = problem.product(x)
         return GradientState(x, product, x[:-1].copy(), scaling(problem, x, product))
-
-    def refresh(self, problem: MarginPasses, state: GradientState, product: LossSums) -> None:
-        """Continue from the sums of the point."""
-        state.product = product
 
     def advance(self, problem: MarginPasses, state: GradientState, n_steps: int) -> Reply:
         """Make one step, and the pass at its end."""

@@ -18,10 +18,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, Form
+from qpsvm.distributed.passes.form import PassSolver
 from qpsvm.distributed.passes.margin import MarginPasses
 from qpsvm.distributed.passes.sums import LossSums
-from qpsvm.domains import Domain
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import Reply, Stop
 
 Vector = NDArray[np.float64]
 
@@ -52,25 +52,10 @@ class PassState:
 
 
 @dataclass(frozen=True)
-class NewtonPasses(Solver):
-    """Newton steps on the loss of a linear machine.
-
-    Attributes
-    ----------
-    target : float
-        Relative gap; `solve` sets it to its `tol`.
-    """
-
-    target: float = 1e-3
+class NewtonPasses(PassSolver):
+    """Newton steps on the loss of a linear machine."""
 
     form: ClassVar[type[Form]] = MarginPasses  # type: ignore[type-abstract]
-    domains: ClassVar[tuple[type[Domain], ...]] = ()
-    on_columns: ClassVar[bool] = False
-    check_threshold: ClassVar[float] = 1.0  # nothing is maintained: the bounds are exact
-
-    def period(self, problem: MarginPasses) -> int:
-        """Return 1: every pass gives bounds."""
-        return 1
 
     def default_max_iter(self, problem: MarginPasses) -> int:
         """Return 200 passes."""

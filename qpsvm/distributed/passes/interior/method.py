@@ -26,11 +26,11 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
+from qpsvm.distributed.passes.form import PassSolver
 from qpsvm.distributed.passes.hinge import HingePasses
 from qpsvm.distributed.passes.interior.shard import Plane, Prediction, joined
 from qpsvm.distributed.passes.sums import LossSums, added
-from qpsvm.domains import Domain
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import Reply, Stop
 
 Vector = NDArray[np.float64]
 
@@ -102,25 +102,10 @@ class InteriorState:
 
 
 @dataclass(frozen=True)
-class PredictorCorrectorPasses(Solver):
-    """Mehrotra's predictor and corrector; an iteration is three passes over the rows.
-
-    Attributes
-    ----------
-    target : float
-        Relative gap; `solve` sets it to its `tol`.
-    """
-
-    target: float = 1e-3
+class PredictorCorrectorPasses(PassSolver):
+    """Mehrotra's predictor and corrector; an iteration is three passes over the rows."""
 
     form: ClassVar[type[Form]] = InteriorPasses
-    domains: ClassVar[tuple[type[Domain], ...]] = ()
-    on_columns: ClassVar[bool] = False
-    check_threshold: ClassVar[float] = 1.0  # the sums are those of the point
-
-    def period(self, problem: InteriorPasses) -> int:
-        """Return 1: every iteration gives bounds."""
-        return 1
 
     def default_max_iter(self, problem: InteriorPasses) -> int:
         """Return 100 iterations."""
@@ -131,10 +116,6 @@ class PredictorCorrectorPasses(Solver):
         assert x0 is not None
         x = problem.repair(x0)
         return InteriorState(x, problem.product(x))
-
-    def refresh(self, problem: InteriorPasses, state: InteriorState, product: LossSums) -> None:
-        """Continue from the sums of the point."""
-        state.product = product
 
     def advance(self, problem: InteriorPasses, state: InteriorState, n_steps: int) -> Reply:
         """Make one iteration."""
