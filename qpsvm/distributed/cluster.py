@@ -4,8 +4,8 @@ A call is sent to the worker itself. Where the latest call of a method took long
 of tasks, the next one is a task, which shows in the dashboard; its round trip takes six times as long.
 
 A worker keeps its shards outside of Dask's results, so that they are neither moved nor copied. A call
-names the shard and the number of changes of its state; a worker that does not hold that state says so,
-and the shard is built again from its rows and brought to its state from the weights.
+names the shard and the number of changes of its state. A worker without that state returns `NotHeld`.
+The shard is then built again from its rows, and its state is recomputed from the weights.
 """
 
 from __future__ import annotations

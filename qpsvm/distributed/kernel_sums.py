@@ -46,7 +46,7 @@ SINGLE_PRECISION = np.dtype(np.float32)
 
 
 def is_translatable(kernel: PointGram) -> bool:
-    """Return whether moving all points leaves the kernel as it is."""
+    """Return whether a translation of all points leaves the kernel values unchanged."""
     return isinstance(kernel, (RBF, Laplacian))
 
 

@@ -1,6 +1,6 @@
 """Where the shards of a solve are: at the workers of a Dask client, or in this process.
 
-Dask is asked for a client only where the program has loaded it.
+A Dask client is looked up only where the program has imported `distributed`.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def page() -> Iterator[str]:
         theirs = miniball(X) if exact else "cyminiball: not run, exponential in d"
         yield line("ball", m, d, tol, lambda X=X: qpsvm.MEBDual(qpsvm.Linear(X)), theirs)
     for m, d in HULL_CASES:
-        X, y = apart(m, d)
+        X, y = separated_clouds(m, d)
         yield line(
             "distance",
             m,
@@ -132,7 +132,7 @@ def svc(X: Any, y: Any) -> float:
     return statistics.median(seconds)
 
 
-def apart(m: int, d: int) -> tuple[Any, Any]:
+def separated_clouds(m: int, d: int) -> tuple[Any, Any]:
     """Return two normal clouds, moved along the first axis until a strip of width 1 separates them."""
     rng = np.random.default_rng(11)
     A, B = rng.standard_normal((m // 2, d)), rng.standard_normal((m - m // 2, d))

@@ -107,7 +107,7 @@ def certificate_seconds(size: Size, rates: Rates, n_support: int, n_bytes: int) 
 
 
 def kernel_seconds(
-    size: Size, rates: Rates, n_support: int, moves_of_support: float, entering: int, client: float
+    size: Size, rates: Rates, n_support: int, moves_of_support: float, n_added: int, client: float
 ) -> dict[str, float]:
     """Return the seconds of the parts of a kernel machine's solve.
 
@@ -118,16 +118,16 @@ def kernel_seconds(
     n_support : int
     moves_of_support : float
         Moves of weights in the whole solve, as a multiple of the support.
-    entering : int
+    n_added : int
         Points that an iteration adds to the working set; as many weights move.
     client : float
         Seconds of the client's work in an iteration.
     """
-    n = max(1.0, moves_of_support * n_support / entering)
+    n = max(1.0, moves_of_support * n_support / n_added)
     rows = size.m / size.n_shards
-    sent = size.n_shards * (entering * size.point + 2 * NUMBER_BYTES * entering)
+    sent = size.n_shards * (n_added * size.point + 2 * NUMBER_BYTES * n_added)
     return {
-        "kernel values": n * rows * entering / rates.values,
+        "kernel values": n * rows * n_added / rates.values,
         "scans": n * rows / rates.rows,
         "round trips": 2.0 * n * rates.latency,
         "points sent to all workers": n * sent / rates.bandwidth,

@@ -72,7 +72,7 @@ class PointGroups:
 
     @cached_property
     def _low(self) -> np.dtype[Any]:
-        """The precision of rows: float32, unless the Gram says that it loses too many digits."""
+        """The precision of rows: float32, unless `low_precision` of the Gram keeps float64."""
         is_enough = self._gram.dtype == np.float32 or self._gram.low_precision() is not self._gram
         return np.dtype(np.float32 if is_enough else np.float64)
 
