@@ -34,7 +34,7 @@ from qpsvm.solvers.working_set.working_set import members_to_keep
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-OFFERED_SHARE = 1.5
+OFFERED_POINTS_FACTOR = 1.5
 """Number of points that shards send with their violators, relative to the number that may be added."""
 
 CORNER_SAMPLE_SIZE = 64
@@ -109,7 +109,7 @@ class ShardedDecomposition(OnShardedWorkingSet):
     def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
         """Return the number of violators of each direction, and of points that come with them."""
         count = self._most_entering(state)
-        return count, int(OFFERED_SHARE * count)
+        return count, int(OFFERED_POINTS_FACTOR * count)
 
     def _most_entering(self, state: ShardedState) -> int:
         """Return the maximum number of points that the next iteration adds."""

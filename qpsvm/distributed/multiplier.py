@@ -19,17 +19,20 @@ from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain
 
 Vector = NDArray[np.float64]
 
-SECTIONS_AT_ONCE = 257
+MULTIPLIERS_PER_TRIP = 257
 """Number of multipliers at which the gap is evaluated in one round trip."""
 
 MAX_SECTION_ROUNDS = 8
-"""Maximum number of such round trips: each divides an interval by 256."""
+"""Maximum number of round trips of a search: each divides the interval by 256."""
 
 SECTION_WIDTH = 1e-14
 """Width of the last section, relative to the multipliers at its ends."""
 
 MULTIPLIER_LOSS = 0.01
 """Fraction of the gap; the search ends where a better multiplier reduces the gap by at most this."""
+
+SLOPE_ROUNDING = 1e-12
+"""Relative difference by which a slope may miss its target: the sums of slopes are rounded."""
 
 
 class Level(NamedTuple):
@@ -72,7 +75,7 @@ def best_level(
         high = low  # no weight may be on a point whose gradient is below the level
     at, target = 0, _target(domain)
     for _ in range(MAX_SECTION_ROUNDS):
-        grid = np.linspace(low, high, SECTIONS_AT_ONCE if low < high else 1)
+        grid = np.linspace(low, high, MULTIPLIERS_PER_TRIP if low < high else 1)
         sums, parts = _along(shards, name, grid)
         if is_simplex and sums.least_flat < high:
             high = sums.least_flat
@@ -109,7 +112,7 @@ def _target(domain: Domain) -> float:
         total = domain.positive
     elif isinstance(domain, CappedSimplex):
         total = float(domain.total[0])
-    return total * (1.0 - 1e-12)
+    return total * (1.0 - SLOPE_ROUNDING)
 
 
 def _gap_along(

@@ -31,11 +31,14 @@ of the sample's margins."""
 MAX_FIRST_WIDTH = 1.0
 """Maximum of that least first width: the width of the margin."""
 
+WIDTH_BISECTIONS = 60
+"""Number of bisections of the logarithm of the first width."""
+
 
 def first_width(q: Vector, C: Vector, goal: float, least: float) -> float:
     """Return the largest mu, at least `least`, at which sum C_i q_i (1 - u_i) is at most `goal`."""
     low, high = least, max(2.0 * least, float(np.max(q, initial=0.0)))
-    for _ in range(60):
+    for _ in range(WIDTH_BISECTIONS):
         mu = np.sqrt(low * high)
         inside = (q > 0.0) & (q < mu)
         gap = float(C[inside] @ (q[inside] * (1.0 - q[inside] / mu)))
