@@ -50,7 +50,7 @@ class ClusterError(RuntimeError):
     ----------
     x : ndarray or None
         Weights of the last complete iteration, feasible and not certified: another solve can continue
-        from them by ``x0=error.x``. None where the points were not loaded.
+        from them by ``x0=error.x``. None where the points were not loaded, or rows are read in passes.
 
     Examples
     --------
