@@ -31,13 +31,13 @@ from qpsvm.gram.model_features import LandmarkMap
 Matrix = NDArray[np.float64]
 
 DEFAULT_RANK = 256
-"""Rank if neither rank nor tolerance is given."""
+"""Maximum rank if neither rank nor tolerance is given."""
 
 COLUMNS_PER_DRAW = 32
-"""Number of columns drawn at a time: one product instead of 32, for a hardly larger error."""
+"""Number of columns that are drawn at a time, so that one product computes them."""
 
 MIN_EIGENVALUE_FRACTION = 1e-12
-"""Fraction of the largest eigenvalue of a landmark block below which others are dropped."""
+"""Fraction of the largest eigenvalue of a landmark block; smaller eigenvalues are dropped."""
 
 TRACE_ROUNDING = 1e-12
 """Relative residual trace that counts as zero: K is reproduced up to rounding."""
@@ -88,6 +88,11 @@ class LowRank(Gram):
     seconds : float
         Time of the factorization.
 
+    Raises
+    ------
+    InputError
+        If an argument is malformed, or the method needs points and `exact` has none.
+
     Examples
     --------
     >>> from qpsvm import RBF, LowRank
@@ -122,13 +127,13 @@ class LowRank(Gram):
         seconds = time.perf_counter() - start_time
         if factor.landmarks.gram is gram:
             factor = factor._replace(landmarks=factor.landmarks._replace(gram=self.exact))
-        trace = float(np.sum(self.exact.diag()))
-        error = max(0.0, trace - _square_sum(factor.V))
-        self._set(factor, error, error / trace if trace > 0 else 0.0, seconds)
+        self._set(factor, seconds)
 
-    def _set(self, factor: Factor, error: float, relative: float, seconds: float) -> None:
-        V = factor.V
+    def _set(self, factor: Factor, seconds: float) -> None:
+        """Set the factor, and the attributes that follow from it and from `exact`."""
+        V, trace = factor.V, float(np.sum(self.exact.diag()))
         V.flags.writeable = False
+        error = max(0.0, trace - _square_sum(V))
         values = {
             "V": V,
             "landmarks": factor.landmarks,
@@ -136,7 +141,7 @@ class LowRank(Gram):
             "dtype": V.dtype,
             "rank": V.shape[1],
             "trace_error": error,
-            "relative_trace_error": relative,
+            "relative_trace_error": error / trace if trace > 0 else 0.0,
             "seconds": seconds,
         }
         for name, value in values.items():
@@ -172,18 +177,9 @@ class LowRank(Gram):
         restricted = object.__new__(LowRank)
         for name in ("tol", "method", "seed"):
             object.__setattr__(restricted, name, getattr(self, name))
-        exact = self.exact.take(rows)
-        object.__setattr__(restricted, "exact", exact)
-        V = self.factor()[rows]
-        trace = float(np.sum(exact.diag()))
-        error = max(0.0, trace - _square_sum(V))
-        landmarks: Landmarks = self.landmarks  # type: ignore[attr-defined]
-        restricted._set(
-            Factor(V, landmarks),
-            error,
-            error / trace if trace > 0 else 0.0,
-            self.seconds,  # type: ignore[attr-defined]
-        )
+        object.__setattr__(restricted, "exact", self.exact.take(rows))
+        factor = Factor(self.factor()[rows], self.landmarks)  # type: ignore[attr-defined]
+        restricted._set(factor, self.seconds)  # type: ignore[attr-defined]
         return restricted
 
     def own(self, rows: NDArray[np.int64]) -> LandmarkMap:
@@ -398,3 +394,4 @@ APPROXIMATION_METHODS: dict[str, Callable[[Gram, int, float, np.random.Generator
     "nystrom-leverage": _nystrom_leverage,
     "eigen": _eigen,
 }
+"""Functions that compute the factor from a Gram, maximum rank, tolerance and generator, by method."""

@@ -76,7 +76,7 @@ class OnVertices(OnShardedWorkingSet):
         check_number("start_size", self.start_size, low=2, integer=True)
 
     def within(self, problem: Any, memory_limit: int) -> tuple[Self, int]:
-        """Return the solver whose matrix of known vertices fits the limit or, if larger, `FLOOR_BYTES`."""
+        """Return the solver whose matrix fits the limit or, if that is larger, `FLOOR_BYTES`."""
         n_bytes = max(memory_limit, FLOOR_BYTES)
         return replace(self, max_vertices=isqrt(n_bytes // BYTES_PER_PAIR)), 0
 
