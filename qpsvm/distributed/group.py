@@ -1,7 +1,7 @@
 """The shards of a solve, in this process one after the other or at the workers of a Dask cluster.
 
-A call goes to every shard and returns its answers in the order of the shards: sums over them have the
-same bits wherever the shards are.
+A call goes to every shard and returns the answers in the order of the shards. Sums over the same shards
+then have the same bits, wherever they are computed by the same processors.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ class SquaredHingePasses(MarginPasses):
         The dual point has the weights as they were computed, so that their rounding is no error.
         """
         v, b = self._normal(product)
-        total, primal = np.sum(product.weight), self.objective(x, product)
+        total = np.sum(product.weight)  # 0 where no row has a weight: there is no dual point then
+        primal = self.objective(x, product)
         of_sums = FLOAT64_EPS * self.sum_depth
         longest = float(np.sqrt(product.largest)) + 1.0  # bound on |(z_i, 1)|
         error_of_normal = of_sums * total * longest
