@@ -35,7 +35,7 @@ from qpsvm.solvers.base import Reply, Stop
 Vector = NDArray[np.float64]
 
 TO_BOUNDARY = 0.995
-"""Length of a step, as a fraction of the length at which the first variable becomes 0."""
+"""Maximum length of a step, as a fraction of the length at which the first variable becomes 0."""
 
 SHORTEST_STEP = 1e-8
 """Length of a step below which the method has stalled."""
