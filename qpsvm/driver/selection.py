@@ -50,11 +50,11 @@ MIN_POINTS_FOR_SAMPLE = 5000
 MAX_POINTS_FOR_SAMPLE = 50_000
 """Number of points up to which that share is estimated."""
 
-MIN_SUPPORT_SHARE = 0.5
+MIN_SUPPORT_SHARE = 0.35
 """Share of support vectors from which Newton steps on the support are chosen."""
 
-MIN_RIDGE_RATIO = 0.3
-"""Ratio of the mean ridge to the mean diagonal from which they are chosen."""
+MAX_REST_RATIO = 0.06
+"""Error of a factor of low rank on the diagonal, relative to the ridge, up to which these are chosen."""
 
 QUICK_SEARCH_POINTS = 10_000
 """Number of points up to which the search for duplicates is always completed: it takes milliseconds."""
@@ -219,7 +219,7 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
             "the Gram has a factor, and a few Newton steps in its columns suffice",
         ),
         (factor, "mnp", short_factor),
-        (newton, "face-newton", "a sample predicts that most points are support vectors"),
+        (newton, "face-newton", "a sample predicts many support vectors and a short factor"),
         (
             m >= fewest,
             "decomposition",
@@ -235,9 +235,9 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
 
 
 def _mostly_support(qp: QP, clock: Clock) -> bool:
-    """Return whether a sample predicts mostly support vectors, and the ridge is large.
+    """Return whether a sample predicts many support vectors, and a factor that is accurate enough.
 
-    With fewer, or a smaller ridge to precondition with, pair steps in blocks of columns are faster.
+    With fewer, or a factor that leaves more beside the ridge, pair steps in blocks of columns are faster.
     A Gram with cached columns is for the methods that read them.
     """
     from qpsvm.solvers.methods import METHODS
@@ -248,13 +248,11 @@ def _mostly_support(qp: QP, clock: Clock) -> bool:
         return False
     if isinstance(qp.gram.kernel, Cached | Precomputed):
         return False
-    from qpsvm.solvers.newton.low_rank_model import share_of_support
+    from qpsvm.solvers.newton.low_rank_model import sample_model
 
-    ridge_is_large = float(np.mean(qp.gram.ridge)) >= MIN_RIDGE_RATIO * float(
-        np.mean(qp.gram.diag())
-    )
     try:
         with clock.abandoning():
-            return ridge_is_large and share_of_support(qp) >= MIN_SUPPORT_SHARE
+            found = sample_model(qp)
     except Expired:
         return False
+    return found.share >= MIN_SUPPORT_SHARE and found.rest_ratio <= MAX_REST_RATIO

@@ -6,7 +6,7 @@ F comes from randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber, 2022), 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -24,6 +24,9 @@ DRAW_BLOCKS = 8
 
 MIN_EIGENVALUE_FRACTION = 1e-4
 """Eigenvalues of a drawn block, relative to the diagonal, that are above float32's rounding."""
+
+MIN_REST_RATIO = 0.02
+"""Error of F F' on the diagonal, relative to the ridge, below which more columns save no time."""
 
 MAX_NEWTON_STEPS = 30
 """Maximum number of Newton steps on the problem of low rank."""
@@ -50,6 +53,7 @@ class LowRankModel:
     kernel : Gram
         Its kernel, in the precision in which columns are to be evaluated.
     rank : int
+        Maximum number of columns of F; fewer are drawn where these suffice beside the ridge.
     rng : numpy.random.Generator
         Draws the columns.
 
@@ -60,7 +64,8 @@ class LowRankModel:
     """
 
     def __init__(self, gram: SignedGram, kernel: Gram, rank: int, rng: np.random.Generator) -> None:
-        V = _cholesky(kernel, min(rank, gram.m), rng)
+        least_rest = MIN_REST_RATIO * float(np.sum(gram.ridge)) / gram.scale
+        V = _cholesky(kernel, min(rank, gram.m), rng, least_rest)
         m, r, drawn = gram.m, len(V) + (gram.shift > 0), len(V)
         self.F = np.empty((m, r), np.float32)
         own = np.empty(m)
@@ -145,30 +150,45 @@ class LowRankModel:
         return u, f + self.rest * u
 
 
-def share_of_support(problem: QP) -> float:
-    """Return the approximate fraction of points with a weight at the optimum, from a sample.
+class SampleModel(NamedTuple):
+    """What a sample tells of the solution of a problem."""
+
+    share: float
+    """Approximate fraction of points with a weight at the optimum."""
+    rest_ratio: float
+    """Error of a factor of low rank on the diagonal, relative to the ridge."""
+
+
+def sample_model(problem: QP) -> SampleModel:
+    """Return the prediction of a sample.
 
     The ridge is scaled down in proportion to the sample, so that its margins are those of all points.
     """
     rng = np.random.default_rng(0)
     n = min(SAMPLE_POINTS, problem.m)
     sample = problem.gram.take(np.sort(rng.choice(problem.m, n, replace=False)))
+    ridge = float(np.mean(sample.ridge))
     sample = replace(sample, ridge=sample.ridge * (n / problem.m))
     with single_threaded_blas():
-        u, _ = LowRankModel(sample, sample.kernel, SAMPLE_RANK, rng).weights()
-    return float(np.mean(u > 0.0))
+        model = LowRankModel(sample, sample.kernel, SAMPLE_RANK, rng)
+        u, _ = model.weights()
+    return SampleModel(float(np.mean(u > 0.0)), float(np.mean(model.rest)) / ridge)
 
 
-def _cholesky(kernel: Gram, rank: int, rng: np.random.Generator) -> NDArray[np.float32]:
+def _cholesky(
+    kernel: Gram, rank: int, rng: np.random.Generator, least_rest: float
+) -> NDArray[np.float32]:
     """Return V of shape (r, m), K ~ V'V, from columns drawn by the residual diagonal.
 
+    Drawing ends where the sum of this diagonal is at most `least_rest`.
     A matrix that is not positive semidefinite may have negative diagonal entries; they are not drawn.
     """
     m, d = kernel.m, np.maximum(kernel.diag(), 0.0)
     largest = float(np.max(d))
     V = np.empty((rank, m), np.float32)
     r, size = 0, -(-rank // DRAW_BLOCKS)
-    while r < rank and float(np.sum(d)) > MIN_EIGENVALUE_FRACTION * largest * m:
+    least_rest = max(least_rest, MIN_EIGENVALUE_FRACTION * largest * m)
+    while r < rank and float(np.sum(d)) > least_rest:
         drawn = np.unique(rng.choice(m, min(size, rank - r), p=d / np.sum(d)))
         G = np.empty((len(drawn), m), kernel.dtype)
         kernel.fill(drawn, G, np.arange(len(drawn)))

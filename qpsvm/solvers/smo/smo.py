@@ -37,6 +37,7 @@ from qpsvm.solvers.base import BUDGET_CODE, STALLED_CODE, Reply, Solver, Stop
 from qpsvm.solvers.shared.column_reads import COLUMN_MISSING, is_cached, touch
 from qpsvm.solvers.shared.prefetch import Prefetch, least_uncached
 from qpsvm.solvers.shared.starting_points import pair_start
+from qpsvm.solvers.smo.face_step import FIRST_STEPS_PER_POINT, face_step, pair_steps_worth
 from qpsvm.solvers.smo.pair_data import GROUP_STEP, IN_LOW, IN_UP, PairData, pair_data
 from qpsvm.solvers.smo.pair_steps import assist_pairs, pair_steps
 
@@ -83,6 +84,8 @@ class SMO(Solver):
     def advance(self, problem: QP, state: SMOState, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing; then fill the column."""
         assert problem.store is not None
+        if state.n_steps >= state.next_face_step and self._makes_face_step(problem, state):
+            return Reply(0, Stop.NEWS)
         missing = np.full(2, -1, np.int64)
         cols = problem.columns()
         if isinstance(problem.domain, UNCOUPLED_DOMAINS):
@@ -107,6 +110,27 @@ class SMO(Solver):
                 state.prefetch.serve(problem.store, np.unique(missing), state.wanted)
             stop = Stop.BUDGET.value
         return Reply(done, Stop(stop))
+
+    def _makes_face_step(self, problem: QP, state: SMOState) -> bool:
+        """Make a Newton step on the face of the free weights where it is due and possible."""
+        x, upper = state.x, state.upper
+        if isinstance(problem.domain, UNCOUPLED_DOMAINS):
+            state.next_face_step = np.inf
+            return False
+        worth = pair_steps_worth(int(np.count_nonzero((x > 0.0) & (x < upper))), problem.m)
+        if state.n_steps < state.last_face_step + worth:
+            state.next_face_step = state.last_face_step + worth
+            return False
+        state.last_face_step = state.n_steps
+        state.next_face_step = state.n_steps + worth
+        found = face_step(problem, state.group, state.z, x, upper, state.z * state.s)
+        if found is None:
+            return False
+        product = state.product + found[1]
+        x[:] = found[0]
+        state.set_product(product)
+        state.n_face_steps += 1
+        return True
 
     def refresh(self, problem: QP, state: SMOState, product: NDArray[np.float64]) -> None:
         """Set the gradient by a recomputed G x."""
@@ -183,11 +207,15 @@ class SMOState(PairState):
     prefetch: Prefetch = field(init=False)
     sharing: WorkSharing = field(init=False)  # shared state of the passes
     n_steps: int = 0
+    n_face_steps: int = 0
+    last_face_step: float = 0.0  # number of pair steps at the last Newton step
+    next_face_step: float = 0.0  # and before the next one
     pair_data: PairData | None = None  # data of the steps; None after s was set
 
     def __post_init__(self) -> None:
         """Set up what the steps share, and no prefetch so far."""
         self.prefetch, self.sharing = Prefetch(self.problem), work_sharing_for(self.problem.m)
+        self.last_face_step = self.next_face_step = FIRST_STEPS_PER_POINT * self.problem.m
 
     def set_product(self, product: NDArray[np.float64]) -> None:
         """Set the gradient by G x, and I_up and I_low by x."""
@@ -216,7 +244,7 @@ class SMOState(PairState):
     def counters(self) -> dict[str, int]:
         """Steps by kind."""
         single = isinstance(self.problem.domain, UNCOUPLED_DOMAINS)
-        return {"single" if single else "pair": self.n_steps}
+        return {"single" if single else "pair": self.n_steps, "newton": self.n_face_steps}
 
 
 @vectorized

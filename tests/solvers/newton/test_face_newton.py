@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import qpsvm
 from qpsvm import RBF, Cached, L2SVMDual, Linear, MEBDual, Status, solve
 from qpsvm.driver.fallback import run_with_store
 from qpsvm.driver.selection import auto
 from qpsvm.driver.trace import Limits
 from qpsvm.solvers.newton.face_newton import FaceNewton
-from qpsvm.solvers.newton.low_rank_model import LowRankModel, share_of_support
+from qpsvm.solvers.newton.low_rank_model import LowRankModel, sample_model
 from qpsvm.solvers.newton.lower_triangle import PANEL_ROWS, LowerTriangle
 
 FACE_NEWTON = "face-newton"
@@ -124,13 +125,14 @@ def test_a_start_and_an_early_end():
 def test_the_automatic_choice_solves_a_sample():
     X, y = noisy(6000)
     problem = L2SVMDual(RBF(X, 0.3), y)
-    assert share_of_support(problem.as_qp()) > 0.5
+    assert sample_model(problem.as_qp()).share > 0.5
     result = solve(problem)
     assert result.method == "face-newton" and "sample" in result.reason and result.converged
     few = np.where(X[:, 0] > 0, 1.0, -1.0)
     for other in (
         L2SVMDual(RBF(X, 0.05), few),  # few support vectors
         L2SVMDual(RBF(X, 0.3), y, C=1e3),  # a weak ridge
+        L2SVMDual(RBF(X, 30.0), y),  # a Gram that no short factor describes
         L2SVMDual(Cached(RBF(X, 0.3)), y),  # columns to be kept
         MEBDual(RBF(X, 0.3)),  # no ridge
     ):
@@ -140,6 +142,7 @@ def test_the_automatic_choice_solves_a_sample():
 def test_decomposition_continues_where_it_does_not_end(monkeypatch):
     X, y = noisy(6000)
     monkeypatch.setattr(FaceNewton, "default_max_iter", lambda self, problem: 1)
+    monkeypatch.setattr(qpsvm.driver.selection, "MAX_REST_RATIO", np.inf)
     result = solve(L2SVMDual(RBF(X, 2.0), y, C=1.5), tol=1e-8)
     assert result.method == "face-newton + decomposition"
     assert "warm start of decomposition" in result.reason and result.status is Status.OPTIMAL
