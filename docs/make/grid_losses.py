@@ -20,8 +20,8 @@ from asv_benchmarks.grid_cells import Cell
 PENALTY_VALUES = (1.0, 10.0, 100.0)
 """Values of C of both losses."""
 
-WARM_POINTS = 2500
-"""Points of the solves before those that are timed."""
+WARM_POINTS = 6000
+"""Points of the solves before those that are timed: enough for the methods of many points."""
 
 MANY_POINTS = Cell("rbf", "float64", 100_000, 10, 1, None, "one-class")
 """The one-class machine; the soft ball has the same points."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import qpsvm
+import qpsvm.solvers.smo.smo
 from problems.clouds import two_clouds
 from qpsvm import (
     RBF,
@@ -29,6 +29,12 @@ from qpsvm.driver.fallback import (
 )
 from qpsvm.driver.loop import Limits
 from qpsvm.solvers.methods import METHODS
+
+
+@pytest.fixture(autouse=True)
+def pair_steps_alone(monkeypatch):
+    """Make `smo` stall: without Newton steps."""
+    monkeypatch.setattr(qpsvm.solvers.smo.smo, "first_face_step", lambda m: np.inf)
 
 
 def low_rank_kernel(m=120, seed=0):

@@ -67,7 +67,13 @@ def test_no_time_at_all(hard):
     assert result.n_iter == 0
 
 
-def test_little_time(hard):
+@pytest.fixture
+def pair_steps_alone(monkeypatch):
+    """Make `smo` slow: without Newton steps."""
+    monkeypatch.setattr(qpsvm.solvers.smo.smo, "first_face_step", lambda m: np.inf)
+
+
+def test_little_time(hard, pair_steps_alone):
     solve(hard, "smo", tol=TIGHT_TOLERANCE, max_iter=10)  # compile
     result = solve(hard, "smo", tol=TIGHT_TOLERANCE, time_limit=0.1, max_iter=10**9)
     check_honest(result, Status.TIME_LIMIT)
@@ -111,7 +117,7 @@ def test_callback_stops_by_stop_iteration(hard):
     assert result.n_iter == 200  # the first check
 
 
-def test_checks_of_smo_come_more_and_more_seldom_up_to_the_period(hard):
+def test_checks_of_smo_come_more_and_more_seldom_up_to_the_period(hard, pair_steps_alone):
     problem = hard.as_qp()
     period, seen = SMO().period(problem), [0]
     while seen[-1] < 60 * period:

@@ -25,6 +25,9 @@ MAX_FACTORS = 10
 MAX_FIXED_FRACTION = 0.2
 """Fraction of the weights of a factor that are fixed with it; more of them cost as much as another."""
 
+MAX_POINTS_FOR_FACTORS = 2000
+"""Maximum number of points at which there are Newton steps: `smo` caches all columns there."""
+
 FIRST_STEPS_PER_POINT = 1.0
 """Number of pair steps per point before the first Newton step: often these suffice."""
 
@@ -44,6 +47,11 @@ def pair_steps_worth(n_free: int, m: int) -> int:
     """Return the number of pair steps that take as long as a Newton step."""
     entries = OVERHEAD_ENTRIES + n_free**3 / 3.0 / FACTOR_OPERATIONS_PER_ENTRY + m * m
     return int(entries / (PAIR_OVERHEAD_ENTRIES + m))
+
+
+def first_face_step(m: int) -> float:
+    """Return the number of pair steps from which the time of the first Newton step counts."""
+    return FIRST_STEPS_PER_POINT * m if m <= MAX_POINTS_FOR_FACTORS else np.inf
 
 
 def face_step(
@@ -98,7 +106,8 @@ def _change(Q: Vector, A: Vector, f: Vector, x: Vector, upper: Vector) -> Vector
 
     Where it would pass many, these are fixed, and the others have a factor of their own.
     """
-    d, free, balanced = np.zeros(len(x)), np.ones(len(x), bool), None
+    d, free = np.zeros(len(x)), np.ones(len(x), bool)
+    balanced: Vector | None = None
     for _ in range(MAX_FACTORS):
         at, fixed = np.flatnonzero(free), np.flatnonzero(~free)
         part, slope, sums = Q[at[:, None], at], f[at], np.zeros(A.shape[1])

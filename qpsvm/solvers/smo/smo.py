@@ -37,7 +37,7 @@ from qpsvm.solvers.base import BUDGET_CODE, STALLED_CODE, Reply, Solver, Stop
 from qpsvm.solvers.shared.column_reads import COLUMN_MISSING, is_cached, touch
 from qpsvm.solvers.shared.prefetch import Prefetch, least_uncached
 from qpsvm.solvers.shared.starting_points import pair_start
-from qpsvm.solvers.smo.face_step import FIRST_STEPS_PER_POINT, face_step, pair_steps_worth
+from qpsvm.solvers.smo.face_step import face_step, first_face_step, pair_steps_worth
 from qpsvm.solvers.smo.pair_data import GROUP_STEP, IN_LOW, IN_UP, PairData, pair_data
 from qpsvm.solvers.smo.pair_steps import assist_pairs, pair_steps
 
@@ -85,7 +85,7 @@ class SMO(Solver):
         """Run the compiled steps until they are done or a column is missing; then fill the column."""
         assert problem.store is not None
         if state.n_steps >= state.next_face_step and self._makes_face_step(problem, state):
-            return Reply(0, Stop.NEWS)
+            return Reply(1, Stop.NEWS)
         missing = np.full(2, -1, np.int64)
         cols = problem.columns()
         if isinstance(problem.domain, UNCOUPLED_DOMAINS):
@@ -215,7 +215,7 @@ class SMOState(PairState):
     def __post_init__(self) -> None:
         """Set up what the steps share, and no prefetch so far."""
         self.prefetch, self.sharing = Prefetch(self.problem), work_sharing_for(self.problem.m)
-        self.last_face_step = self.next_face_step = FIRST_STEPS_PER_POINT * self.problem.m
+        self.last_face_step = self.next_face_step = first_face_step(self.problem.m)
 
     def set_product(self, product: NDArray[np.float64]) -> None:
         """Set the gradient by G x, and I_up and I_low by x."""

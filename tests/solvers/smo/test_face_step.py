@@ -58,11 +58,9 @@ def test_a_step_stays_in_the_domain_and_decreases_the_value(kind, n_free):
     qp = PROBLEM_KINDS[kind](RBF(X, 0.3), y).as_qp()
     rng, n_made = np.random.default_rng(2), 0
     for _ in range(10):
-        x = np.zeros(60)
-        pairs = np.concatenate(
-            [np.flatnonzero(y > 0)[: n_free // 2], np.flatnonzero(y < 0)[: n_free // 2]]
-        )
-        x[pairs] = 0.1 + rng.random(len(pairs))
+        x, half = np.zeros(60), rng.uniform(0.05, 0.35, n_free // 2)
+        for label in (-1.0, 1.0):
+            x[np.flatnonzero(y == label)[: n_free // 2]] = half[: np.count_nonzero(y == label)]
         x = qp.domain.project(x)
         found = stepped(qp, x)
         if found is None:
