@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.distributed.kernel_sums import step_precision
 from qpsvm.distributed.sharded_qp import Known, Product, ShardedQP
+from qpsvm.distributed.violators import by_turns
 from qpsvm.distributed.working_set import NO_POINTS, OnShardedWorkingSet, ShardedState
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.solvers.base import Reply, Stop
@@ -108,7 +109,7 @@ class ShardedDecomposition(OnShardedWorkingSet):
 
     def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
         """Return the number of violators of each direction, and of points that come with them."""
-        count = self._most_entering(state)
+        count = -(-self._most_entering(state) // problem.n_groups)
         return count, int(OFFERED_POINTS_FACTOR * count)
 
     def _most_entering(self, state: ShardedState) -> int:
@@ -118,22 +119,26 @@ class ShardedDecomposition(OnShardedWorkingSet):
         return min(self.settings.entering, most, size)
 
     def _violators(self, problem: ShardedQP, state: ShardedState) -> Indices:
-        """Return the maximum violators, about half of them for each direction, by ascending index."""
+        """Return the maximum violators by ascending index, about half of them for each direction.
+
+        Groups take turns.
+        """
         _, low, high = problem.known["running"]
-        margin = self.settings.least * (high - low)
+        margin = self.settings.least * state.violation
         layout = problem.shards.layout
         up = np.concatenate([layout.index(k, v.up) for k, v in enumerate(state.found)])
         down = np.concatenate([layout.index(k, v.down) for k, v in enumerate(state.found)])
         s_up = np.concatenate([v.s_up for v in state.found])
         s_down = -np.concatenate([v.s_down for v in state.found])
-        up, s_up = up[s_up < high - margin], s_up[s_up < high - margin]
-        down, s_down = down[s_down < -(low + margin)], s_down[s_down < -(low + margin)]
+        rises = s_up < (high - margin)[problem.groups(up)]
+        falls = s_down < -(low + margin)[problem.groups(down)]
+        up, s_up, down, s_down = up[rises], s_up[rises], down[falls], s_down[falls]
         size = min(self._most_entering(state), self.max_members(problem) - len(state.rows))
         n_up = max(size // 2, size - len(down))
         n_down = max(size // 2, size - len(up))
         chosen = (
-            up[np.argsort(s_up, kind="stable")[:n_up]],
-            down[np.argsort(s_down, kind="stable")[:n_down]],
+            up[by_turns(s_up, problem.groups(up))[:n_up]],
+            down[by_turns(s_down, problem.groups(down))[:n_down]],
         )
         return np.unique(np.concatenate(chosen))
 
@@ -168,20 +173,19 @@ class ShardedDecomposition(OnShardedWorkingSet):
 def starting_point(problem: ShardedQP) -> Vector:
     """Return a starting point by the kind of the domain.
 
-    In a box it is 0, on a simplex the first vertex, on a capped simplex the vertex of the outliers.
+    In a box it is 0, on simplices the first vertex of each, on a capped simplex that of the outliers.
     """
     x = np.zeros(problem.m)
     if problem.kind == "hyperplane":
         return x
     if problem.kind == "simplex":
-        x[0] = 1.0
-        return x
+        return problem.domain.linear_min(x)
     rows = np.unique(np.linspace(0, problem.m - 1, CORNER_SAMPLE_SIZE).astype(np.int64))
     x[rows] = 1.0 / len(rows)
     problem.product(x)
     # x may exceed its bounds, so that the extremes of its gradient need not enclose the level.
     problem.known["exact"] = Known(x)
-    level = problem.best_level("exact").t
+    level = problem.best_levels("exact").t
     under = problem.shards.call("below", "exact", level)
     full = [problem.shards.layout.index(k, local) for k, local in enumerate(under)]
     domain = problem.domain

@@ -21,6 +21,8 @@ class Setup(NamedTuple):
     ridge: Any
     upper: Any
     linear: Any
+    group: Any  # which simplex a point belongs to
+    n_groups: int
     shift: float
     scale: float
     m: int  # number of points of all shards
@@ -38,11 +40,12 @@ class PointCopies(NamedTuple):
 class Violators(NamedTuple):
     """The violators of a shard after a step, with the extremes of its gradient."""
 
-    low: float  # minimum of the signed gradient over I_up
-    high: float  # maximum over I_low
-    up: Indices  # indices in the shard of the least values in I_up, ascending, outside the working set
+    low: Vector  # minimum of the signed gradient over I_up, of each group
+    high: Vector  # maximum over I_low
+    up: Indices  # indices in the shard of the least values in I_up outside the working set: groups
+    # take turns, each from its least value
     s_up: Vector
-    down: Indices  # of the greatest in I_low, descending
+    down: Indices  # of the greatest in I_low, each group from its greatest
     s_down: Vector
     s: Vector  # at the working set
     first_up: PointCopies  # the first points of `up`, which are the likeliest to be added
@@ -54,12 +57,12 @@ class AtWeights(NamedTuple):
 
     total: float  # sum of the weights of all shards
     entry: float  # bound on the rounding of a recomputed entry
-    level: float | None  # multiplier of the latest bounds; None to recompute all entries
+    level: Vector | None  # multipliers of the latest bounds; None to recompute all entries
     moved: float  # bound on the change of an entry from the weights of the running product
 
 
 class Sums(NamedTuple):
-    """Sums over the weights of a shard, and the range of its breakpoints: see `Shard.along`."""
+    """Sums over the weights of a group in a shard, the range of its breakpoints: see `Shard.along`."""
 
     quadratic: float
     ridge: float

@@ -4,9 +4,8 @@ The points stay at the worker, except those that join the working set. The shard
 points with weights of all shards, which were sent to it once; products with its own points need no more.
 
 A product G x is kept twice: "running" is updated by moves of weights with kernel values in float32,
-"exact" is recomputed in float64 for a certificate, at the entries on which the bounds may depend by the
-error bound of the running product. The other entries are replaced by lower bounds: see
-`qpsvm.driver.certificate.partly_recomputed`.
+"exact" is recomputed in float64 for a certificate, at the entries on which the bounds may depend. The
+others are replaced by lower bounds: see `qpsvm.driver.certificate.partly_recomputed`.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import FLOAT64_EPS, update_roundoff
 from qpsvm.distributed.kernel_sums import Limits, PointsOfShard, stacked
 from qpsvm.distributed.messages import AtWeights, PointCopies, Setup, Sums, Violators
+from qpsvm.distributed.violators import extremes_of, least_of_each, members_of, movable
 from qpsvm.domains.box_hyperplane import convex_gap, slack_gap
 from qpsvm.driver.certificate import MAX_RECOMPUTED_SHARE
-from qpsvm.solvers.working_set.decomposition import smallest
 from qpsvm.solvers.working_set.gradient_error import GradientError
 
 Vector = NDArray[np.float64]
@@ -72,6 +71,8 @@ class Shard:
         self.m, self.limits, self.largest = setup.m, setup.limits, setup.largest
         self.sign, self.ridge, self.upper = full(setup.sign), full(setup.ridge), full(setup.upper)
         self.linear = full(setup.linear)
+        self.group = np.broadcast_to(np.asarray(setup.group, np.int64), (n,))
+        self.members = members_of(self.group, setup.n_groups)
         self.z = self.sign if self.kind == "hyperplane" else np.ones(n)
         self.sent, self.unlowered = None, np.zeros(n)
         self.changes = GradientError(0.0, np.zeros(n))
@@ -110,7 +111,7 @@ class Shard:
         ids, moves : ndarray
             Which of the remembered points moved, and by how much times their sign.
         count, n_first : int
-            Maximum number of violators of each direction, and how many of them come with their points.
+            Maximum number of violators of each group and direction, and how many come with their points.
         own, x_own : ndarray
             Points of this shard in the working set, and their weights.
         """
@@ -170,10 +171,13 @@ class Shard:
         self.remember(start, points)
         rows = np.unique(np.random.default_rng(seed).integers(self.n, size=n_draws))
         s = self._exact(ids, weights, rows) + self.linear[rows]
-        best = np.argsort(s, kind="stable")[:count]
+        drawn = members_of(self.group[rows], len(self.members))
+        every, nowhere = np.ones(len(rows), bool), np.zeros(len(rows), bool)
+        best = least_of_each(s, every, drawn, count)
         up, s_up, none, nothing = rows[best], s[best], np.empty(0, np.int64), np.empty(0)
         first = self.rows(up), self.rows(none)
-        return Violators(float(s_up[0]), -np.inf, up, s_up, none, nothing, nothing, *first)
+        extremes = extremes_of(s, every, nowhere, drawn)
+        return Violators(*extremes, up, s_up, none, nothing, nothing, *first)
 
     def farthest(self) -> tuple[float, int]:
         """Return the largest squared distance from a vertex, up to a constant, and the index there.
@@ -187,17 +191,29 @@ class Shard:
         at = int(np.argmax(distance))
         return float(distance[at]), at
 
+    def nearest(self, group: int) -> tuple[float, int]:
+        """Return the least value of a vertex of one group with those of others, and its index here.
+
+        The exact product is that of the others' sum; a group without points here has the value inf.
+        """
+        of = np.flatnonzero(self.group == group)
+        if not len(of):
+            return np.inf, 0
+        own = self.scale * (self.points.diagonal[of] + self.shift) + self.ridge[of]
+        value = 0.5 * own + self.linear[of] + self.product["exact"][of]
+        at = int(np.argmin(value))
+        return float(value[at]), int(of[at])
+
     def violators(self, own: Indices, count: int, n_first: int) -> Violators:
         """Return the violators outside of the working set `own`, by the running product."""
         s, up, down = self._signed("running")
-        low, high = _extremes(s, up, down)
+        low, high = extremes_of(s, up, down, self.members)
         s_own = s[own]
         up[own] = down[own] = False
-        n_up, n_down = int(np.count_nonzero(up)), int(np.count_nonzero(down))
-        risers, fallers = smallest(s, up, n_up, count), smallest(-s, down, n_down, count)
-        risers = risers[np.argsort(s[risers], kind="stable")]
-        fallers = fallers[np.argsort(-s[fallers], kind="stable")]
-        points = self.rows(risers[:n_first]), self.rows(fallers[:n_first])
+        risers = least_of_each(s, up, self.members, count)
+        fallers = least_of_each(-s, down, self.members, count)
+        n_points = n_first * len(self.members)
+        points = self.rows(risers[:n_points]), self.rows(fallers[:n_points])
         return Violators(low, high, risers, s[risers], fallers, s[fallers], s_own, *points)
 
     def _signed(self, which: str) -> tuple[Vector, NDArray[np.bool_], NDArray[np.bool_]]:
@@ -217,11 +233,12 @@ class Shard:
         at: AtWeights,
         own: Indices,
         x_own: Vector,
-    ) -> tuple[float, float]:
+    ) -> tuple[Vector, Vector]:
         """Compute the exact product for signed weights of remembered points, in float64.
 
         With `at.level` it is recomputed at the points with weights, and at those on which the bounds may
-        depend. Returns the minimum of the signed gradient over I_up and its maximum over I_low.
+        depend. Returns the minimum of the signed gradient over I_up and its maximum over I_low, of each
+        group.
         """
         self.remember(start, points)
         x = np.zeros(self.n)
@@ -230,7 +247,7 @@ class Shard:
         if not self._recompute_partly(ids, weights, at):
             self.product["exact"] = self.unlowered = self._exact(ids, weights, None)
             self.exact_error = at.entry
-        return _extremes(*self._signed("exact"))
+        return extremes_of(*self._signed("exact"), self.members)
 
     def _recompute_partly(self, ids: Indices, weights: Vector, at: AtWeights) -> bool:
         """Recompute the entries that matter, and lower the others; return whether that was done.
@@ -280,7 +297,7 @@ class Shard:
         error += changes.error
         return error
 
-    def _undecided(self, level: float, error: Vector) -> Indices:
+    def _undecided(self, level: Vector, error: Vector) -> Indices:
         """Return the points with weights, and those whose slack may be negative.
 
         A point whose slack exceeds twice the error keeps a nonnegative one with its lower bound.
@@ -289,10 +306,15 @@ class Shard:
         slack -= 2.0 * error
         return np.flatnonzero((self.x["exact"] != 0) | ~(slack > 0.0))
 
-    def _slack(self, which: str, t: float) -> Vector:
-        """Return the gradient without ridge, less what the multiplier t takes from it."""
+    def _slack(self, which: str, t: Vector) -> Vector:
+        """Return the gradient without ridge, less what the multipliers t take from it."""
         slope = self.product[which] + self.linear
-        return slope + t * self.sign if self.kind == "hyperplane" else slope - t
+        own = self._at_each(t)
+        return slope + own * self.sign if self.kind == "hyperplane" else slope - own
+
+    def _at_each(self, t: Vector) -> Any:
+        """Return the multiplier of each point."""
+        return t[0] if len(t) == 1 else t[self.group]
 
     def take_exact(self) -> None:
         """Continue from the exact product."""
@@ -302,28 +324,35 @@ class Shard:
 
     # --- bounds -----------------------------------------------------------------------------------
 
-    def along(self, which: str, grid: Vector) -> tuple[Sums, NDArray[np.float64]]:
-        """Return sums over the weights, and sums over the breakpoints up to each multiplier of a grid.
+    def along(self, which: str, grids: list[Vector]) -> list[tuple[Sums, NDArray[np.float64]]]:
+        """Return, for each group and a grid of its multiplier, what gives the gap as a function of it.
 
-        The latter, shape (3, len(grid)), are those of w, of w v and of w v^2, where w is the upper bound
-        or, on a simplex, 1 / ridge: they give the gap as a function of the multiplier.
+        These are sums over the weights, and sums over the breakpoints up to each multiplier. The latter,
+        shape (3, len(grid)), are those of w, of w v and of w v^2, where w is the upper bound or, on a
+        simplex, 1 / ridge.
         """
-        x, product = self.x[which], self.product[which]
-        values, weights = product + self.linear, self.upper
+        of_grid = zip(self.members, grids, strict=True)
+        return [self._along(which, of, grid) for of, grid in of_grid]
+
+    def _along(self, which: str, of: Any, grid: Vector) -> tuple[Sums, NDArray[np.float64]]:
+        """Return these sums over the points of one group."""
+        x, product, linear = self.x[which][of], self.product[which][of], self.linear[of]
+        sign, ridge = self.sign[of], self.ridge[of]
+        values, weights = product + linear, self.upper[of]
         some, least_flat, positive = np.flatnonzero(x != 0), np.inf, 0.0
         xs = signed = x[some]
         if self.kind == "hyperplane":
-            values *= -self.sign
-            plus = self.sign > 0
-            positive, signed = float(weights[plus] @ values[plus]), xs * self.sign[some]
+            values *= -sign
+            plus = sign > 0
+            positive, signed = float(weights[plus] @ values[plus]), xs * sign[some]
         elif self.kind == "simplex":
-            keep = self.ridge > 0
+            keep = ridge > 0
             least_flat = float(np.min(values[~keep], initial=np.inf))
-            values, weights = values[keep], 1.0 / self.ridge[keep]
+            values, weights = values[keep], 1.0 / ridge[keep]
         sums = Sums(
             quadratic=float(xs @ product[some]),
-            ridge=float((self.ridge[some] * xs) @ xs),
-            linear=float(self.linear[some] @ xs),
+            ridge=float((ridge[some] * xs) @ xs),
+            linear=float(linear[some] @ xs),
             signed=float(np.sum(signed)),
             positive=positive,
             least_flat=least_flat,
@@ -336,8 +365,8 @@ class Shard:
         bins = [np.bincount(at, part, n + 1)[:n] for part in parts]
         return sums, np.cumsum(bins, axis=1)
 
-    def gap(self, which: str, t: float, entry: float, defect: float) -> tuple[float, float]:
-        """Return this shard's parts of the gap with the multiplier t and of its roundoff.
+    def gap(self, which: str, t: Vector, entry: float, defect: float) -> tuple[float, float]:
+        """Return this shard's parts of the gap with the multipliers t and of its roundoff.
 
         `entry` bounds the rounding error of an entry of the product: see `penalty_gap`.
         """
@@ -357,7 +386,8 @@ class Shard:
         roundoff = entry * float(np.sum(self.upper[below] - x[below]))
         if self.kind == "capped" and self.linear.any():
             weight = np.where(below, self.upper, x)
-            own = FLOAT64_EPS * (np.abs(self.linear) + np.abs(slope) + abs(t))
+            sizes = np.abs(self.linear) + np.abs(slope) + np.abs(self._at_each(t))
+            own = FLOAT64_EPS * sizes
             roundoff += float(weight @ own)
         return gap, roundoff
 
@@ -365,19 +395,6 @@ class Shard:
         """Return entries of a product."""
         return self.product[which][local]
 
-    def below(self, which: str, t: float) -> Indices:
+    def below(self, which: str, t: Vector) -> Indices:
         """Return the points whose gradient without ridge is below t, by their indices in the shard."""
-        return np.flatnonzero(self.product[which] + self.linear < t)
-
-
-def movable(x: Vector, z: Vector, upper: Vector) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which coordinates are in I_up, where z x can grow, and which in I_low."""
-    free_above, free_below = x < upper, x > 0
-    return np.where(z > 0, free_above, free_below), np.where(z > 0, free_below, free_above)
-
-
-def _extremes(s: Vector, up: NDArray[np.bool_], down: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the minimum of s over I_up and its maximum over I_low, NaN where an entry is."""
-    if np.isnan(s).any():
-        return np.nan, np.nan
-    return float(np.min(s[up], initial=np.inf)), float(np.max(s[down], initial=-np.inf))
+        return np.flatnonzero(self.product[which] + self.linear < self._at_each(t))

@@ -19,7 +19,8 @@ from qpsvm.canonical.qp import QP
 from qpsvm.distributed.group import ShardGroup
 from qpsvm.distributed.kernel_sums import Limits, is_translatable, moved, stacked
 from qpsvm.distributed.messages import AtWeights, PointCopies, Setup, Violators
-from qpsvm.distributed.multiplier import Level, best_level
+from qpsvm.distributed.multiplier import Levels, best_levels
+from qpsvm.distributed.violators import joined
 from qpsvm.domains import BoxHyperplane, CappedSimplex, SimplexProduct
 from qpsvm.errors import InputError
 from qpsvm.gram.base import Gram
@@ -37,11 +38,11 @@ class Product(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The weights of a product, and the extremes of its signed gradient."""
+    """The weights of a product, and the extremes of its signed gradient in each group."""
 
     x: Vector
-    low: float = -np.inf  # minimum over I_up
-    high: float = np.inf  # maximum over I_low
+    low: Any = -np.inf  # minimum over I_up of each group, (n_groups,)
+    high: Any = np.inf  # maximum over I_low
 
 
 class Coefficients(NamedTuple):
@@ -75,6 +76,11 @@ class ShardedGram(Gram):
     def psd(self) -> str:  # type: ignore[override]
         """What is known of the definiteness of K: that of the kernel."""
         return self.shards.kernel.psd
+
+    @property
+    def origin(self) -> Vector | None:
+        """The point that is subtracted from the points of a kernel with features, as in one process."""
+        return self.origin_of_points if self.shards.kernel.by_factor else None
 
     @property
     def error(self) -> float:
@@ -117,7 +123,7 @@ class Remembered:
         self.diagonal = np.empty(0)
         self.n_known = 0  # number of points, the first ones, that the shards have
         self.value = 0.0  # absolute value of the objective at the last bounds
-        self.level: float | None = None  # multiplier of the last bounds
+        self.level: Vector | None = None  # multipliers of the last bounds
 
     def add(self, rows: Indices, found: PointCopies) -> None:
         """Append points."""
@@ -134,7 +140,7 @@ class Remembered:
 
 @dataclass(frozen=True, eq=False)
 class ShardedQP(QP):
-    """A QP on one simplex, one with bounds, or a box with a hyperplane, whose products are in shards."""
+    """A QP on simplices, on one with bounds, or a box with a hyperplane, whose products are in shards."""
 
     shards: ShardGroup = None  # type: ignore[assignment]
     remembered: Remembered = None  # type: ignore[assignment]
@@ -158,6 +164,16 @@ class ShardedQP(QP):
             return "hyperplane"
         return "capped" if isinstance(self.domain, CappedSimplex) else "simplex"
 
+    @property
+    def n_groups(self) -> int:
+        """Number of simplices; a box with a hyperplane is one group."""
+        return getattr(self.domain, "n_groups", 1)
+
+    def groups(self, rows: Any = slice(None)) -> Indices:
+        """Return the groups of points."""
+        one = np.broadcast_to(np.int64(0), (self.m,))
+        return getattr(self.domain, "group", one)[rows]
+
     def setup(self, k: int) -> Setup:
         """Return the coefficients of the points of a shard."""
         rows, upper = self.shards.layout.rows(k), getattr(self.domain, "upper", np.inf)
@@ -169,9 +185,9 @@ class ShardedQP(QP):
             return values[rows]
 
         gram = self.gram
-        arrays = own(gram.sign), own(gram.ridge), own(upper), own(self.linear)
+        arrays = own(gram.sign), own(gram.ridge), own(upper), own(self.linear), own(self.groups())
         largest = self.scale, np.max(np.abs(self.linear)), np.max(gram.ridge)
-        numbers = float(gram.shift), float(gram.scale), self.m
+        numbers = self.n_groups, float(gram.shift), float(gram.scale), self.m
         return Setup(self.kind, *arrays, *numbers, self.limits, np.array(largest))
 
     def with_sampled_defect(self) -> Self:
@@ -242,7 +258,7 @@ class ShardedQP(QP):
         gram = SignedGram(kernel, sign, ridge, self.gram.shift, self.gram.scale)
         return gram.product(x[rows])
 
-    def _at(self, x: Vector, level: float | None = None, moved: float = np.inf) -> AtWeights:
+    def _at(self, x: Vector, level: Vector | None = None, moved: float = np.inf) -> AtWeights:
         """Return what shards need to know of x."""
         return AtWeights(float(np.sum(x)), float(np.max(self.entry_roundoff(x))), level, moved)
 
@@ -305,9 +321,10 @@ class ShardedQP(QP):
         Bounds by the running product leave out the rounding of its sums: they decide when to certify.
         """
         name = product.name
-        level = self.best_level(name)
-        sums, t, gap = level.sums, level.t, level.gap
-        value = 0.5 * sums.quadratic + 0.5 * sums.ridge + sums.linear + self.constant
+        t, gap, sums = self.best_levels(name)
+        quadratic = sum(own.quadratic for own in sums)
+        value = 0.5 * quadratic + 0.5 * sum(own.ridge for own in sums)
+        value = value + sum(own.linear for own in sums) + self.constant
         self.remembered.value, own_roundoff = abs(value), 0.0
         if name == "exact" or self.defect:
             gap, own_roundoff = self._gap(name, x, t)
@@ -316,16 +333,15 @@ class ShardedQP(QP):
         weights = float(np.linalg.norm(x, 1))
         weight = self.domain.total if isinstance(self.domain, BoxHyperplane) else weights
         some = np.flatnonzero(x != 0)
-        roundoff = self.gram.roundoff(self.scale, x[some], some, weight, sums.quadratic)
+        roundoff = self.gram.roundoff(self.scale, x[some], some, weight, quadratic)
         roundoff += 8.0 * np.finfo(np.float64).eps * abs(value)
-        multipliers = np.array([t])
-        of_sum = self.domain.error_of_sums(x, multipliers)
+        multipliers, of_sum = t, self.domain.error_of_sums(x, t)
         if self.kind == "hyperplane":
-            gap, multipliers = gap + own_roundoff + of_sum, np.array([t, 1.0])
+            gap, multipliers = gap + own_roundoff + of_sum, np.append(t, 1.0)
         else:
             roundoff += own_roundoff + of_sum
             if self.defect:  # |a - x|^2 is at most sum of a and x'x
-                left = 0.5 * self.defect * (1.0 + float(x @ x))
+                left = 0.5 * self.defect * (self.n_groups + float(x @ x))
                 roundoff += left
         floor = self.floor(roundoff, self.total_of(x))
         least = self.known_least
@@ -334,13 +350,14 @@ class ShardedQP(QP):
         found = enclose(value, gap, roundoff, least, multipliers, floor)
         return found._replace(upper=-found.lower, lower=-found.upper) if self.negated else found
 
-    def best_level(self, name: str) -> Level:
-        """Return the best multiplier of a product, and the gap there."""
+    def best_levels(self, name: str) -> Levels:
+        """Return the best multipliers of a product, and the gap there."""
         known = self.known[name]
-        return best_level(self.shards, name, self.domain, self.gram.ridge, (known.low, known.high))
+        extremes = known.low, known.high
+        return best_levels(self.shards, name, self.domain, self.gram.ridge, extremes)
 
-    def _gap(self, name: str, x: Vector, t: float) -> tuple[float, float]:
-        """Return the gap with the multiplier t, and its roundoff besides that of G."""
+    def _gap(self, name: str, x: Vector, t: Vector) -> tuple[float, float]:
+        """Return the gap with the multipliers t, and its roundoff besides that of G."""
         entry = float(np.max(self.entry_roundoff(x)))
         parts = self.shards.call("gap", name, t, entry, self.defect)
         return math.fsum(part[0] for part in parts), math.fsum(part[1] for part in parts)
@@ -369,9 +386,3 @@ def _together(found: list[PointCopies], places: Indices) -> PointCopies:
     parts = [part.points for part in found if part.points.shape[0]]
     diagonal = np.concatenate([part.diagonal for part in found])
     return PointCopies(stacked(*parts)[places], diagonal[places])
-
-
-def joined(found: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return the extremes of all shards, NaN where one of them is."""
-    low, high = np.array(found).T
-    return float(np.min(low)), float(np.max(high))

@@ -34,6 +34,7 @@ from qpsvm.formulations import (
     L2SVMDual,
     MEBDual,
     OneClassDual,
+    PolytopeDistanceDual,
     SVDDDual,
 )
 from qpsvm.gram import SignedGram
@@ -41,10 +42,18 @@ from qpsvm.gram.kernels.base import PointGram
 from qpsvm.result import Result
 from qpsvm.solvers.working_set.decomposition import Decomposition
 
-SHARDED_PROBLEMS = (HingeDual, HingePrimal, L2SVMDual, OneClassDual, SVDDDual, MEBDual)
+SHARDED_PROBLEMS = (
+    HingeDual,
+    HingePrimal,
+    L2SVMDual,
+    OneClassDual,
+    SVDDDual,
+    MEBDual,
+    PolytopeDistanceDual,
+)
 """Formulations that are solved over chunked rows."""
 
-TRANSLATED_PROBLEMS = (HingeDual, SVDDDual, MEBDual)
+TRANSLATED_PROBLEMS = (HingeDual, SVDDDual, MEBDual, PolytopeDistanceDual)
 """Formulations whose answer moves with the points; a hinge machine has a bias."""
 
 SHARDED_METHODS = ("auto", "decomposition", *SIMPLEX_METHODS, *SOLVERS_IN_PASSES)
@@ -175,7 +184,8 @@ def _over_support(dual: Any, qp: ShardedQP, rows: NDArray[np.int64]) -> tuple[An
     moved = kernel
     origin = qp.gram.kernel.origin_of_points  # type: ignore[attr-defined]
     if origin is not None and kernel.by_factor and isinstance(kernel.X, np.ndarray):
-        moved = kernel._over(kernel.X - origin)
+        kernel.__dict__["origin"] = origin  # that of the shards, not the mean of these few points
+        moved = kernel.centered()
     gram = SignedGram(
         moved, qp.gram.sign[rows] * ones, qp.gram.ridge[rows] * ones, qp.gram.shift, qp.gram.scale
     )
@@ -211,7 +221,8 @@ def _product_at(qp: ShardedQP, x: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def _with_indices(model: Any, rows: NDArray[np.int64], x: Any) -> Any:
-    """Return a model whose expansion has the indices of the points among all."""
-    expansion = model.expansion
-    assert isinstance(expansion, Expansion)
-    return replace(model, expansion=replace(expansion, indices=rows[expansion.indices]))
+    """Return a model whose expansions have the indices of the points among all."""
+    own = {f.name: getattr(model, f.name) for f in fields(model)}
+    found = {name: value for name, value in own.items() if isinstance(value, Expansion)}
+    moved = {name: replace(value, indices=rows[value.indices]) for name, value in found.items()}
+    return replace(model, **moved)

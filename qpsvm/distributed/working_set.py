@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from qpsvm.distributed.kernel_sums import fill_values
 from qpsvm.distributed.messages import Violators
-from qpsvm.distributed.shard import movable
-from qpsvm.distributed.sharded_qp import Known, Product, ShardedQP, joined
+from qpsvm.distributed.sharded_qp import Known, Product, ShardedQP
+from qpsvm.distributed.violators import joined, movable
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.working_set.gram_block import empty_square
 from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
@@ -60,7 +60,7 @@ class OnShardedWorkingSet(Solver):
     def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
         """Return the number of violators of each direction that a shard returns, and of their points.
 
-        The points are those of both directions and of all shards.
+        They are those of a group; the points are those of both directions and of all shards.
         """
 
     @abstractmethod
@@ -116,7 +116,7 @@ class OnShardedWorkingSet(Solver):
         state.found = found
         low, high = joined([(v.low, v.high) for v in found])
         problem.known["running"] = Known(state.x.copy(), low, high)
-        state.violation = high - low
+        state.violation = float(np.max(high - low))
 
     def add_to_working_set(self, problem: ShardedQP, state: ShardedState, rows: Indices) -> None:
         """Add points to the working set, and their kernel values to its matrix."""
@@ -136,10 +136,11 @@ class OnShardedWorkingSet(Solver):
         state.s = np.concatenate([state.s, known_gradient(problem, state, rows)])
 
     def barriers(self, problem: ShardedQP, state: ShardedState) -> tuple[Vector, Vector]:
-        """Return 0 where members are in I_up and in I_low, else inf, each of shape (1, n)."""
+        """Return 0 where members are in I_up and in I_low of a group, else inf, shape (n_groups, n)."""
         z, upper = self.sides(problem, state)
         up, down = movable(state.x[state.rows], z, upper)
-        return np.where(up, 0.0, np.inf)[None, :], np.where(down, 0.0, np.inf)[None, :]
+        own = problem.groups(state.rows) == np.arange(problem.n_groups)[:, None]
+        return np.where(own & up, 0.0, np.inf), np.where(own & down, 0.0, np.inf)
 
     @staticmethod
     def sides(problem: ShardedQP, state: ShardedState) -> tuple[Vector, Vector]:

@@ -1,1 +1,1 @@
-"""Problems on one simplex over shards: Frank-Wolfe, core vector machine and minimum-norm point."""
+"""Problems on simplices over shards: Frank-Wolfe, core vector machine and minimum-norm point."""

@@ -1,7 +1,7 @@
 """The core vector machine over shards: the client solves a core set, and adds the best vertices to it.
 
 An iteration is that of `qpsvm.solvers.working_set.core_set`, by the inner steps of decomposition. With
-one vertex for each round trip it adds the maximum violator of all points, as in one process.
+one vertex for each round trip it adds the maximum violator of each simplex, as in one process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frank-Wolfe on one simplex over shards: several local steps for each round trip.
+"""Frank-Wolfe on simplices over shards: several local steps for each round trip.
 
 The client knows the vertices with weight and the best ones that the shards offered. It makes the compiled
 steps of one process among them (`qpsvm.solvers.frank_wolfe.simplex_steps`), until the gap over them is a
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from qpsvm.distributed.sharded_qp import ShardedQP
 from qpsvm.distributed.simplex.vertices import OnVertices, VertexState, first_state, is_news
+from qpsvm.distributed.violators import members_of
 from qpsvm.distributed.working_set import ShardedState
 from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.column_store import Columns
@@ -67,10 +68,13 @@ class FrankWolfeShardedState(VertexState):
         own = {"samples": self.n_samples, "known": len(self.rows)}
         return steps | own | {"matrix_bytes": self.block.nbytes}
 
-    @property
-    def mean(self) -> float:
-        """The mean of the gradient by weight; a step toward a vertex below it decreases the value."""
-        return float(self.x[self.rows] @ self.s)
+    def means(self, problem: ShardedQP) -> Vector:
+        """Return the mean of the gradient on each simplex by weight.
+
+        A step toward a vertex below it decreases the value.
+        """
+        weighted = self.x[self.rows] * self.s
+        return np.bincount(problem.groups(self.rows), weighted, problem.n_groups).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -152,16 +156,16 @@ class ShardedFrankWolfe(OnVertices):
         return Reply(1, Stop.NEWS if is_news(state) else Stop.BUDGET)
 
     def _move(
-        self, problem: ShardedQP, state: FrankWolfeShardedState, least: float
+        self, problem: ShardedQP, state: FrankWolfeShardedState, least: Vector
     ) -> tuple[Vector, int]:
-        """Make steps among the known vertices and those offered, whose least gradient is given.
+        """Make steps among the known vertices and those offered, whose least gradients are given.
 
         Return the weights before, and the code of the stop where no step was made.
         """
-        mean = state.mean
-        self.add_offered(problem, state, mean)
+        means = state.means(problem)
+        self.add_offered(problem, state, means)
         before = state.x[state.rows]
-        gap = max(mean - least, self._small_gap(problem, state))
+        gap = max(float(np.sum(means - least)), self._small_gap(problem, state))
         after, n_done, code = self._local_steps(problem, state, LOCAL_GAP_FRACTION * gap)
         state.x[state.rows] = after
         return before, BUDGET_CODE if n_done else code
@@ -170,8 +174,9 @@ class ShardedFrankWolfe(OnVertices):
         """Make steps on samples until these show no progress; then let the shards add the moves."""
         begun, n_small, code = state.x.copy(), 0, BUDGET_CODE
         for _ in range(MAX_SAMPLES_PER_ITERATION):
-            least = min(float(np.min(state.s)), min(found.low for found in state.found))
-            gap = state.mean - least
+            least = least_of_groups(state.s, problem.groups(state.rows), problem.n_groups)
+            least = np.min([least, *(found.low for found in state.found)], axis=0)
+            gap = float(np.sum(state.means(problem) - least))
             n_small = n_small + 1 if gap <= self._small_gap(problem, state) else 0
             if n_small == SAMPLES_PER_STEP:
                 break
@@ -219,7 +224,9 @@ class ShardedFrankWolfe(OnVertices):
         q, support = local.gradient, local.support
         n = len(q)
         limit = self.steps_per_trip or MIN_LOCAL_STEPS + LOCAL_STEPS_PER_VERTEX * n
-        made, scratch, sharing = move(4), step_scratch(1), work_sharing_for(n, alone=True)
+        n_groups, group = problem.n_groups, problem.groups(state.rows)
+        made, scratch = move(2 * n_groups + 2), step_scratch(n_groups)
+        sharing = work_sharing_for(n, alone=True)
         arrays = STEP_RULES[self.rule], local.columns, local.points, q, support, local.keys, made
         n_done, code = 0, BUDGET_CODE
         while n_done < limit and code == BUDGET_CODE:
@@ -227,7 +234,8 @@ class ShardedFrankWolfe(OnVertices):
             n_made, code = simplex_steps(*arrays, wanted, scratch, state.counts, sharing)
             n_done += int(n_made)
             f, some = q + local.points.linear, slice(0, int(support.size[0]))
-            if support.weight[some] @ f[support.at[some]] - np.min(f) <= goal:
+            mean = support.weight[some] @ f[support.at[some]]
+            if mean - np.sum(least_of_groups(f, group, n_groups)) <= goal:
                 break
         state.s = q + local.points.linear
         weights = np.zeros(n)
@@ -259,30 +267,36 @@ def local_problem(problem: ShardedQP, state: ShardedState) -> LocalProblem:
     )
     points = Points(
         side=sign.astype(np.int8),
-        group=np.zeros(n, np.int8),
+        group=problem.groups(rows).astype(np.int8 if problem.n_groups < 128 else np.int32),
         linear=linear,
         plain=bool(np.all(sign > 0)),
         flat=bool(np.all(linear == linear[0])),
     )
-    gradient, keys = state.s - linear, np.empty((1, -(-n // TILE_POINTS)), np.int64)
+    gradient, keys = state.s - linear, np.empty((problem.n_groups, -(-n // TILE_POINTS)), np.int64)
     find_tile_minima(points, gradient, keys)
-    return LocalProblem(columns, points, gradient, support_of(state.x[rows]), keys)
+    return LocalProblem(columns, points, gradient, support_of(state.x[rows], points.group), keys)
 
 
-def support_of(x: Vector) -> Support:
-    """Return the support of weights on one simplex."""
+def support_of(x: Vector, group: NDArray[np.integer]) -> Support:
+    """Return the support of weights on simplices."""
     n, positive = len(x), np.flatnonzero(x > 0)
     support = Support(
         at=np.empty(n, np.int64),
         weight=np.empty(n),
-        mark=np.zeros(n, np.int8),
+        mark=np.zeros(n, group.dtype),
         slope=np.empty(n),
         place=np.full(n, -1, np.int32),
         size=np.array([len(positive)]),
     )
     support.at[: len(positive)], support.weight[: len(positive)] = positive, x[positive]
+    support.mark[: len(positive)] = group[positive]
     support.place[positive] = np.arange(len(positive))
     return support
+
+
+def least_of_groups(values: Vector, group: NDArray[np.integer], n_groups: int) -> Vector:
+    """Return the least value of each group, none of which is empty."""
+    return np.array([np.min(values[of]) for of in members_of(group, n_groups)])
 
 
 class SplitMove(NamedTuple):

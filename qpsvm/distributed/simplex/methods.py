@@ -1,4 +1,4 @@
-"""The methods on one simplex over shards, by their names in one process."""
+"""The methods on simplices over shards, by their names in one process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from qpsvm.distributed.simplex.core_set import ShardedCoreSet
 from qpsvm.distributed.simplex.frank_wolfe import ShardedFrankWolfe
 from qpsvm.distributed.simplex.min_norm_point import ShardedMinNormPoint
-from qpsvm.formulations import L2SVMDual, MEBDual
+from qpsvm.formulations import L2SVMDual, MEBDual, PolytopeDistanceDual
 
 SIMPLEX_METHODS: dict[str, Callable[..., Any]] = {
     "fw": partial(ShardedFrankWolfe, rule="toward"),
@@ -21,5 +21,5 @@ SIMPLEX_METHODS: dict[str, Callable[..., Any]] = {
 }
 """Functions that make the solver of each method from its options."""
 
-SIMPLEX_PROBLEMS = (L2SVMDual, MEBDual)
-"""Formulations on one simplex."""
+SIMPLEX_PROBLEMS = (L2SVMDual, MEBDual, PolytopeDistanceDual)
+"""Formulations on simplices."""

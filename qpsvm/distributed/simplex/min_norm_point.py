@@ -1,4 +1,4 @@
-"""Wolfe's minimum-norm point on one simplex over shards.
+"""Wolfe's minimum-norm point on simplices over shards.
 
 An iteration is that of `qpsvm.solvers.min_norm_point.mnp`: the shards price their points, and the client
 solves the dense block of the face and the most violating points. The block is in float64. The iteration
@@ -78,8 +78,8 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
     Parameters
     ----------
     candidates : int
-        Maximum number of points that an iteration adds to the block, an equal share of each shard, and
-        maximum number of its majors.
+        Maximum number of points that an iteration adds to the block, an equal share of each shard and
+        simplex, and maximum number of its majors.
     max_block_points : int, optional
         As in one process; `solve` sets it by its `memory_limit`.
     """
@@ -106,7 +106,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
     def n_offers(self, problem: ShardedQP, state: ShardedState) -> tuple[int, int]:
         """Return the number of points that each shard offers, all of them with their coordinates."""
         assert isinstance(state, MinNormShardedState)
-        share = -(-self._wanted(state) // problem.shards.n)
+        share = -(-self._wanted(state) // (problem.shards.n * problem.n_groups))
         return share, 2 * share * problem.shards.n
 
     def _wanted(self, state: MinNormShardedState) -> int:
@@ -124,7 +124,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
         return max(10_000, 10 * problem.m)
 
     def init(self, problem: ShardedQP, x0: Vector | None, rng: Any) -> MinNormShardedState:
-        """Return the state at x0, or at equal weights on a few random points."""
+        """Return the state at x0, or at equal weights on a few random points of each simplex."""
         domain = problem.domain
         assert isinstance(domain, SimplexProduct)
         if x0 is None:
@@ -133,7 +133,7 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
             x = feasible(problem, x0, min(MAX_START_POINTS, self.max_members(problem)))
         support = np.flatnonzero(x != 0)
         sigma = abs(problem.scale) + float(np.max(problem.gram.ridge)) or 1.0
-        block = empty_block(len(support) + min(self.candidates, problem.m), 1, sigma)
+        block = empty_block(len(support) + min(self.candidates, problem.m), problem.n_groups, sigma)
         state: MinNormShardedState = first_state(MinNormShardedState, x, np.float64)
         state.inner = MinNormPointState(x, np.empty(0), block)
         state.inner.max_block_points = self.max_members(problem)
@@ -198,9 +198,10 @@ class ShardedMinNormPoint(OnShardedWorkingSet):
         x, c = block.x[:n], block.c[:n]
         some = np.flatnonzero(x)
         f = x[some] @ block.Q[np.ix_(some, some)] + c[some]
-        threshold = float(x[some] @ f)
+        group, n_groups = block.group[:n][some], problem.n_groups
+        thresholds = np.bincount(group, weights=x[some] * f, minlength=n_groups)
         rows, gradients = offered(problem, state)
-        violations = threshold - gradients
+        violations = thresholds[problem.groups(rows)] - gradients
         chosen = violations > 4.0 * FLOAT64_EPS * abs(problem.scale)
         value = 0.5 * float(x[some] @ (f + c[some]))
         largest = float(np.max(violations, initial=0.0))

@@ -1,4 +1,4 @@
-"""Starting points on one simplex over shards, which are those of one process."""
+"""Starting points on simplices over shards, which are those of one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from qpsvm.canonical.qp import QP
 from qpsvm.distributed.kernel_sums import is_translatable, moved
 from qpsvm.distributed.sharded_qp import ShardedQP
-from qpsvm.domains import SimplexProduct, simplex
+from qpsvm.domains import SimplexProduct
 from qpsvm.gram import SignedGram
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.min_norm_point.mnp import heaviest
@@ -30,7 +30,12 @@ def feasible(problem: ShardedQP, x0: Vector, max_points: int) -> Vector:
 
 
 def two_points(problem: ShardedQP) -> Vector:
-    """Return equal weights of the first point and of the one farthest from it."""
+    """Return equal weights of the first point and of the farthest one; of several simplices a near pair.
+
+    See `qpsvm.solvers.shared.starting_points`.
+    """
+    if problem.n_groups > 1:
+        return near_vertex(problem)
     x = np.zeros(problem.m)
     x[0] = 1.0
     problem.product(x)
@@ -42,9 +47,36 @@ def two_points(problem: ShardedQP) -> Vector:
     return x
 
 
+def near_vertex(problem: ShardedQP) -> Vector:
+    """Return the vertex whose points minimize the value one after the other, the first one twice."""
+    shards, n = problem.shards, problem.n_groups
+    chosen = np.full(
+        n, np.argmin(problem.groups())
+    )  # its first entry is the first point of group 0
+    for turn in range(1, n + 1):
+        group = turn % n
+        others = chosen[1:] if group == 0 else chosen[:turn]
+        x = np.zeros(problem.m)
+        x[others] = 1.0
+        problem.product(x)
+        found = shards.call("nearest", group)
+        k = int(np.argmin([value for value, _ in found]))
+        chosen[group] = shards.layout.index(k, np.array([found[k][1]]))[0]
+    x[:] = 0.0
+    x[chosen] = 1.0
+    return x
+
+
 def random_ball(problem: ShardedQP, size: int, solver: Solver, rng: Any) -> Vector:
-    """Return the optimum over `size` random points: see `qpsvm.solvers.shared.starting_points`."""
-    rows = np.sort(rng.choice(problem.m, min(size, problem.m), replace=False))
+    """Return the optimum over `size` random points of all simplices.
+
+    See `qpsvm.solvers.shared.starting_points`.
+    """
+    domain = problem.domain
+    assert isinstance(domain, SimplexProduct)
+    share = max(1, size // domain.n_groups)
+    drawn = [rng.choice(of, min(share, len(of)), replace=False) for of in domain.members]
+    rows = np.sort(np.concatenate(drawn))
     problem.remember(rows)
     x = np.zeros(problem.m)
     x[rows] = solve_subproblem(over(problem, rows), solver, START_TOLERANCE, MAX_START_STEPS)
@@ -61,4 +93,4 @@ def over(problem: ShardedQP, rows: NDArray[np.int64]) -> QP:
     kernel = problem.shards.kernel._over(points)
     signed = SignedGram(kernel, gram.sign[rows], gram.ridge[rows], gram.shift, gram.scale)
     plain = {name: getattr(problem, name) for name in ("constant", "vanishing", "noise", "least")}
-    return QP(signed, problem.linear[rows], simplex(len(rows)), **plain)
+    return QP(signed, problem.linear[rows], problem.domain.take(rows), **plain)

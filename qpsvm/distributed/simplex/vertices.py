@@ -1,4 +1,4 @@
-"""The base of methods on one simplex over shards: the client knows a few vertices, shards offer others.
+"""The base of methods on simplices over shards: the client knows a few vertices, shards offer others.
 
 Every vertex with weight is known. A round trip sends the points that get weight for the first time, a
 factor of all weights, and the moves of some weights. Each shard returns its best vertices among those
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from qpsvm.distributed.sharded_qp import Product, ShardedQP
 from qpsvm.distributed.simplex.starts import feasible, random_ball, two_points
+from qpsvm.distributed.violators import by_turns
 from qpsvm.distributed.working_set import NO_POINTS, OnShardedWorkingSet, ShardedState
 from qpsvm.domains import Domain, SimplexProduct
 from qpsvm.errors import check_choice, check_number
@@ -47,15 +48,16 @@ class VertexState(ShardedState):
 
 @dataclass(frozen=True)
 class OnVertices(OnShardedWorkingSet):
-    """A method on one simplex that knows a few vertices.
+    """A method on simplices that knows a few vertices, each a point of one simplex.
 
     Parameters
     ----------
     vertices_per_trip : int
-        Maximum number of vertices that become known in a round trip, an equal share of each shard.
+        Maximum number of vertices of each simplex that become known in a round trip, an equal share of
+        each shard.
     start : {"two-point", "ball"}
-        As in one process: the first point and the one farthest from it, or the optimum over
-        `start_size` random points.
+        As in one process: the first point and the one farthest from it, of several simplices a near pair;
+        or the optimum over `start_size` random points.
     start_size : int
     max_vertices : int, optional
         Maximum number of known vertices; `solve` sets it by `memory_limit`.
@@ -115,14 +117,15 @@ class OnVertices(OnShardedWorkingSet):
         self.step(problem, state, NO_POINTS, np.empty(0))
         state.checked_violation = state.violation
 
-    def add_offered(self, problem: ShardedQP, state: VertexState, level: float) -> int:
-        """Add the offered vertices whose gradient is below the level; return their number.
+    def add_offered(self, problem: ShardedQP, state: VertexState, levels: Vector) -> int:
+        """Add the offered vertices below the level of their simplex; return their number.
 
         Known vertices without weight are dropped once they are many, or where memory is short.
         """
         self._drop_known(problem, state)
         rows, gradients = offered(problem, state)
-        rows = rows[(gradients < level) & ~np.isin(rows, state.rows)][: self.vertices_per_trip]
+        rows = rows[(gradients < levels[problem.groups(rows)]) & ~np.isin(rows, state.rows)]
+        rows = rows[: self.vertices_per_trip * problem.n_groups]
         limit = self.max_members(problem)
         if len(rows) > limit - len(state.rows):
             keep_members(state, state.x[state.rows] > 0)
@@ -150,11 +153,14 @@ def is_news(state: ShardedState) -> bool:
 
 
 def offered(problem: ShardedQP, state: ShardedState) -> tuple[Indices, Vector]:
-    """Return the vertices that the shards offer, by ascending gradient, and their gradients."""
+    """Return the vertices that the shards offer, and their gradients.
+
+    Simplices take turns, each by its ascending gradients.
+    """
     index = problem.shards.layout.index
     rows = np.concatenate([index(k, found.up) for k, found in enumerate(state.found)])
     gradients = np.concatenate([found.s_up for found in state.found])
-    order = np.argsort(gradients, kind="stable")
+    order = by_turns(gradients, problem.groups(rows))
     return rows[order], gradients[order]
 
 
