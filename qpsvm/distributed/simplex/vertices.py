@@ -103,7 +103,7 @@ class OnVertices(OnShardedWorkingSet):
     def starting_point(self, problem: ShardedQP, x0: Vector | None, rng: Any) -> Vector:
         """Return x0 on the simplex, or the starting point of the settings."""
         if x0 is not None:
-            return feasible(problem, x0, max(1, self.max_members(problem) - 1))
+            return feasible(problem, x0, max(problem.n_groups, self.max_members(problem) - 1))
         if self.start == "ball":
             return random_ball(problem, self.start_size, self.start_solver(), rng)
         return two_points(problem)
