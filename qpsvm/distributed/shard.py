@@ -237,8 +237,7 @@ class Shard:
         """Compute the exact product for signed weights of remembered points, in float64.
 
         With `at.level` it is recomputed at the points with weights, and at those on which the bounds may
-        depend. Returns the minimum of the signed gradient over I_up and its maximum over I_low, of each
-        group.
+        depend. Returns, for each group, the least signed gradient over I_up and the greatest over I_low.
         """
         self.remember(start, points)
         x = np.zeros(self.n)
@@ -331,8 +330,7 @@ class Shard:
         shape (3, len(grid)), are those of w, of w v and of w v^2, where w is the upper bound or, on a
         simplex, 1 / ridge.
         """
-        of_grid = zip(self.members, grids, strict=True)
-        return [self._along(which, of, grid) for of, grid in of_grid]
+        return [self._along(which, *own) for own in zip(self.members, grids, strict=True)]
 
     def _along(self, which: str, of: Any, grid: Vector) -> tuple[Sums, NDArray[np.float64]]:
         """Return these sums over the points of one group."""

@@ -56,6 +56,9 @@ SHARDED_PROBLEMS = (
 TRANSLATED_PROBLEMS = (HingeDual, SVDDDual, MEBDual, PolytopeDistanceDual)
 """Formulations whose answer moves with the points; a hinge machine has a bias."""
 
+MAX_FEATURES_FOR_MNP = 1000
+"""Maximum number of features for which `auto` takes `mnp` for distances of linear kernels."""
+
 SHARDED_METHODS = ("auto", "decomposition", *SIMPLEX_METHODS, *SOLVERS_IN_PASSES)
 """Names of methods over chunked rows."""
 
@@ -101,7 +104,7 @@ def solve_sharded(
         raise MethodMismatchError(
             f"method must be {' or '.join(fitting)} for this problem over chunked rows; got {method!r}"
         )
-    name = default_in_passes(in_passes) if method == "auto" else method
+    name = _default(dual, kernel, in_passes) if method == "auto" else method
     if name in in_passes:
         return solve_in_passes(problem, dual, kernel, name, x0, limits, seed, options)
     bias = getattr(dual, "bias", True)
@@ -128,6 +131,17 @@ def solve_sharded(
         return _result(problem, dual, qp, outcome, name, begun)
     finally:
         shards.close()
+
+
+def _default(dual: Any, kernel: PointGram, in_passes: tuple[str, ...]) -> str:
+    """Return the method that `auto` takes.
+
+    The closest points of hulls in d dimensions need at most d + 2 points: few for `mnp`.
+    """
+    is_distance = isinstance(dual, PolytopeDistanceDual) and dual.chi in (None, np.inf)
+    if is_distance and kernel.by_factor and kernel.X.shape[1] <= MAX_FEATURES_FOR_MNP:
+        return "mnp"
+    return default_in_passes(in_passes)
 
 
 def _result(
@@ -181,7 +195,7 @@ def _over_support(dual: Any, qp: ShardedQP, rows: NDArray[np.int64]) -> tuple[An
     for f in fields(dual):
         object.__setattr__(small, f.name, changes.get(f.name, getattr(dual, f.name)))
     ones = np.ones(len(rows))
-    moved = kernel
+    moved: Any = kernel
     origin = qp.gram.kernel.origin_of_points  # type: ignore[attr-defined]
     if origin is not None and kernel.by_factor and isinstance(kernel.X, np.ndarray):
         kernel.__dict__["origin"] = origin  # that of the shards, not the mean of these few points

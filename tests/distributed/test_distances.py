@@ -229,11 +229,14 @@ def test_a_start_needs_weights_of_both_classes(classes):
         solve(problem, "mnp", x0=np.where(y > 0, 1.0, 0.0))
 
 
-def test_what_is_not_solved_is_said_in_one_sentence(classes):
+def test_the_method_fits_and_what_is_not_solved_is_said_in_one_sentence(classes):
     X, y = classes
     K = RBF(chunked(X), gamma=0.3)
     with pytest.raises(InputError, match=r"PolytopeDistanceDual.*got NuSVCDual"):
         solve(NuSVCDual(K, y, nu=0.3))
+    for kernel, chi, method in ((Linear, None, "mnp"), (Linear, 2.0, "decomposition")):
+        found = solve(PolytopeDistanceDual(kernel(chunked(X)), y, chi), tol=1e-3)
+        assert found.converged and found.method == method
     with pytest.raises(MethodMismatchError, match="decomposition or fw"):
         solve(PolytopeDistanceDual(K, y), "newton-passes")
 

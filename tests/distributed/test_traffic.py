@@ -25,7 +25,7 @@ def bytes_by_model(size, method, common, each, answers):
         n_offered = sum(len(first.diagonal) for first in offered)
         return step_bytes(size, n_new, len(ids), n_members, n_violators, n_offered)
     if method == "along":
-        return check_bytes(size, len(common[1]))
+        return sum(check_bytes(size, len(grid)) for grid in common[1])
     if method == "recompute":
         _, points, ids, _, at = common
         n_new = 0 if points is None else len(points)

@@ -74,7 +74,9 @@ class FrankWolfeShardedState(VertexState):
         A step toward a vertex below it decreases the value.
         """
         weighted = self.x[self.rows] * self.s
-        return np.bincount(problem.groups(self.rows), weighted, problem.n_groups).astype(np.float64)
+        return np.bincount(
+            problem.groups(self.rows), weights=weighted, minlength=problem.n_groups
+        )
 
 
 @dataclass(frozen=True)
