@@ -74,9 +74,7 @@ class FrankWolfeShardedState(VertexState):
         A step toward a vertex below it decreases the value.
         """
         weighted = self.x[self.rows] * self.s
-        return np.bincount(
-            problem.groups(self.rows), weights=weighted, minlength=problem.n_groups
-        )
+        return np.bincount(problem.groups(self.rows), weights=weighted, minlength=problem.n_groups)
 
 
 @dataclass(frozen=True)
