@@ -60,7 +60,7 @@ MAX_LOSSES_OF_SHARD = 3
 
 READING_METHODS = frozenset(
     "summary diagonal rows along gap below entries loss weights farthest interior_sums "
-    "interior_predict interior_weights".split()
+    "interior_predict interior_weights interior_range interior_counts interior_product".split()
 )
 """Methods that leave the state of a shard as it is."""
 

@@ -12,7 +12,7 @@ from qpsvm.distributed.group import ShardGroup
 from qpsvm.distributed.kernel_sums import moved, stacked
 from qpsvm.distributed.passes.ball import MAX_CORE_ROWS, BallPasses, Core
 from qpsvm.distributed.passes.hinge import HingePasses
-from qpsvm.distributed.passes.interior.method import InteriorPasses, PredictorCorrectorPasses
+from qpsvm.distributed.passes.interior.method import InteriorPasses
 from qpsvm.distributed.passes.margin import MarginPasses
 from qpsvm.distributed.passes.nesterov import GradientPasses
 from qpsvm.distributed.passes.sample import SAMPLE_ROWS, restart, sample_start
@@ -68,17 +68,14 @@ def machine_of(
         "shards": shards, "m": m, "n": n, "origin": origin, "bias": dual.bias,
         "total_penalty": float(np.sum(C)), "with_hessian": kind is not GradientPasses,
     }  # fmt: skip
-    form: MarginPasses
+    made = form_of(kind, is_hinge)
     if is_hinge:
-        hinge = InteriorPasses if kind is PredictorCorrectorPasses else HingePasses
-        form = hinge(**data, declares_dual=not isinstance(problem, HingePrimal))
-    else:
-        form = SquaredHingePasses(**data)
+        data["declares_dual"] = not isinstance(problem, HingePrimal)
+    form = made(**data)
 
     def restore(k: int) -> None:
         shards.call_one(k, "start", *begin(k))
-        if isinstance(form, InteriorPasses):
-            form.repeat_changes(k)
+        form.repeat_changes(k)
 
     shards.restore = restore
     y, own = dual.y[rows], C[rows]
@@ -86,6 +83,13 @@ def machine_of(
     if x0 is None:
         return form, sample_start(form, X, y, own, limits.tol, limits.clock)
     return form, restart(form, *hyperplane_of(form, problem, x0), X, y, own, limits.tol)
+
+
+def form_of(kind: type[Solver], is_hinge: bool) -> type[MarginPasses]:
+    """Return the form that a method solves, of a hinge machine or of an L2 machine."""
+    if issubclass(kind.form, InteriorPasses):
+        return kind.form
+    return HingePasses if is_hinge else SquaredHingePasses
 
 
 def ball_of(shards: ShardGroup, x0: Any) -> tuple[BallPasses, Vector]:

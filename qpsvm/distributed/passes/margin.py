@@ -75,6 +75,14 @@ class MarginPasses(PassForm):
         """Bound on the number of successive roundings of a sum over rows, those of its terms included."""
         return min(SUM_DEPTH, self.m + TERM_ROUNDINGS)
 
+    @property
+    def holds_weights(self) -> bool:
+        """Whether the shards hold the weights of their rows: those of the end, whatever the point is."""
+        return False
+
+    def repeat_changes(self, k: int) -> None:
+        """Bring a shard that was loaded again to the state of the others, where it has one."""
+
     def scales(self, sums: LossSums) -> Vector:
         """Return the factors of the weights C_i u_i in both classes, (2,), at which they are feasible."""
         raise NotImplementedError

@@ -107,6 +107,20 @@ class PassShard:
         self._over_chunks(of_chunk, numbered=True)
         return total.total
 
+    def _over_blocks(
+        self, function: Callable[[slice, Any], Any], add: Callable[[Any, Any], Any]
+    ) -> Any:
+        """Return the sum of the values of a function of blocks of rows, added in their order."""
+
+        def of_chunk(at: slice, X: Any) -> Any:
+            def of_block(some: slice) -> Any:
+                rows = slice(at.start + some.start, at.start + some.stop)
+                return function(rows, self._moved(X[some]))
+
+            return reduce(add, map(of_block, blocks(X, True)))
+
+        return self._added_over_chunks(of_chunk, add)
+
     def summary(self, step: int) -> Summary:
         """Return the sum of the rows, and every `step`-th of them; of wide dense rows fewer."""
         dense_step = -(-self.points.shape[0] * self.points.n_features // MAX_SAMPLE_ENTRIES)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from qpsvm.distributed.passes.ball import BallPasses, CoreSetPasses
 from qpsvm.distributed.passes.declare import ball_of, machine_of
-from qpsvm.distributed.passes.interior.method import InteriorPasses, PredictorCorrectorPasses
+from qpsvm.distributed.passes.interior.method import PredictorCorrectorPasses
+from qpsvm.distributed.passes.interior.reduced import ConstraintReducedPasses
 from qpsvm.distributed.passes.margin import MarginPasses
 from qpsvm.distributed.passes.nesterov import GradientPasses
 from qpsvm.distributed.passes.newton import NewtonPasses
@@ -39,6 +40,7 @@ SOLVERS_IN_PASSES: dict[str, Any] = {
     "mfn": NewtonPasses,
     "nesvm": GradientPasses,
     "pdipm": PredictorCorrectorPasses,
+    "crsvm": ConstraintReducedPasses,
     "core-set-passes": CoreSetPasses,
 }
 """Methods that read rows in passes, by name."""
@@ -62,9 +64,8 @@ def methods_of_passes(dual: Any, kernel: PointGram) -> tuple[str, ...]:
         return ("nesvm",)
     if isinstance(dual, L2SVMDual):
         return ("mfn", "nesvm")
-    return (
-        ("newton-passes", "pdipm", "nesvm") if np.all(dual.C > 0.0) else ("newton-passes", "nesvm")
-    )
+    interior = ("pdipm", "crsvm") if np.all(dual.C > 0.0) else ()
+    return ("newton-passes", *interior, "nesvm")
 
 
 def default_in_passes(methods: tuple[str, ...]) -> str:
@@ -108,7 +109,7 @@ def solve_in_passes(
             limits = replace(limits, max_iter=solver.default_max_iter(form))
         outcome = run(form, solver, start, limits, seed)
         # The shards have the last weights alone: certify an earlier point with them.
-        if isinstance(form, InteriorPasses) and not shards.is_lost:
+        if isinstance(form, MarginPasses) and form.holds_weights and not shards.is_lost:
             certified = certify(form, outcome.certified.x, limits.tol)
             outcome = replace(outcome, certified=certified)
         answer: Any = _ball if is_ball else _machine

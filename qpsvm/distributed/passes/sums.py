@@ -40,6 +40,8 @@ class LossSums(NamedTuple):
     largest: float  # largest |z_i|^2
     right_side: Vector = NO_ENTRIES  # of an interior point: sum y_i d_i rO_i [z_i, 1], (d + 1,)
     complementarity: float = 0.0  # of an interior point: sum s_i alpha_i + xi_i u_i
+    n_in_matrix: int = 0  # of an interior point: rows in the normal matrix
+    border: Vector = NO_ENTRIES  # sum d_i [z_i, 1] of all rows, where some are not in the matrix
 
 
 def loss_sums(
@@ -85,7 +87,7 @@ def loss_values(q: Vector, mu: float, max_slope: float) -> Vector:
 
 def plus(first: LossSums, second: LossSums) -> LossSums:
     """Return the sums of two parts; the arrays of the first one are overwritten."""
-    for name in ("weight", "moment", "hessian", "right_side"):
+    for name in ("weight", "moment", "hessian", "right_side", "border"):
         total = getattr(first, name)
         total += getattr(second, name)
     return first._replace(
@@ -94,6 +96,7 @@ def plus(first: LossSums, second: LossSums) -> LossSums:
         n_support=first.n_support + second.n_support,
         largest=max(first.largest, second.largest),
         complementarity=first.complementarity + second.complementarity,
+        n_in_matrix=first.n_in_matrix + second.n_in_matrix,
     )
 
 

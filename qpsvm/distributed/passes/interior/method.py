@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import Form
 from qpsvm.distributed.passes.form import PassSolver
 from qpsvm.distributed.passes.hinge import HingePasses
-from qpsvm.distributed.passes.interior.shard import Plane, Prediction, joined
+from qpsvm.distributed.passes.interior.matrix_rows import MatrixRows
+from qpsvm.distributed.passes.interior.shard import Plane, Prediction, joined, plane_of
 from qpsvm.distributed.passes.sums import LossSums, added
 from qpsvm.solvers.base import Reply, Stop
 
@@ -68,11 +69,17 @@ class InteriorPasses(HingePasses):
         if not self.changes_made:
             width = max(float(x[-1]), MIN_START_WIDTH)
             self.change("interior_start", self.plane(x), width)
-        return added(self.shards.call("interior_sums", self.plane(x)))
+        return added(self.shards.call("interior_sums", self.plane(x), self.matrix_rows()))
+
+    def matrix_rows(self) -> MatrixRows | None:
+        """Return which rows the normal matrix sums; None for all."""
+        return None
 
     def change(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method that changes the states, and record the call for shards that are rebuilt."""
         answers = self.shards.call(method, *arguments)
+        if method == "interior_correct" and self.changes_made[-1][0] == method:
+            self.changes_made.pop()  # the new changes take the place of those
         self.changes_made.append((method, *arguments))
         self.last.clear()
         return answers
@@ -81,6 +88,11 @@ class InteriorPasses(HingePasses):
         """Bring a shard that was loaded again to the states of the others."""
         for method, *arguments in self.changes_made:
             self.shards.call_one(k, method, *arguments)
+
+    @property
+    def holds_weights(self) -> bool:
+        """Whether the shards hold the weights of their rows."""
+        return True
 
     def row_weights(self, x: Vector, scales: Vector) -> list[Vector]:
         """Return the weights of the rows of each shard."""
@@ -121,21 +133,18 @@ class PredictorCorrectorPasses(PassSolver):
         """Make one iteration."""
         plane, mean = problem.plane(state.x), state.product.complementarity / (2.0 * problem.m)
         try:
-            factor = _factor(problem, state)
+            factor = factor_of(problem, state)
         except (np.linalg.LinAlgError, ValueError):
             return Reply(0, Stop.NUMERICAL)
-        predicted = _solved(problem, state, factor, state.product.right_side)
+        predicted = solution(problem, state, factor, state.product.right_side)
         found = problem.shards.call("interior_predict", plane, predicted)
         sums: Prediction = reduce(joined, found)
-        # Mehrotra's rule: the target is the mean product times the cube of the share that is left.
-        length = min(1.0, sums.longest)
-        reached = state.product.complementarity + length * (sums.slope + length * sums.curvature)
-        share = max(reached, 0.0) / state.product.complementarity
-        target = share**3 * mean
-        step = _solved(problem, state, factor, sums.second_order + target * sums.centering)
+        target = target_share(state, sums) * mean
+        step = solution(problem, state, factor, sums.second_order + target * sums.centering)
         if not np.isfinite(step.w).all():
             return Reply(0, Stop.NUMERICAL)
-        longest = min(problem.change("interior_correct", plane, predicted, target, step))
+        made = problem.change("interior_correct", plane, predicted, target, step)
+        longest = min(one.longest for one in made)
         length = min(1.0, TO_BOUNDARY * longest)
         if not length > SHORTEST_STEP:
             return Reply(1, Stop.STALLED)
@@ -146,17 +155,29 @@ class PredictorCorrectorPasses(PassSolver):
         return Reply(1, Stop.BUDGET)
 
 
-def _factor(problem: InteriorPasses, state: InteriorState) -> Any:
+def target_share(state: InteriorState, sums: Prediction) -> float:
+    """Return the target of Mehrotra's rule, as a fraction of the mean product."""
+    length, before = min(1.0, sums.longest), state.product.complementarity
+    reached = before + length * (sums.slope + length * sums.curvature)
+    return float((max(reached, 0.0) / before) ** 3)
+
+
+def factor_of(problem: InteriorPasses, state: InteriorState) -> Any:
     """Return the Cholesky factor of the normal matrix, without the row of b where there is none."""
     size = problem.n + problem.bias
     matrix = problem.newton_matrix(state.x, state.product)[:size, :size]
     return scipy.linalg.cho_factor(matrix, lower=True)
 
 
-def _solved(problem: InteriorPasses, state: InteriorState, factor: Any, of_rows: Vector) -> Plane:
+def solution(problem: InteriorPasses, state: InteriorState, factor: Any, of_rows: Vector) -> Plane:
     """Return the step of (w, b); `of_rows`, (d + 1,), is the part of the rows in the right-hand side."""
+    right = problem.gradient(state.x, state.product) + of_rows  # w - sum alpha_i y_i z_i, -y'alpha
+    return plane_of(-solved(problem, factor, right))
+
+
+def solved(problem: InteriorPasses, factor: Any, right: Vector) -> Vector:
+    """Return the solution of the factored equations, 0 in b where there is none; (d + 1,)."""
     size = problem.n + problem.bias
     step = np.zeros(problem.n + 1)
-    right = problem.gradient(state.x, state.product) + of_rows  # w - sum alpha_i y_i z_i, -y'alpha
-    step[:size] = -scipy.linalg.cho_solve(factor, right[:size])
-    return Plane(step[:-1], float(step[-1]))
+    step[:size] = scipy.linalg.cho_solve(factor, right[:size])
+    return step
