@@ -60,7 +60,9 @@ MAX_LOSSES_OF_SHARD = 3
 
 READING_METHODS = frozenset(
     "summary diagonal rows along gap below entries loss weights farthest interior_sums "
-    "interior_predict interior_weights interior_range interior_counts interior_product".split()
+    "interior_predict interior_weights interior_range interior_counts interior_product "
+    "projected_matrix projected_range projected_values projected_sums projected_hinges "
+    "projected_bias_range projected_losses projected_weights".split()
 )
 """Methods that leave the state of a shard as it is."""
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from qpsvm.clock import Clock
 from qpsvm.distributed.kernel_sums import PointsOfShard, stacked
-from qpsvm.distributed.passes.interior.shard import pass_shard
+from qpsvm.distributed.passes.projected.shard import pass_shard
 from qpsvm.distributed.passes.shard import PassShard
 from qpsvm.distributed.shard import Shard
 from qpsvm.errors import ClusterError

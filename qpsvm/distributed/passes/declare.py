@@ -15,6 +15,11 @@ from qpsvm.distributed.passes.hinge import HingePasses
 from qpsvm.distributed.passes.interior.method import InteriorPasses
 from qpsvm.distributed.passes.margin import MarginPasses
 from qpsvm.distributed.passes.nesterov import GradientPasses
+from qpsvm.distributed.passes.projected.form import (
+    ProjectedHinge,
+    ProjectedSquares,
+    WeightsAtShards,
+)
 from qpsvm.distributed.passes.sample import SAMPLE_ROWS, restart, sample_start
 from qpsvm.distributed.passes.squared_hinge import SquaredHingePasses
 from qpsvm.driver.trace import Limits
@@ -71,6 +76,8 @@ def machine_of(
     made = form_of(kind, is_hinge)
     if is_hinge:
         data["declares_dual"] = not isinstance(problem, HingePrimal)
+    if issubclass(made, WeightsAtShards):
+        data["least_penalty"] = float(np.min(C))
     form = made(**data)
 
     def restore(k: int) -> None:
@@ -87,6 +94,8 @@ def machine_of(
 
 def form_of(kind: type[Solver], is_hinge: bool) -> type[MarginPasses]:
     """Return the form that a method solves, of a hinge machine or of an L2 machine."""
+    if issubclass(kind.form, WeightsAtShards):
+        return ProjectedHinge if is_hinge else ProjectedSquares
     if issubclass(kind.form, InteriorPasses):
         return kind.form
     return HingePasses if is_hinge else SquaredHingePasses

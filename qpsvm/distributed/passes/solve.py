@@ -16,6 +16,7 @@ from qpsvm.distributed.passes.interior.reduced import ConstraintReducedPasses
 from qpsvm.distributed.passes.margin import MarginPasses
 from qpsvm.distributed.passes.nesterov import GradientPasses
 from qpsvm.distributed.passes.newton import NewtonPasses
+from qpsvm.distributed.passes.projected.method import ProjectedGradientPasses
 from qpsvm.distributed.placement import make_group
 from qpsvm.driver.certificate import certify
 from qpsvm.driver.loop import Outcome, run
@@ -41,11 +42,12 @@ SOLVERS_IN_PASSES: dict[str, Any] = {
     "nesvm": GradientPasses,
     "pdipm": PredictorCorrectorPasses,
     "crsvm": ConstraintReducedPasses,
+    "apg": ProjectedGradientPasses,
     "core-set-passes": CoreSetPasses,
 }
 """Methods that read rows in passes, by name."""
 
-GRADIENT_METHODS = ("nesvm",)
+GRADIENT_METHODS = ("nesvm", "apg")
 """Methods in passes that make gradient steps alone: `auto` takes decomposition instead of them."""
 
 
@@ -62,10 +64,12 @@ def methods_of_passes(dual: Any, kernel: PointGram) -> tuple[str, ...]:
         return ()
     if kernel.X.shape[1] > MAX_FEATURES_IN_PASSES:
         return ("nesvm",)
+    is_positive = bool(np.all(dual.C > 0.0))
+    projected = ("apg",) if is_positive else ()
     if isinstance(dual, L2SVMDual):
-        return ("mfn", "nesvm")
-    interior = ("pdipm", "crsvm") if np.all(dual.C > 0.0) else ()
-    return ("newton-passes", *interior, "nesvm")
+        return ("mfn", "nesvm", *projected)
+    interior = ("pdipm", "crsvm") if is_positive else ()
+    return ("newton-passes", *interior, "nesvm", *projected)
 
 
 def default_in_passes(methods: tuple[str, ...]) -> str:

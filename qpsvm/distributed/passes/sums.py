@@ -41,6 +41,7 @@ class LossSums(NamedTuple):
     right_side: Vector = NO_ENTRIES  # of an interior point: sum y_i d_i rO_i [z_i, 1], (d + 1,)
     complementarity: float = 0.0  # of an interior point: sum s_i alpha_i + xi_i u_i
     n_in_matrix: int = 0  # of an interior point: rows in the normal matrix
+    ridge: float = 0.0  # of weights at the shards: sum x_i^2 / C_i of an L2 machine
     border: Vector = NO_ENTRIES  # sum d_i [z_i, 1] of all rows, where some are not in the matrix
 
 
@@ -97,6 +98,7 @@ def plus(first: LossSums, second: LossSums) -> LossSums:
         largest=max(first.largest, second.largest),
         complementarity=first.complementarity + second.complementarity,
         n_in_matrix=first.n_in_matrix + second.n_in_matrix,
+        ridge=first.ridge + second.ridge,
     )
 
 

@@ -74,7 +74,8 @@ class FrankWolfeShardedState(VertexState):
         A step toward a vertex below it decreases the value.
         """
         weighted = self.x[self.rows] * self.s
-        return np.bincount(problem.groups(self.rows), weights=weighted, minlength=problem.n_groups)
+        means = np.bincount(problem.groups(self.rows), weighted, problem.n_groups)
+        return np.asarray(means, np.float64)
 
 
 @dataclass(frozen=True)

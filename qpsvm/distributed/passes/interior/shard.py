@@ -11,7 +11,6 @@ from qpsvm.distributed.passes.interior.matrix_rows import MatrixRows, WeightRang
 from qpsvm.distributed.passes.interior.rows import RowStates, warm_states
 from qpsvm.distributed.passes.shard import PassShard
 from qpsvm.distributed.passes.sums import NO_ENTRIES, LossSums, hessian_of, plus
-from qpsvm.gram.storage.chunked import ChunkedPoints
 from qpsvm.numerics.products import squared_norms
 
 Vector = NDArray[np.float64]
@@ -215,8 +214,3 @@ def _matrix_of(
 def moment_of(Z: Any, weights: Vector) -> Vector:
     """Return sum c_i [z_i, 1], shape (d + 1,)."""
     return np.append(np.asarray(Z.T @ weights), np.sum(weights))
-
-
-def pass_shard(points: ChunkedPoints, chunks: Any, loaded: Any = None) -> InteriorShard:
-    """Return the shard of some chunks."""
-    return InteriorShard(points, tuple(chunks), None if loaded is None else list(loaded))

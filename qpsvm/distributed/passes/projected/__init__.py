@@ -1,0 +1,1 @@
+"""Accelerated projected gradient on duals in passes: weights of rows are at their shards."""
