@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.distributed.passes.form import PassForm
-from qpsvm.distributed.passes.sums import LossSums, added
+from qpsvm.distributed.passes.sums import (
+    MAX_BLOCK_ROWS,
+    LossSums,
+    added,
+    rows_of_dense_block,
+)
 
 Vector = NDArray[np.float64]
 
 MIN_WIDTH = 1e-13
 """Least width of the smoothing; a smaller one is within the rounding of margins."""
-
-SUM_DEPTH = 1e5
-"""Assumed maximum number of successive roundings of a sum over rows: in a block, a chunk and overall."""
 
 TERM_ROUNDINGS = 16.0
 """Bound on the number of roundings of a term of a sum over rows, beside those of its margin."""
@@ -73,7 +75,10 @@ class MarginPasses(PassForm):
     @property
     def sum_depth(self) -> float:
         """Bound on the number of successive roundings of a sum over rows, those of its terms included."""
-        return min(SUM_DEPTH, self.m + TERM_ROUNDINGS)
+        sizes = self.shards.layout.points.sizes
+        n_blocks = -(-max(sizes) // rows_of_dense_block(self.n))
+        of_sum = min(MAX_BLOCK_ROWS, max(sizes)) + n_blocks + len(sizes)
+        return min(of_sum, self.m) + TERM_ROUNDINGS
 
     @property
     def holds_weights(self) -> bool:

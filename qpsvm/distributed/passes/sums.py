@@ -17,6 +17,9 @@ Vector = NDArray[np.float64]
 BLOCK_BYTES = 1 << 20
 """Bytes of the dense rows of a block in float64, which fit the cache of a processor."""
 
+MAX_BLOCK_ROWS = 1 << 15
+"""Maximum number of rows of a block: so many roundings of a sum may follow each other in it."""
+
 ENTRIES_PER_FEATURE = 16
 """Least number of stored entries for each feature in a block of CSR rows, since its sums are dense."""
 
@@ -128,14 +131,18 @@ class OrderedSum:
                 self._next += 1
 
 
+def rows_of_dense_block(d: int) -> int:
+    """Return the number of rows of a block of dense rows, which fit the cache."""
+    return min(MAX_BLOCK_ROWS, max(1, BLOCK_BYTES // (8 * d)))
+
+
 def blocks(X: Any, is_dense: bool) -> list[slice]:
     """Return slices of rows that fit the cache as dense rows.
 
     Of CSR rows that stay sparse, without `is_dense`, a slice may have more.
     """
     n, d = X.shape
-    size = BLOCK_BYTES // (8 * d)
+    size = rows_of_dense_block(d)
     if sp.issparse(X) and not is_dense:
-        size = max(size, ENTRIES_PER_FEATURE * d * n // max(1, X.nnz))
-    size = max(1, size)
+        size = max(size, min(MAX_BLOCK_ROWS, ENTRIES_PER_FEATURE * d * n // max(1, X.nnz)))
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
