@@ -58,10 +58,11 @@ def test_a_step_stays_in_the_domain_and_decreases_the_value(kind, n_free):
     qp = PROBLEM_KINDS[kind](RBF(X, 0.3), y).as_qp()
     rng, n_made = np.random.default_rng(2), 0
     for _ in range(10):
-        x, half = np.zeros(60), rng.uniform(0.05, 0.35, n_free // 2)
-        for label in (-1.0, 1.0):
-            x[np.flatnonzero(y == label)[: n_free // 2]] = half[: np.count_nonzero(y == label)]
-        x = qp.domain.project(x)
+        n_pairs = min(n_free // 2, np.count_nonzero(y > 0), np.count_nonzero(y < 0))
+        x, weights = np.zeros(60), rng.uniform(0.05, 0.35, n_pairs)
+        for label in (-1.0, 1.0):  # equal sums of both classes, as a hinge dual has them
+            x[np.flatnonzero(y == label)[:n_pairs]] = weights
+        x = x if kind == "hinge" else qp.domain.project(x)
         found = stepped(qp, x)
         if found is None:
             continue
