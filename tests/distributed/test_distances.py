@@ -69,6 +69,7 @@ def classes(cloud):
 @pytest.mark.parametrize("method", ["auto", "decomposition", "mfw", "pfw", "cvm", "mnp"])
 def test_the_distance_of_two_squares_is_known_in_closed_form(method, n_shards, by_class):
     X, y = two_squares(by_class)  # by class, a shard lacks points of one simplex
+    X += [100.0, 0.0]
     found = solve(PolytopeDistanceDual(Linear(in_shards(X, n_shards)), y), method, tol=1e-8)
     assert found.converged and found.counters["shards"] == n_shards
     bounds = found.certificate
@@ -76,11 +77,13 @@ def test_the_distance_of_two_squares_is_known_in_closed_form(method, n_shards, b
     model = found.model
     assert model.hulls_intersect is False and model.margin <= 2.0 + 1e-12
     assert np.isclose(model.distance, 2.0) and np.isclose(model.margin, 2.0)
-    np.testing.assert_allclose([*model.w, model.b], [-2.0, 0.0, 4.0], atol=1e-3)
-    np.testing.assert_allclose([model.p[0], model.q[0]], [1.0, 3.0], atol=1e-6)
+    np.testing.assert_allclose(model.w, [-2.0, 0.0], atol=1e-3)
+    values = model.decision_function([[101.0, 0.7], [102.0, 0.7]])
+    np.testing.assert_allclose(values, [2.0, 0.0], atol=1e-2)
+    np.testing.assert_allclose([model.p[0], model.q[0]], [101.0, 103.0], atol=1e-6)
     for part, own, point in ((model.u, 1.0, model.p), (model.v, -1.0, model.q)):
         assert np.all(y[part.indices] == own) and np.isclose(part.coef.sum(), 1.0)
-        np.testing.assert_allclose(part.coef @ X[part.indices], point, atol=1e-12)
+        np.testing.assert_allclose(part.coef @ X[part.indices], point, rtol=1e-12)
     assert np.array_equal(model.predict(X), y)
 
 

@@ -50,9 +50,8 @@ def two_points(problem: ShardedQP) -> Vector:
 def near_vertex(problem: ShardedQP) -> Vector:
     """Return the vertex whose points minimize the value one after the other, the first one twice."""
     shards, n = problem.shards, problem.n_groups
-    chosen = np.full(
-        n, np.argmin(problem.groups())
-    )  # its first entry is the first point of group 0
+    first = int(np.argmin(problem.groups()))  # of group 0
+    chosen = np.full(n, first)
     for turn in range(1, n + 1):
         group = turn % n
         others = chosen[1:] if group == 0 else chosen[:turn]
