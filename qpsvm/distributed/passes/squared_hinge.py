@@ -87,7 +87,7 @@ class SquaredHingePasses(MarginPasses):
         of_square = error_of_normal * (float(np.linalg.norm(v)) + abs(b) + error_of_normal)
         of_upper = of_square / (total * total) + 4.0 * of_sums * value
         margin = FLOAT64_EPS * self.margin_roundings(x, product)
-        of_primal = margin * (total + self.total_penalty * margin) + 2.0 * of_sums * primal
+        of_primal = margin * (product.hinge + self.total_penalty * margin) + 2.0 * of_sums * primal
         return float(of_upper + 0.25 * of_primal / (primal * primal))
 
     def violation(self, x: Vector) -> float:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
 from qpsvm.distributed.passes.projected.form import WeightsAtShards
+from qpsvm.distributed.passes.projected.shard import StepSums
 from qpsvm.distributed.passes.sums import LossSums
 from qpsvm.domains import Domain
 from qpsvm.solvers.base import Reply, Solver, Stop
@@ -35,12 +36,26 @@ MAX_GRADIENT_STEPS = 5000
 
 @dataclass
 class ProjectedState:
-    """The point, its sums, and the momentum."""
+    """The momentum, and the point that the weights at the shards give, computed where it is asked for."""
 
-    x: Vector
-    product: LossSums
+    problem: WeightsAtShards
+    point: Vector  # (w, b, mu)
+    latest: StepSums | None  # of the weights, where the point is not theirs yet
     t: float = 1.0
     restarts: int = 0
+
+    @property
+    def x(self) -> Vector:
+        """The point of the present weights."""
+        if self.latest is not None:
+            self.point[:-1], self.latest = self.problem.position(self.latest), None
+        return self.point
+
+    @property
+    def product(self) -> LossSums:
+        """Its sums."""
+        sums: LossSums = self.problem.product(self.x)
+        return sums
 
     @property
     def counters(self) -> dict[str, int]:
@@ -77,16 +92,13 @@ class ProjectedGradientPasses(Solver):
         """Return the state at the weights that the losses have at x0."""
         assert x0 is not None
         x = problem.repair(x0)
-        x[:-1] = problem.position(problem.begin(x))
-        return ProjectedState(x, problem.product(x))
+        return ProjectedState(problem, x, problem.begin(x))
 
     def refresh(self, problem: WeightsAtShards, state: ProjectedState, product: LossSums) -> None:
-        """Continue from the sums of the point."""
-        state.product = product
+        """Continue from the weights at the shards."""
 
     def advance(self, problem: WeightsAtShards, state: ProjectedState, n_steps: int) -> Reply:
-        """Make gradient steps, and the sums at their end."""
-        sums = None
+        """Make gradient steps."""
         for step in range(n_steps):
             multiplier = problem.multiplier()
             sums = problem.step_sums(multiplier)
@@ -96,8 +108,5 @@ class ProjectedGradientPasses(Solver):
                 state.t, state.restarts = 1.0, state.restarts + 1
             t = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * state.t**2))
             problem.move(multiplier, (state.t - 1.0) / t, sums)
-            state.t = t
-        if sums is not None:
-            state.x[:-1] = problem.position(sums)
-            state.product = problem.product(state.x)
+            state.t, state.latest = t, sums
         return Reply(n_steps, Stop.BUDGET)
