@@ -65,6 +65,13 @@ both processors; *4 workers* are those of a `LocalCluster` with one thread each 
 processors, which hold the rows as a Dask array; *4 shards* are in one process."""
 
 
+REMARK_ON_RUNS = """\
+The host of this virtual machine changes its speed: over five runs of 2026-11-27, before and after small
+changes of the code, the ratio of workers to one process was 2.2 to 3.0 with 100,000 rows, 1.4 to 1.9 with
+500,000 and 1.3 to 1.7 with 2,000,000. Four workers and the scheduler share two processors here. A round
+trip takes 10 to 20 ms, which is most of the difference with few rows."""
+
+
 def draw(m: int, d: int, margin: float) -> tuple[Any, Any]:
     """Return points in float32, none closer to the boundary than the margin, and their labels."""
     rng = np.random.default_rng(0)
@@ -207,6 +214,7 @@ def page() -> Iterator[str]:
     counts = [f"{n_runs} with {m:,} rows" for m, n_runs in RUN_COUNTS.items()]
     text = f"The least of several runs each: {', '.join(counts)}."
     yield from section("Seconds to a gap of 1e-3", text, names, measured())
+    yield from (REMARK_ON_RUNS, "")
     names = ("rows", "shards", "support", "client", "simulated", "model", "model / simulated")
     text = """\
 The simulation runs the shards one after the other on one processor; a call counts as its slowest shard,
