@@ -168,16 +168,8 @@ class ClusterShards(ShardGroup):
             chunks = tuple(own for own in found if own)
         names = [f"qpsvm-{uuid.uuid4().hex}" for _ in chunks]
         layout, workers = Layout(points, chunks), workers[: len(chunks)]
-        group = cls(
-            kernel,
-            layout,
-            in_passes,
-            client=client,
-            workers=workers,
-            tokens=names,
-            clock=clock,
-        )
-        group.versions = [0] * group.n
+        placed: dict[str, Any] = {"workers": workers, "tokens": names, "versions": [0] * len(names)}
+        group = cls(kernel, layout, in_passes, clock=clock, client=client, **placed)
         group._build(list(range(group.n)))
         return group
 
