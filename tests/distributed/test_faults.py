@@ -88,7 +88,7 @@ def test_a_time_limit_ends_the_wait_for_a_stopped_worker(cloud, stopper):
     X, y = cloud
     problem = HingeDual(RBF(chunked(X), gamma=0.3), y)
     result = solve(problem, tol=1e-9, callback=stopper(), time_limit=2.0)
-    assert result.status is Status.TIME_LIMIT and result.timings["total"] < 10.0
+    assert result.status is Status.TIME_LIMIT and result.timings["total"] < 30.0
     assert_encloses(result, solve(HingeDual(RBF(X, gamma=0.3), y), tol=1e-6))
 
 
@@ -100,7 +100,7 @@ def test_ctrl_c_ends_the_wait_for_a_stopped_worker(cloud, stopper):
     after = threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT))
     press = stopper(also=after.start)
     result = solve(problem, tol=1e-9, callback=press)
-    assert result.status is Status.INTERRUPTED and result.timings["total"] < 10.0
+    assert result.status is Status.INTERRUPTED and result.timings["total"] < 30.0
     assert_encloses(result, solve(HingeDual(RBF(X, gamma=0.3), y), tol=1e-6))
 
 
