@@ -123,12 +123,10 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         samples = arranged(X, codes, weight, by_points=by_points)
         kernel = Kernel.of(self, samples.X, samples.weight)
         tasks = self._tasks(samples)
-        if is_chunked(samples.X):  # each problem is solved by all workers
-            plan = self._plan(kernel.gram(samples.X), self._declare(), deadline, 1)
-            machines = solve_tasks(plan, tasks)
-        else:
-            plan = self._plan(kernel.gram(samples.X), self._declare(), deadline, len(tasks))
-            machines = self._solved_here(plan, tasks)
+        chunked = is_chunked(samples.X)  # each problem is solved by all workers then
+        n_tasks = 1 if chunked else len(tasks)
+        plan = self._plan(kernel.gram(samples.X), self._declare(), deadline, n_tasks)
+        machines = solve_tasks(plan, tasks) if chunked else self._solved_here(plan, tasks)
         self._set_machines(samples, machines, X, kernel)
         self._remember([machine.terms for machine in machines], samples.rows)
         self._report([machine.result for machine in machines], single=False, stacklevel=6)

@@ -33,6 +33,25 @@ def cloud():
     return X, y
 
 
+OTHER_KINDS = ["float32", "csr", "far", "one class", "zeros", "separable"]
+"""Kinds of points and labels that `other_points` knows."""
+
+
+def other_points(cloud, kind, offset):
+    """Return points and labels of a kind; those of "far" are moved by the offset."""
+    import scipy.sparse as sp
+
+    X, y = cloud
+    if kind == "csr":
+        X = sp.random(N_POINTS, 30, density=0.2, random_state=1, format="csr")
+        return X, np.where(np.asarray(X.sum(axis=1)).ravel() > 3.0, 1.0, -1.0)
+    if kind == "separable":
+        return X + 10.0 * y[:, None], y
+    y = np.ones(N_POINTS) if kind == "one class" else y
+    changed = {"float32": X.astype(np.float32), "far": X + offset, "zeros": 0.0 * X}
+    return changed.get(kind, X), y
+
+
 @pytest.fixture(scope="session")
 def cluster():
     """A cluster of two workers, each a process with one thread."""

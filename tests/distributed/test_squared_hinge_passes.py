@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from qpsvm import RBF, InputError, L2SVMDual, Linear, MethodMismatchError, Status, solve
 from qpsvm.distributed.passes import declare
 from qpsvm.distributed.rows import open_rows
-from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
+from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS, OTHER_KINDS, other_points
 from tests.distributed.test_passes import in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
 
@@ -62,17 +61,9 @@ def test_one_point_has_the_value_of_its_closed_form():
         assert result.value == pytest.approx(0.5 * (9.0 + bias + 0.25), rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["float32", "csr", "far", "one class", "zeros", "separable"])
+@pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_other_points(small_sample, cloud, kind):
-    X, y = cloud
-    if kind == "csr":
-        X = sp.random(N_POINTS, 30, density=0.2, random_state=1, format="csr")
-        y = np.where(np.asarray(X.sum(axis=1)).ravel() > 3.0, 1.0, -1.0)
-    elif kind == "separable":
-        X = X + 10.0 * y[:, None]
-    else:
-        y = np.ones(N_POINTS) if kind == "one class" else y
-        X = {"float32": X.astype(np.float32), "far": X + 1e4, "zeros": 0.0 * X}.get(kind, X)
+    X, y = other_points(cloud, kind, 1e4)
     rows = open_rows(X, chunk_bytes=8 * CHUNK_ROWS * X.shape[1])
     there = solve(L2SVMDual(Linear(rows), y, C=0.2), tol=1e-7)
     assert_bounds_overlap(solve(L2SVMDual(Linear(X), y, C=0.2), tol=1e-7), there)

@@ -226,8 +226,10 @@ def is_chunked(X: Any) -> bool:
 
 def as_chunked(X: Any) -> ChunkedPoints | None:
     """Return chunked points, Dask arrays and frames as `ChunkedPoints`; None for anything else."""
-    if isinstance(X, ChunkedPoints) or not is_chunked(X):
-        return X if isinstance(X, ChunkedPoints) else None
+    if isinstance(X, ChunkedPoints):
+        return X
+    if not is_chunked(X):
+        return None
     if hasattr(X, "to_dask_array"):
         X = X.to_dask_array(lengths=True)
     if X.ndim != 2:

@@ -22,7 +22,7 @@ from qpsvm.distributed.passes import declare
 from qpsvm.distributed.passes.interior import choice
 from qpsvm.distributed.passes.interior.matrix_rows import MatrixRows, counts_above
 from qpsvm.distributed.rows import open_rows
-from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
+from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS, OTHER_KINDS, other_points
 from tests.distributed.test_passes import in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
 
@@ -148,19 +148,9 @@ def test_the_options_of_one_process(small_sample, cloud, options):
             assert there.counters["rows"] == N_POINTS * there.n_iter
 
 
-@pytest.mark.parametrize("kind", ["float32", "csr", "far", "one class", "zeros", "separable"])
+@pytest.mark.parametrize("kind", OTHER_KINDS)
 def test_other_points(small_sample, cloud, kind):
-    import scipy.sparse as sp
-
-    X, y = cloud
-    if kind == "csr":
-        X = sp.random(N_POINTS, 30, density=0.2, random_state=1, format="csr")
-        y = np.where(np.asarray(X.sum(axis=1)).ravel() > 3.0, 1.0, -1.0)
-    elif kind == "separable":
-        X = X + 10.0 * y[:, None]
-    else:
-        y = np.ones(N_POINTS) if kind == "one class" else y
-        X = {"float32": X.astype(np.float32), "far": X + 1e6, "zeros": 0.0 * X}.get(kind, X)
+    X, y = other_points(cloud, kind, 1e6)
     for bias in (True, False):
         here = solve(HingePrimal(X, y, C=0.2, bias=bias), tol=1e-5)
         rows = open_rows(X, chunk_bytes=8 * N_FEATURES * CHUNK_ROWS)

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
+from qpsvm.distributed.passes.form import PassSolver
 from qpsvm.distributed.passes.projected.form import WeightsAtShards
 from qpsvm.distributed.passes.projected.shard import StepSums
 from qpsvm.distributed.passes.sums import LossSums
-from qpsvm.domains import Domain
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import Reply, Stop
 
 Vector = NDArray[np.float64]
 
@@ -64,21 +64,10 @@ class ProjectedState:
 
 
 @dataclass(frozen=True)
-class ProjectedGradientPasses(Solver):
-    """Accelerated projected gradient, restarted.
-
-    Attributes
-    ----------
-    target : float
-        Relative gap; `solve` sets it to its `tol`.
-    """
-
-    target: float = 1e-3
+class ProjectedGradientPasses(PassSolver):
+    """Accelerated projected gradient, restarted."""
 
     form: ClassVar[type[Form]] = WeightsAtShards  # type: ignore[type-abstract]
-    domains: ClassVar[tuple[type[Domain], ...]] = ()
-    on_columns: ClassVar[bool] = False
-    check_threshold: ClassVar[float] = 1.0  # the sums are those of the point
 
     def period(self, problem: WeightsAtShards) -> int:
         """Return the number of steps between certificates."""
