@@ -22,17 +22,17 @@ from qpsvm import (
 from qpsvm.gram.factor import MAX_POINTS_FOR_KERNEL_FACTOR
 
 
-def nearly_touching_hulls():
-    """Return reduced hulls whose half squared distance is 1e-11 of the diagonal."""
-    rng = np.random.RandomState(0)
-    X = rng.uniform(size=(40, 3))
+def intersecting_hulls():
+    """Return reduced hulls that intersect to working precision: pair steps need 1e5 and more."""
+    rng = np.random.RandomState(2)
+    X = rng.uniform(size=(80, 3))
     X[X < 0.6] = 0.0
-    labels = (4.0 * rng.uniform(size=40)).astype(int)
+    labels = (4.0 * rng.uniform(size=80)).astype(int)
     return NuSVCDual(RBF(X, "scale"), np.where(labels == 1, 1, -1), 0.2)
 
 
 def test_auto_goes_on_with_it_where_pair_steps_are_slow():
-    problem = nearly_touching_hulls()
+    problem = intersecting_hulls()
     slow = qpsvm.solve(problem, "smo", tol=1e-6, max_iter=20_000)
     assert not slow.converged
     result = qpsvm.solve(problem, tol=1e-6)
