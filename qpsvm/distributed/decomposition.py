@@ -68,13 +68,13 @@ class ShardedDecomposition(OnShardedWorkingSet):
     def init(self, problem: ShardedQP, x0: Vector | None, rng: Any) -> ShardedState:
         """Return the state at x0, or at a corner of the domain."""
         x = starting_point(problem) if x0 is None else problem.domain.repair(x0)
-        product = problem.product(x)
-        problem.take_exact()
+        if np.any(x):  # the products of shards start at zero
+            problem.product(x)
+            problem.take_exact()
         dtype = step_precision(problem.shards.kernel, problem.largest)
         state = ShardedState(
             x, Product("running"), NO_POINTS, NO_POINTS, np.empty(0), np.empty((0, 0), dtype)
         )
-        assert product.name == "exact"
         support = np.flatnonzero(x > 0)
         free = support[x[support] < problem.coefficients(support).upper][: self.settings.largest]
         self.add_to_working_set(problem, state, free)

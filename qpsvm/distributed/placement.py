@@ -29,7 +29,7 @@ def make_group(kernel: PointGram, clock: Clock, in_passes: bool = False) -> Shar
     assert isinstance(points, ChunkedPoints)
     template = kernel._over(np.zeros((1, points.n_features), points.dtype))
     if "distributed" in sys.modules:
-        from qpsvm.distributed.cluster import ClusterShards, current_client
+        from qpsvm.distributed.cluster.shards import ClusterShards, current_client
 
         client = current_client()
         if client is not None:

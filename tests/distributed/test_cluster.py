@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, HingeDual, InputError, MEBDual, Status, solve
-from qpsvm.distributed import cluster as cluster_module
+from qpsvm.distributed.cluster import shards as cluster_module
 from qpsvm.distributed.rows import open_rows
 from qpsvm.errors import ClusterError
 from tests.distributed.conftest import CHUNK_ROWS
@@ -66,6 +66,16 @@ def test_rows_are_loaded_elsewhere_where_their_first_place_is_gone(client, cloud
     )
     result = solve(HingeDual(RBF(chunked(X), gamma=0.3), y), tol=1e-5, time_limit=30.0)
     assert result.converged and result.counters["rebuilt"] == 1
+
+
+def test_workers_to_which_the_client_cannot_connect_are_called_by_the_scheduler(
+    client, cloud, monkeypatch
+):
+    X, y = cloud
+    monkeypatch.setattr(cluster_module, "SECONDS_TO_CONNECT", 0.0)
+    monkeypatch.setattr(cluster_module.ClusterShards, "_direct_answers", None)
+    result = solve(HingeDual(RBF(chunked(X), gamma=0.3), y), tol=1e-5)
+    assert result.converged and same(result, solve(HingeDual(RBF(X, gamma=0.3), y), tol=1e-5))
 
 
 def test_a_wrong_row_at_a_worker_is_named(client, cloud):

@@ -1,7 +1,8 @@
 """Shards at the workers of a Dask cluster: a call goes to the worker that holds the shard.
 
-A call is sent to the worker itself. Where the latest call of a method took longer than a few round trips
-of tasks, the next one is a task, which shows in the dashboard; its round trip takes six times as long.
+A call is sent to the worker itself, where the client can connect to it. Where the latest call of a
+method took longer than many round trips of tasks, the next one is a task, which shows in the dashboard;
+its round trip through the scheduler takes several times as long.
 
 A worker keeps its shards outside of Dask's results, so that they are neither moved nor copied. A call
 names the shard and the number of changes of its state. A worker without that state returns `NotHeld`.
@@ -15,33 +16,39 @@ import time
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from qpsvm.clock import Clock
+from qpsvm.distributed.cluster.worker import (
+    READING_METHODS,
+    NotHeld,
+    build_at_worker,
+    call_at_worker,
+    call_directly,
+    forget_at_worker,
+)
 from qpsvm.distributed.group import (
     ANSWER_SECONDS,
     Layout,
     ShardGroup,
-    build,
     consecutive,
     deadline_of,
     n_bytes,
 )
-from qpsvm.distributed.passes.shard import PassShard
-from qpsvm.distributed.shard import Shard
 from qpsvm.errors import ClusterError
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.chunked import ChunkedPoints, DaskChunk
-from qpsvm.threads import use_at_most
 
 SECONDS_BETWEEN_POLLS = 0.25
 """Seconds between two checks for lost workers and for limits while a call waits for answers."""
 
-DIRECT_SECONDS = 0.1
+DIRECT_SECONDS = 0.5
 """Maximum seconds of the latest call of a method at which the next one goes to the workers directly."""
+
+SECONDS_TO_CONNECT = 3.0
+"""Maximum seconds for connections of the client to all workers; if they take longer, calls are tasks."""
 
 SECONDS_TO_RELEASE = 2.0
 """Maximum seconds in which workers release their shards at the end of a solve."""
@@ -58,21 +65,6 @@ MAX_REBUILDS = 20
 MAX_LOSSES_OF_SHARD = 3
 """Maximum number of losses of the same shard without an answer between them; one more ends the solve."""
 
-READING_METHODS = frozenset(
-    "summary diagonal rows along gap below entries loss weights farthest interior_sums "
-    "interior_predict interior_weights interior_range interior_counts interior_product "
-    "projected_matrix projected_range projected_values projected_sums projected_hinges "
-    "projected_bias_range projected_losses projected_weights".split()
-)
-"""Methods that leave the state of a shard as it is."""
-
-LIVE_SHARDS: dict[str, Shard | PassShard] = {}
-"""Shards that this process holds, by token."""
-
-
-class NotHeld:
-    """The answer of a worker that does not hold the state of a shard."""
-
 
 def current_client() -> Any:
     """Return the Dask client of this process, or None."""
@@ -85,51 +77,6 @@ def current_client() -> Any:
     return client if client.status == "running" else None
 
 
-def build_at_worker(
-    token: str,
-    kernel: PointGram,
-    in_passes: bool,
-    points: ChunkedPoints,
-    chunks: Any,
-    *loaded: Any,
-) -> int:
-    """Build a shard and keep it; return the number of its points."""
-    LIVE_SHARDS[token] = build(kernel, in_passes, points, chunks, loaded or None)
-    return LIVE_SHARDS[token].n
-
-
-def call_at_worker(token: str, version: int, method: str, *arguments: Any) -> Any:
-    """Return the answer of a shard that this process holds, as a task."""
-    from distributed import get_worker
-
-    return call_here(get_worker().state.nthreads, token, version, method, *arguments)
-
-
-async def call_directly(
-    token: str, version: int, method: str, arguments: tuple[Any, ...], dask_worker: Any
-) -> Any:
-    """Return the answer of a shard that this process holds, in the thread that runs tasks."""
-    call = partial(call_here, dask_worker.state.nthreads, token, version, method, *arguments)
-    return await asyncio.get_running_loop().run_in_executor(dask_worker.executors["default"], call)
-
-
-def call_here(n_threads: int, token: str, version: int, method: str, *arguments: Any) -> Any:
-    """Return the answer of a shard that this process holds."""
-    shard = LIVE_SHARDS.get(token)
-    if shard is None or shard.version != version:
-        return NotHeld()
-    use_at_most(n_threads)
-    answer = getattr(shard, method)(*arguments)
-    shard.version += method not in READING_METHODS
-    return answer
-
-
-def forget_at_worker(tokens: list[str]) -> None:
-    """Release shards."""
-    for token in tokens:
-        LIVE_SHARDS.pop(token, None)
-
-
 @dataclass
 class ClusterShards(ShardGroup):
     """Shards at workers."""
@@ -138,6 +85,7 @@ class ClusterShards(ShardGroup):
     workers: list[str] = field(default_factory=list)  # address of the worker of each shard
     tokens: list[str] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    connects: bool = False  # whether the client can connect to the workers
     seconds: dict[str, float] = field(default_factory=dict)  # of the latest call of each method
     losses: Counter[int] = field(default_factory=Counter)  # of each shard since its latest answer
 
@@ -171,6 +119,7 @@ class ClusterShards(ShardGroup):
         placed: dict[str, Any] = {"workers": workers, "tokens": names, "versions": [0] * len(names)}
         group = cls(kernel, layout, in_passes, clock=clock, client=client, **placed)
         group._build(list(range(group.n)))
+        group.connects = client.sync(group._connect)
         return group
 
     def _build(self, shards: list[int]) -> None:
@@ -202,7 +151,7 @@ class ClusterShards(ShardGroup):
     def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
         check_connected(self.client)
         begun = time.perf_counter()
-        if self.seconds.get(method, 0.0) <= DIRECT_SECONDS:
+        if self.connects and self.seconds.get(method, 0.0) <= DIRECT_SECONDS:
             answers = self.client.sync(self._direct_answers, method, arguments)
         else:
             arguments = self._scattered(arguments)
@@ -215,15 +164,27 @@ class ClusterShards(ShardGroup):
         answer = self._answers([k], [self._submit(k, method, arguments)])[0]
         return self._ensured(k, method, arguments, answer)
 
+    async def _connect(self) -> bool:
+        """Return whether the client can connect to all workers."""
+        greetings = [self.client.rpc(at).identity() for at in self.workers]
+        try:
+            await asyncio.wait_for(asyncio.gather(*greetings), SECONDS_TO_CONNECT)
+        except (OSError, TimeoutError):
+            return False
+        return True
+
     async def _direct_answers(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
         """Return the answers of the workers themselves; `NotHeld` stands for that of a lost one."""
+        from distributed.protocol.pickle import dumps
+
+        run: dict[str, Any] = {"function": dumps(call_directly), "wait": True}
 
         async def ask(k: int) -> Any:
-            at = self.workers[k]
-            sent = self.tokens[k], self.versions[k], method, arguments[k]
-            return (await self.client.run(call_directly, *sent, workers=[at], on_error="return"))[
-                at
-            ]
+            sent = dumps((self.tokens[k], self.versions[k], method, arguments[k]))
+            try:
+                return await self.client.rpc(self.workers[k]).run(args=sent, **run)
+            except (OSError, asyncio.CancelledError):
+                return {"result": NotHeld()}
 
         asked = [asyncio.create_task(ask(k)) for k in range(self.n)]
         try:
@@ -233,19 +194,12 @@ class ClusterShards(ShardGroup):
                     if self.workers[k] not in alive:
                         one.cancel()
                 check_in_time(self.deadline)
+        except OSError as problem:
+            raise ClusterError(f"the connection to the Dask cluster was lost: {problem}") from None
         finally:
             for one in asked:
                 one.cancel()
-        answers = []
-        for one in asked:
-            failure = asyncio.CancelledError() if one.cancelled() else one.exception()
-            answer = one.result() if failure is None else failure
-            if isinstance(answer, (OSError, KeyError, asyncio.CancelledError)):
-                answer = NotHeld()
-            elif isinstance(answer, BaseException):
-                raise answer
-            answers.append(answer)
-        return answers
+        return [_result_of(one.result()) for one in asked]
 
     def _ensured(self, k: int, method: str, arguments: tuple[Any, ...], answer: Any) -> Any:
         """Return the answer, after the shard was built again where it was lost."""
@@ -360,6 +314,16 @@ def check_in_time(deadline: float) -> None:
         raise ClusterError(
             f"workers did not answer within {ANSWER_SECONDS:g} s of the time limit or of Ctrl-C"
         )
+
+
+def _result_of(answer: dict[str, Any]) -> Any:
+    """Return the result in the answer of a worker, or raise the exception that it is."""
+    from distributed.core import clean_exception
+
+    if "exception" in answer:
+        _, failure, traceback = clean_exception(**answer)
+        raise failure.with_traceback(traceback)
+    return answer["result"]
 
 
 def _addresses(client: Any) -> list[str]:

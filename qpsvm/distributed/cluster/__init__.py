@@ -1,0 +1,1 @@
+"""Shards at the workers of a Dask cluster."""
