@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, update_roundoff
+from qpsvm.distributed.breakpoints import sums_up_to
 from qpsvm.distributed.kernel_sums import Limits, PointsOfShard, stacked
 from qpsvm.distributed.messages import AtWeights, PointCopies, Setup, Sums, Violators
 from qpsvm.distributed.violators import extremes_of, least_of_each, members_of, movable
@@ -357,11 +358,7 @@ class Shard:
             first=float(np.min(values, initial=np.inf)),
             last=float(np.max(values, initial=-np.inf)),
         )
-        n, at = len(grid), np.searchsorted(grid, values)
-        moment = weights * values
-        parts = weights, moment, moment * values
-        bins = [np.bincount(at, part, n + 1)[:n] for part in parts]
-        return sums, np.cumsum(bins, axis=1)
+        return sums, sums_up_to(grid, values, weights)
 
     def gap(self, which: str, t: Vector, entry: float, defect: float) -> tuple[float, float]:
         """Return this shard's parts of the gap with the multipliers t and of its roundoff.

@@ -23,8 +23,13 @@ def members_of(group: NDArray[np.integer], n_groups: int) -> list[Any]:
 
 def movable(x: Vector, z: Vector, upper: Vector) -> tuple[Mask, Mask]:
     """Return which coordinates are in I_up, where z x can grow, and which in I_low."""
-    free_above, free_below = x < upper, x > 0
-    return np.where(z > 0, free_above, free_below), np.where(z > 0, free_below, free_above)
+    free_above, free_below, rises = x < upper, x > 0, z > 0
+    falls = ~rises
+    up, down = (
+        (rises & free_above) | (falls & free_below),
+        (rises & free_below) | (falls & free_above),
+    )
+    return up, down
 
 
 def extremes_of(s: Vector, up: Mask, down: Mask, members: list[Any]) -> tuple[Vector, Vector]:
@@ -32,11 +37,11 @@ def extremes_of(s: Vector, up: Mask, down: Mask, members: list[Any]) -> tuple[Ve
 
     They are NaN where an entry is.
     """
-    if np.isnan(s).any():
+    if np.isnan(np.min(s, initial=np.inf)):
         unknown = np.full(len(members), np.nan)
         return unknown, unknown
-    low = [np.min(s[of][up[of]], initial=np.inf) for of in members]
-    high = [np.max(s[of][down[of]], initial=-np.inf) for of in members]
+    low = [np.min(s[of][np.flatnonzero(up[of])], initial=np.inf) for of in members]
+    high = [np.max(s[of][np.flatnonzero(down[of])], initial=-np.inf) for of in members]
     return np.array(low), np.array(high)
 
 

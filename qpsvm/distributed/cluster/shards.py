@@ -322,6 +322,7 @@ def _result_of(answer: dict[str, Any]) -> Any:
 
     if "exception" in answer:
         _, failure, traceback = clean_exception(**answer)
+        assert failure is not None
         raise failure.with_traceback(traceback)
     return answer["result"]
 

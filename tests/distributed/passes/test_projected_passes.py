@@ -29,7 +29,7 @@ from qpsvm.distributed.passes.projected.rows import (
 from qpsvm.distributed.rows import open_rows
 from qpsvm.domains.base import project_simplex
 from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
-from tests.distributed.test_passes import in_chunks
+from tests.distributed.passes.test_passes import in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
 
 

@@ -9,7 +9,7 @@ from qpsvm import RBF, InputError, L2SVMDual, Linear, MethodMismatchError, Statu
 from qpsvm.distributed.passes import declare
 from qpsvm.distributed.rows import open_rows
 from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS, OTHER_KINDS, other_points
-from tests.distributed.test_passes import in_chunks
+from tests.distributed.passes.test_passes import in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
 
 

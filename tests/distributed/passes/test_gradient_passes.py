@@ -20,7 +20,7 @@ from qpsvm.distributed.passes import declare
 from qpsvm.distributed.rows import ArrayChunk, open_rows
 from qpsvm.gram.storage.chunked import ChunkedPoints
 from tests.distributed.conftest import N_FEATURES, N_POINTS
-from tests.distributed.test_passes import in_chunks
+from tests.distributed.passes.test_passes import in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
 
 MANY_FEATURES = 50_000

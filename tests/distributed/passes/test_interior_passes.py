@@ -13,7 +13,7 @@ from qpsvm.distributed.passes import declare
 from qpsvm.distributed.passes.interior.rows import RowStates, warm_states
 from qpsvm.distributed.rows import open_rows
 from tests.distributed.conftest import CHUNK_BYTES, N_POINTS, OTHER_KINDS, other_points
-from tests.distributed.test_passes import in_chunks
+from tests.distributed.passes.test_passes import in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
 
 
