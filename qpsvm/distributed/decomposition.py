@@ -39,7 +39,7 @@ OFFERED_POINTS_FACTOR = 1.5
 """Number of points that shards send with their violators, relative to the number that may be added."""
 
 CORNER_SAMPLE_SIZE = 64
-"""Number of points whose mean predicts the outliers of a capped simplex."""
+"""Number of points of a capped simplex whose mean predicts the outliers."""
 
 
 @dataclass(frozen=True)
@@ -173,24 +173,38 @@ class ShardedDecomposition(OnShardedWorkingSet):
 def starting_point(problem: ShardedQP) -> Vector:
     """Return a starting point by the kind of the domain.
 
-    In a box it is 0, on simplices the first vertex of each, on a capped simplex that of the outliers.
+    In a box it is 0, on simplices the first vertex of each, on capped simplices that of the outliers.
     """
-    x = np.zeros(problem.m)
     if problem.kind == "hyperplane":
-        return x
+        return np.zeros(problem.m)
     if problem.kind == "simplex":
-        return problem.domain.linear_min(x)
-    rows = np.unique(np.linspace(0, problem.m - 1, CORNER_SAMPLE_SIZE).astype(np.int64))
-    x[rows] = 1.0 / len(rows)
+        return problem.domain.linear_min(np.zeros(problem.m))
+    return corner(problem)
+
+
+def corner(problem: ShardedQP) -> Vector:
+    """Return a vertex of simplices with upper bounds: see `qpsvm.solvers.shared.starting_points`.
+
+    Candidates are the points whose gradient is below the least multiplier that was found to fill the
+    bounds of a simplex. The vertex is that of the least gradients among them.
+    """
+    domain, shards, x = problem.domain, problem.shards, np.zeros(problem.m)
+    assert isinstance(domain, CappedSimplex)
+    for of, total in zip(domain.members, domain.total, strict=True):
+        own = np.arange(problem.m)[of]
+        sample = own[np.unique(np.linspace(0, len(own) - 1, CORNER_SAMPLE_SIZE).astype(np.int64))]
+        x[sample] = total / len(sample)
     problem.product(x)
     # x may exceed its bounds, so that the extremes of its gradient need not enclose the level.
     problem.known["exact"] = Known(x)
-    level = problem.best_levels("exact").t
-    under = problem.shards.call("below", "exact", level)
-    full = [problem.shards.layout.index(k, local) for k, local in enumerate(under)]
-    domain = problem.domain
-    assert isinstance(domain, CappedSimplex)
-    x[:] = 0.0
-    some = np.sort(np.concatenate(full))
-    x[some] = domain.upper[some]
-    return domain.repair(x)
+    filled = problem.best_levels("exact").filled
+    if not np.isfinite(filled).all():  # kernel values overflow, which the iterations detect
+        return domain.linear_min(problem.linear)
+    below = shards.call("below", "exact", np.nextafter(filled, np.inf))
+    found = shards.call("entries", "exact", each=[(local,) for local in below])
+    rows = np.concatenate([shards.layout.index(k, local) for k, local in enumerate(below)])
+    order = np.argsort(rows)
+    rows, gradient = rows[order], np.concatenate(found)[order]
+    corner = np.zeros(problem.m)
+    corner[rows] = domain.take(rows).linear_min(gradient + problem.linear[rows])
+    return corner

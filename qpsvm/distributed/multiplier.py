@@ -42,6 +42,7 @@ class Levels(NamedTuple):
     t: Vector
     gap: float
     sums: list[Sums]
+    filled: Vector  # least multipliers found where the slopes reach their targets
 
 
 @dataclass
@@ -119,7 +120,9 @@ def best_levels(
         if all(section.loss == 0.0 or section.loss <= limit for section in sections):
             break
     t = np.array([section.t for section in sections])
-    return Levels(t, sum(section.gap for section in sections), [own.sums for own in sections])
+    filled = np.array([section.high for section in sections])
+    gap = sum(section.gap for section in sections)
+    return Levels(t, gap, [section.sums for section in sections], filled)
 
 
 def _is_simplex(domain: Domain) -> bool:

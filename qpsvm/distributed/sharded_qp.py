@@ -321,7 +321,7 @@ class ShardedQP(QP):
         Bounds by the running product leave out the rounding of its sums: they decide when to certify.
         """
         name = product.name
-        t, gap, sums = self.best_levels(name)
+        t, gap, sums, _ = self.best_levels(name)
         quadratic = sum(own.quadratic for own in sums)
         value = 0.5 * quadratic + 0.5 * sum(own.ridge for own in sums)
         value = value + sum(own.linear for own in sums) + self.constant

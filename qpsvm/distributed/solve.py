@@ -33,6 +33,7 @@ from qpsvm.formulations import (
     HingePrimal,
     L2SVMDual,
     MEBDual,
+    NuSVCDual,
     OneClassDual,
     PolytopeDistanceDual,
     SVDDDual,
@@ -46,6 +47,7 @@ SHARDED_PROBLEMS = (
     HingeDual,
     HingePrimal,
     L2SVMDual,
+    NuSVCDual,
     OneClassDual,
     SVDDDual,
     MEBDual,
@@ -53,7 +55,7 @@ SHARDED_PROBLEMS = (
 )
 """Formulations that are solved over chunked rows."""
 
-TRANSLATED_PROBLEMS = (HingeDual, SVDDDual, MEBDual, PolytopeDistanceDual)
+TRANSLATED_PROBLEMS = (HingeDual, NuSVCDual, SVDDDual, MEBDual, PolytopeDistanceDual)
 """Formulations whose answer moves with the points; a hinge machine has a bias."""
 
 MAX_FEATURES_FOR_MNP = 1000
@@ -183,14 +185,22 @@ def _result(
     )
 
 
+class PartOfCappedSimplex(CappedSimplex):
+    """Simplices with upper bounds over the points of the support alone."""
+
+    def least(self, g: Any) -> float:
+        """Return minus infinity: points outside of the support are unknown here."""
+        return -np.inf
+
+
 def _over_support(dual: Any, qp: ShardedQP, rows: NDArray[np.int64]) -> tuple[Any, QP]:
     """Return the formulation and its QP over the points of the support alone."""
     ids = qp.remember(rows)
     kernel = qp.shards.kernel._over(qp.remembered.points[ids])
     changes: dict[str, Any] = {"K": kernel}
     changes |= {name: getattr(dual, name)[rows] for name in ("y", "C") if hasattr(dual, name)}
-    if isinstance(dual, OneClassDual):
-        changes["sample_weight"] = None if dual.sample_weight is None else dual.sample_weight[rows]
+    if getattr(dual, "sample_weight", None) is not None:
+        changes["sample_weight"] = dual.sample_weight[rows]
     small = object.__new__(type(dual))  # its bounds are those of all points, so it is not checked
     for f in fields(dual):
         object.__setattr__(small, f.name, changes.get(f.name, getattr(dual, f.name)))
@@ -205,7 +215,7 @@ def _over_support(dual: Any, qp: ShardedQP, rows: NDArray[np.int64]) -> tuple[An
     )
     domain = qp.domain
     if isinstance(domain, CappedSimplex):
-        part = object.__new__(CappedSimplex)
+        part = object.__new__(PartOfCappedSimplex)
         for name, value in (("upper", domain.upper[rows]), ("group", domain.group[rows])):
             object.__setattr__(part, name, value)
         object.__setattr__(part, "total", domain.total)

@@ -113,6 +113,10 @@ class CappedSimplex(Domain):
         """Return the vertex that fills the coordinates in the order of g; ties go to the first."""
         return self._in_each(_filled, g)
 
+    def least(self, g: Vector) -> float:
+        """Return the minimum of g'a over all a of the domain."""
+        return float(g @ self.linear_min(g))
+
     def farthest(self, x: Vector) -> float:
         """Return a bound on the largest |a - x|^2: a_i^2 is at most upper_i a_i."""
         v = self.linear_min(2.0 * x - self.upper)

@@ -126,11 +126,15 @@ class KernelClassifier(ClassifierMixin, KernelEstimator):
         chunked = is_chunked(samples.X)  # each problem is solved by all workers then
         n_tasks = 1 if chunked else len(tasks)
         plan = self._plan(kernel.gram(samples.X), self._declare(), deadline, n_tasks)
-        machines = solve_tasks(plan, tasks) if chunked else self._solved_here(plan, tasks)
+        machines = (self._solved_in_shards if chunked else self._solved_here)(plan, tasks)
         self._set_machines(samples, machines, X, kernel)
         self._remember([machine.terms for machine in machines], samples.rows)
         self._report([machine.result for machine in machines], single=False, stacklevel=6)
         return self
+
+    def _solved_in_shards(self, plan: Plan, tasks: list[Task]) -> list[Machine]:
+        """Return the machines of chunked points."""
+        return solve_tasks(plan, tasks)
 
     def _solved_here(self, plan: Plan, tasks: list[Task]) -> list[Machine]:
         """Return the machines of points in this process."""

@@ -48,6 +48,7 @@ class HullClassifier(KernelClassifier):
     """A classifier of reduced hulls where nu is a number."""
 
     nu: float | None
+    _fits_chunks: ClassVar[bool] = True
 
     def _penalties(self, samples: Samples) -> Vector:
         """Return the weights of the points, which their bounds are proportional to."""
@@ -90,6 +91,10 @@ class HullClassifier(KernelClassifier):
             "is its mean.",
             stacklevel=7,
         )
+
+    def _solved_in_shards(self, plan: Plan, tasks: list[Task]) -> list[Machine]:
+        """Return the machines of chunked points, with factors of classes as of other points."""
+        return self._solved_on_matrix(plan, tasks) or solve_tasks(plan, tasks)
 
     def _solved_on_matrix(self, plan: Plan, tasks: list[Task]) -> list[Machine] | None:
         """Return the machines; with factors of classes those of the C-SVM of the same penalties.

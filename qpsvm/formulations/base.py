@@ -58,7 +58,7 @@ def proven_margin(qp: QP, certified: Certified) -> float:
     """
     bounds, level = certified.certificate, float(np.sum(certified.multipliers))
     if isinstance(qp.domain, CappedSimplex):
-        level = float(certified.product @ qp.domain.linear_min(certified.product))
+        level = qp.domain.least(certified.product)
     return max(level - bounds.roundoff, 0.0) if np.isfinite(bounds.gap) else 0.0
 
 

@@ -15,9 +15,9 @@ from qpsvm import (
     Laplacian,
     Linear,
     MethodMismatchError,
-    NuSVCDual,
     Polynomial,
     PolytopeDistanceDual,
+    SVRDual,
     solve,
 )
 from qpsvm.distributed.simplex.methods import SIMPLEX_METHODS
@@ -237,8 +237,8 @@ def test_a_start_needs_weights_of_both_classes(classes):
 def test_the_method_fits_and_what_is_not_solved_is_said_in_one_sentence(classes):
     X, y = classes
     K = RBF(chunked(X), gamma=0.3)
-    with pytest.raises(InputError, match=r"PolytopeDistanceDual.*got NuSVCDual"):
-        solve(NuSVCDual(K, y, nu=0.3))
+    with pytest.raises(InputError, match=r"PolytopeDistanceDual.*got SVRDual"):
+        solve(SVRDual(K, y))
     for kernel, chi, method in ((Linear, None, "mnp"), (Linear, 2.0, "decomposition")):
         found = solve(PolytopeDistanceDual(kernel(chunked(X)), y, chi), tol=1e-3)
         assert found.converged and found.method == method

@@ -16,6 +16,7 @@ from qpsvm import (
     L2SVMDual,
     Linear,
     LinearSVC,
+    MaxMarginClassifier,
     NuSVC,
     OneClassSVM,
     solve_path,
@@ -64,6 +65,34 @@ def test_a_classifier_has_the_machine_of_the_array(cloud, weighted):
     predicted = there.predict(opened(X))
     assert isinstance(predicted, np.ndarray)
     np.testing.assert_array_equal(predicted, there.predict(X))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("class_weight", [None, {-1.0: 2.0, 1.0: 0.5}])
+def test_machines_of_reduced_hulls(cloud, class_weight, kernel):
+    X, y = cloud
+    options = {"nu": 0.75, "gamma": 0.3, "kernel": kernel, "tol": SOLVE_TOLERANCE}
+    weight = np.where(np.arange(len(X)) % 3 == 0, 2.0, 1.0)
+    there, here = (
+        NuSVC(class_weight=class_weight, **options).fit(P, y, sample_weight=weight)
+        for P in (opened(X), X)
+    )
+    if class_weight is None:
+        assert_same_machine(there, here, X, rel=2e-2)
+    values, others = here.decision_function(X), there.decision_function(X)  # factors: two solves
+    np.testing.assert_allclose(others, values, rtol=0, atol=3e-2 * np.max(np.abs(values)))
+    assert np.mean(there.predict(opened(X)) == here.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("options", [{"nu": 0.4}, {"C": 2.0}])
+def test_the_widest_margin_of_several_classes(cloud, three_classes, options):
+    X, _ = cloud
+    model = MaxMarginClassifier(gamma=0.3, tol=SOLVE_TOLERANCE, **options)
+    there, here = (
+        MaxMarginClassifier(**model.get_params()).fit(P, three_classes) for P in (opened(X), X)
+    )
+    np.testing.assert_allclose(there.margin_, here.margin_, rtol=1e-3)
+    assert np.mean(there.predict(X) == here.predict(X)) > 0.99
 
 
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr", "dag"])
@@ -157,9 +186,8 @@ def test_a_path_of_penalties_and_of_gammas(cloud):
 def test_an_estimator_that_cannot_be_fitted_to_chunks_raises_before_the_solve(cloud):
     X, y = cloud
     rows = opened(X)
-    for model in (NuSVC(), SVR()):
-        with pytest.raises(InputError, match=r"X must be an array .*; got chunked rows"):
-            model.fit(rows, y)
+    with pytest.raises(InputError, match=r"X must be an array .*; got chunked rows"):
+        SVR().fit(rows, y)
     with pytest.raises(InputError, match="kernel='precomputed'"):
         SVC(kernel="precomputed").fit(rows, y)
     with pytest.raises(InputError, match="probability must be False"):

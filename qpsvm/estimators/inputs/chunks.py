@@ -84,7 +84,7 @@ def validated_chunks(estimator: Any, X: Any, y: Any) -> Any:
     if not estimator._fits_chunks:
         raise InputError(
             f"X must be an array or a sparse matrix for {type(estimator).__name__}; got chunked rows, to "
-            "which SVC, LinearSVC, OneClassSVM and SVDD are fitted"
+            "which SVC, NuSVC, MaxMarginClassifier, LinearSVC, OneClassSVM and SVDD are fitted"
         )
     points = as_chunked(X)
     assert points is not None
