@@ -152,3 +152,10 @@ def poll_compilation() -> None:
 def completing() -> AbstractContextManager[None]:
     """Complete the work inside the ``with`` block, even if a limit is met."""
     return _bound(active_clock, None)
+
+
+@contextmanager
+def undivided() -> Iterator[None]:
+    """Complete the work inside the ``with`` block, compilation included, even if a limit is met."""
+    with completing(), _bound(_compiling, None):
+        yield

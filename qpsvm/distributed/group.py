@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.clock import Clock
+from qpsvm.clock import Clock, undivided
 from qpsvm.distributed.kernel_sums import PointsOfShard, stacked
 from qpsvm.distributed.passes.projected.shard import pass_shard
 from qpsvm.distributed.passes.shard import PassShard
@@ -151,13 +151,16 @@ class ShardGroup(ABC):
     ) -> list[Any]:
         """Return the answers of a method of every shard, with common arguments before its own.
 
+        A limit does not divide a call: otherwise some shards would have what it sends, and others not.
+
         Raises
         ------
         ClusterError
             If the cluster cannot be reached, now or since an earlier call.
         """
         arguments = [common + own for own in each or [()] * self.n]
-        answers = self._reached(self._call, method, arguments)
+        with undivided():
+            answers = self._reached(self._call, method, arguments)
         self.n_sent += sum(map(n_bytes, arguments)) + sum(map(n_bytes, answers))
         self.n_calls += 1
         return answers

@@ -105,6 +105,17 @@ def test_a_callback_and_a_time_limit_end_it(cloud):
     assert late.status is Status.TIME_LIMIT and np.isfinite(late.certificate.gap)
 
 
+@pytest.mark.parametrize("method", ["decomposition", "mfw", "cvm", "mnp"])
+def test_a_limit_within_the_setup_leaves_a_certified_start(cloud, method):
+    X, y = cloud
+    K = RBF(open_rows(X, chunk_bytes=CHUNK_BYTES), gamma=0.3)
+    exact = solve(L2SVMDual(RBF(X, gamma=0.3), y), tol=1e-6)
+    late = solve(L2SVMDual(K, y), method, time_limit=0.0, tol=1e-9)
+    assert late.status is Status.TIME_LIMIT and np.isfinite(late.certificate.gap)
+    assert late.certificate.lower <= exact.certificate.upper
+    assert exact.certificate.lower <= late.certificate.upper
+
+
 def test_what_shards_cannot_do_is_said_in_one_sentence(cloud):
     X, y = cloud
     K = RBF(open_rows(X, chunk_bytes=CHUNK_BYTES), gamma=0.3)
