@@ -20,8 +20,10 @@ from qpsvm.distributed.passes.solve import (
 )
 from qpsvm.distributed.placement import make_group
 from qpsvm.distributed.sharded_qp import ShardedQP, qp_of
+from qpsvm.distributed.simplex.fallback import run_with_fallback
 from qpsvm.distributed.simplex.methods import SIMPLEX_METHODS, SIMPLEX_PROBLEMS
 from qpsvm.domains import CappedSimplex
+from qpsvm.driver.fallback import Stage
 from qpsvm.driver.loop import Outcome, run
 from qpsvm.driver.selection import solver_with
 from qpsvm.driver.trace import Limits
@@ -121,16 +123,21 @@ def solve_sharded(
         solver = settings.within(qp, memory_limit)[0]
         if isinstance(solver, Decomposition):
             solver = ShardedDecomposition(solver)
+        has_fallback = method == "auto" and limits.max_iter < 0
         if limits.max_iter < 0:
             limits = replace(limits, max_iter=solver.default_max_iter(qp))
         if isinstance(problem, HingePrimal):
             qp = replace(qp, negated=True)
+        stage = Stage(name, solver, f"points in {shards.n} shards")
         try:
-            outcome = run(qp, solver, start, limits, seed)
+            if has_fallback:
+                outcome, stage = run_with_fallback(qp, stage, start, limits, memory_limit, seed)
+            else:
+                outcome = run(qp, solver, start, limits, seed)
         except ClusterError as error:
             error.x = qp.known["running"].x
             raise
-        return _result(problem, dual, qp, outcome, name, begun)
+        return _result(problem, dual, qp, outcome, stage, begun)
     finally:
         shards.close()
 
@@ -147,7 +154,7 @@ def _default(dual: Any, kernel: PointGram, in_passes: tuple[str, ...]) -> str:
 
 
 def _result(
-    problem: Formulation, dual: Any, qp: ShardedQP, outcome: Outcome, method: str, begun: float
+    problem: Formulation, dual: Any, qp: ShardedQP, outcome: Outcome, stage: Stage, begun: float
 ) -> Result:
     """Return the result, whose model holds copies of the points of the support alone."""
     certified = outcome.certified
@@ -178,9 +185,9 @@ def _result(
         n_iter=outcome.n_iter,
         history=outcome.history,
         timings=timings,
-        method=method,
+        method=stage.name,
         counters=outcome.counters,
-        reason=f"points in {qp.shards.n} shards",
+        reason=stage.reason,
         selection=outcome.selection,
     )
 
