@@ -1,8 +1,9 @@
-"""A model of the bytes and seconds of a decomposition over shards, and of passes over rows.
+"""A model of the bytes of steps over shards, and of the seconds of a decomposition and of passes.
 
 The bytes are those that `ShardGroup` counts: what an iteration, a check and a certificate send and
-receive. The seconds are those of an iteration whose shards work at the same time: round trip, sum of
-kernel values, scan of the gradient, and the client's own work.
+receive. `decomposition` and `cvm` make steps; `fw`, `mfw`, `pfw`, `bpfw` and `mnp` scaled steps. The
+seconds are those of an iteration whose shards work at the same time: round trip, sum of kernel values,
+scan of the gradient, and the client's own work.
 """
 
 from __future__ import annotations
@@ -12,11 +13,18 @@ from typing import NamedTuple
 NUMBER_BYTES = 8
 """Bytes of an index, a weight or a number that is sent alone."""
 
-NUMBERS_OF_STEP, NUMBERS_OF_CERTIFICATE = 3, 4
-"""Numbers that a step sends to a shard beside arrays, and numbers of `AtWeights` in a certificate."""
+NUMBERS_OF_STEP, NUMBERS_OF_SCALED_STEP, NUMBERS_OF_SAMPLE = 3, 4, 4
+"""Numbers that a step, a scaled step and a sample send to a shard beside arrays."""
+
+NUMBERS_OF_CERTIFICATE = 4
+"""Numbers that a certificate sends to a shard beside arrays and multipliers."""
 
 EXTREMES_OF_GRADIENT, SUMS_OF_CHECK, SUMS_OF_SECTION = 2, 8, 3
-"""Numbers in an answer: the extremes, the sums over the weights, and the sums for each multiplier."""
+"""Numbers in an answer: the extremes of a simplex, the sums over the weights, and those for each
+multiplier."""
+
+NUMBERS_OF_VERTEX = 2
+"""Numbers in an answer with the farthest or the nearest vertex: a value and an index."""
 
 
 class Size(NamedTuple):
@@ -26,11 +34,17 @@ class Size(NamedTuple):
     d: int  # features
     n_shards: int
     bytes_of_feature: int = 8
+    n_groups: int = 1  # simplices
 
     @property
     def point(self) -> int:
         """Bytes of a point."""
         return self.d * self.bytes_of_feature
+
+    @property
+    def extremes(self) -> int:
+        """Bytes of the extremes of the gradient from all shards."""
+        return self.n_shards * self.n_groups * NUMBER_BYTES * EXTREMES_OF_GRADIENT
 
 
 class Rates(NamedTuple):
@@ -62,9 +76,61 @@ def step_bytes(
     out = size.n_shards * (
         NUMBER_BYTES * NUMBERS_OF_STEP + n_new * size.point + 2 * NUMBER_BYTES * n_moved
     )
-    back = size.n_shards * NUMBER_BYTES * EXTREMES_OF_GRADIENT
-    back += 2 * NUMBER_BYTES * n_violators + n_offered * (size.point + NUMBER_BYTES)
+    back = size.extremes + violator_bytes(size, n_violators, n_offered)
     return out + back + 3 * NUMBER_BYTES * n_members
+
+
+def violator_bytes(size: Size, n_violators: int, n_offered: int) -> int:
+    """Return the bytes of violators, some of which come with their points."""
+    return 2 * NUMBER_BYTES * n_violators + n_offered * (size.point + NUMBER_BYTES)
+
+
+def scaled_step_bytes(
+    size: Size, n_new: int, n_moved: int, n_violators: int, n_offered: int
+) -> int:
+    """Return the bytes of a scaled step: a factor of all weights, and moves of some.
+
+    Parameters
+    ----------
+    size : Size
+    n_new, n_moved : int
+        Points that are sent to every shard, and weights that moved beside the factor: every shard gets
+        the place and the move of each, and its own shard the index and the weight.
+    n_violators, n_offered : int
+        Violators of all shards, and those that come with their points.
+    """
+    out = size.n_shards * (
+        NUMBER_BYTES * NUMBERS_OF_SCALED_STEP + n_new * size.point + 2 * NUMBER_BYTES * n_moved
+    )
+    back = size.extremes + violator_bytes(size, n_violators, n_offered)
+    return out + back + 2 * NUMBER_BYTES * n_moved
+
+
+def sample_bytes(size: Size, n_new: int, n_support: int, n_offered: int) -> int:
+    """Return the bytes of a sample that the shards draw: all weights go out, the best rows come back.
+
+    Parameters
+    ----------
+    size : Size
+    n_new, n_support : int
+        Points that are sent to every shard, and points with weight.
+    n_offered : int
+        Rows that all shards return, each with its point.
+    """
+    out = size.n_shards * (
+        NUMBER_BYTES * NUMBERS_OF_SAMPLE + n_new * size.point + 2 * NUMBER_BYTES * n_support
+    )
+    return out + size.extremes + violator_bytes(size, n_offered, n_offered)
+
+
+def vertex_bytes(size: Size, by_group: bool) -> int:
+    """Return the bytes of a search for the farthest vertex, or for the nearest one of a simplex."""
+    return size.n_shards * NUMBER_BYTES * (NUMBERS_OF_VERTEX + by_group)
+
+
+def fetch_bytes(size: Size, n_points: int) -> int:
+    """Return the bytes of points that the client asks for: an index, a point and k(x, x) each."""
+    return n_points * (size.point + 2 * NUMBER_BYTES)
 
 
 def check_bytes(size: Size, n_multipliers: int) -> int:
@@ -75,12 +141,11 @@ def check_bytes(size: Size, n_multipliers: int) -> int:
 
 def certificate_bytes(size: Size, n_new: int, n_support: int, by_level: bool) -> int:
     """Return the bytes of a recomputed product; `by_level` where a multiplier selects the entries."""
-    numbers = 1 + NUMBERS_OF_CERTIFICATE - (not by_level)
+    numbers = NUMBERS_OF_CERTIFICATE + size.n_groups * by_level
     out = size.n_shards * (
         NUMBER_BYTES * numbers + n_new * size.point + 2 * NUMBER_BYTES * n_support
     )
-    back = size.n_shards * NUMBER_BYTES * EXTREMES_OF_GRADIENT
-    return out + back + 2 * NUMBER_BYTES * n_support
+    return out + size.extremes + 2 * NUMBER_BYTES * n_support
 
 
 def step_seconds(size: Size, rates: Rates, n_moved: int, n_bytes: int) -> float:
