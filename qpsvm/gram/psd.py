@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import DTypeLike, NDArray
@@ -31,8 +33,8 @@ has twice the norm."""
 SHIFT_RATIO = 2.0
 """Ratio of a shift to the one before."""
 
-BLOCK_ROWS = 256
-"""Rows of a block that is transposed or factored: two blocks fit the second-level cache."""
+BLOCK_ROWS = 192
+"""Rows of a block of the factor: several blocks fit the second-level cache."""
 
 
 def is_psd(gram: Gram) -> bool:
@@ -71,10 +73,10 @@ def psd_defect(gram: Gram, store: ColumnStore | None = None) -> float:
     if isinstance(gram, RepeatedGram):
         return gram.multiplicity * psd_defect(gram.gram)
     if gram.m <= MAX_POINTS_FOR_FACTOR:
-        return _defect_of_matrix(_symmetric_part(_all_columns(gram, store)), gram.dtype)
+        return _defect_of_matrix(_all_columns(gram, store), gram.dtype)
     n_sampled = min(SAMPLE_POINTS, MAX_POINTS_FOR_FACTOR)
     rows = np.unique(np.linspace(0, gram.m - 1, n_sampled).astype(np.int64))
-    defect = _defect_of_matrix(_symmetric_part(gram.block(rows, rows, np.float64)), gram.dtype)
+    defect = _defect_of_matrix(gram.block(rows, rows, np.float64), gram.dtype)
     if gram.is_kernel or defect == np.inf:
         return defect
     low, largest = _lanczos_range(gram, LANCZOS_STEPS)
@@ -92,37 +94,22 @@ def _all_columns(gram: Gram, store: ColumnStore | None) -> NDArray[np.floating]:
     return store.store if np.array_equal(store.slot, every) else store.store[store.slot]
 
 
-def _symmetric_part(K: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return the symmetric part of a square matrix, made in blocks that stay in cache."""
-    out = np.empty(K.shape)
-    for i in range(0, len(K), BLOCK_ROWS):
-        rows = slice(i, i + BLOCK_ROWS)
-        for j in range(0, i + 1, BLOCK_ROWS):
-            columns = slice(j, j + BLOCK_ROWS)
-            mean = np.add(K[rows, columns], K[columns, rows].T, dtype=np.float64)
-            mean *= 0.5
-            out[rows, columns], out[columns, rows] = mean, mean.T
-    return out
-
-
 def _entry_rounding(dtype: DTypeLike) -> float:
     """Return the rounding of an entry, computed in several steps, relative to the largest."""
     return 8.0 * float(np.finfo(dtype).eps)
 
 
-def _defect_of_matrix(K: NDArray[np.float64], dtype: DTypeLike) -> float:
+def _defect_of_matrix(K: NDArray[np.floating], dtype: DTypeLike) -> float:
     """Return the least shift tried for which K has a Cholesky factor, 0 within the rounding of float64.
 
-    It is infinite where the rounding of entries in their precision does not suffice. K is symmetric and
-    C-ordered; it is overwritten.
+    It is infinite where the rounding of entries in their precision does not suffice.
     """
-    size, root = float(np.linalg.norm(K)), float(np.sqrt(len(K)))
-    least, greatest = (_entry_rounding(kind) * size for kind in (np.float64, dtype))
+    test, root = _FactorTest(K), float(np.sqrt(len(K)))
+    least, greatest = (_entry_rounding(kind) * test.norm for kind in (np.float64, dtype))
     greatest *= root
-    test = _FactorTest(K)
     if test.is_positive(least):
         return 0.0
-    shift = max(ROUNDING_NORM * float(np.finfo(dtype).eps) * size / root, SHIFT_RATIO * least)
+    shift = max(ROUNDING_NORM * float(np.finfo(dtype).eps) * test.norm / root, SHIFT_RATIO * least)
     if test.is_positive(min(shift, greatest)):
         return min(shift, greatest)
     if not test.is_positive(greatest):
@@ -134,44 +121,51 @@ def _defect_of_matrix(K: NDArray[np.float64], dtype: DTypeLike) -> float:
 
 
 class _FactorTest:
-    """Whether K + shift I has a Cholesky factor, for several shifts, in the memory of K.
+    """Whether the symmetric part of K plus shift I has a Cholesky factor, for several shifts.
 
-    A factor overwrites the lower triangle in blocks, which the upper one restores.
+    The factor is made by columns of blocks: each block is read from K and finished at once. Threads share
+    the blocks of a column, and each product uses one: threads of LAPACK would wait for each other where
+    other processes use the processors.
     """
 
-    def __init__(self, K: NDArray[np.float64]) -> None:
-        self._K, self._is_restored = K, True
+    def __init__(self, K: NDArray[np.floating]) -> None:
+        self._K, self._factor = K, np.empty(K.shape)
         self._blocks = [slice(i, min(i + BLOCK_ROWS, len(K))) for i in range(0, len(K), BLOCK_ROWS)]
-        self._diagonal = [K[at, at].copy() for at in self._blocks]
+
+    @cached_property
+    def norm(self) -> float:
+        """Frobenius norm of K."""
+        parts = [np.linalg.norm(self._K[at].astype(np.float64, copy=False)) for at in self._blocks]
+        return float(np.linalg.norm(parts))
 
     def is_positive(self, shift: float) -> bool:
-        """Return whether K + shift I has a factor."""
-        K, blocks = self._K, self._blocks
-        for at, block in zip(blocks, self._diagonal, strict=True):
-            if not self._is_restored:
-                K[at, : at.start] = K[: at.start, at].T
-                K[at, at] = block
-        self._is_restored = False
-        K[np.diag_indices_from(K)] += max(shift, np.finfo(float).tiny)
+        """Return whether there is a factor with this shift."""
+        shift = max(shift, np.finfo(float).tiny)
         with single_threaded_blas():
-            return all(self._eliminate(at, blocks[k + 1 :]) for k, at in enumerate(blocks))
+            return all(self._finish(k, shift) for k in range(len(self._blocks)))
 
-    def _eliminate(self, at: slice, below: list[slice]) -> bool:
-        """Factor a block of the diagonal and update the rows below; return whether it has a factor."""
-        K = self._K
-        factor, failed = dpotrf(K[at, at], lower=1)
-        if failed:
-            return False
+    def _finish(self, k: int, shift: float) -> bool:
+        """Compute a column of blocks of the factor; return whether it exists."""
+        K, L, at = self._K, self._factor, self._blocks[k]
+
+        def reduce(rows: slice) -> None:
+            block = L[rows, at]
+            np.add(K[rows, at], K[at, rows].T, out=block, dtype=np.float64)
+            block *= 0.5
+            if k:
+                block -= L[rows, : at.start] @ L[at, : at.start].T
 
         def divide(rows: slice) -> None:
-            K[rows, at] = dtrsm(1.0, factor, K[rows, at].T, lower=1).T
+            L[rows, at] = dtrsm(1.0, factor, L[rows, at].T, lower=1).T
 
-        def subtract(rows: slice) -> None:
-            columns = slice(at.stop, rows.stop)
-            K[rows, columns] -= K[rows, at] @ K[columns, at].T
-
-        parallel_for(divide, below)
-        parallel_for(subtract, below[::-1])
+        parallel_for(reduce, self._blocks[k:])
+        corner = L[at, at]
+        corner[np.diag_indices_from(corner)] += shift
+        factor, failed = dpotrf(corner, lower=1)
+        if failed:
+            return False
+        L[at, at] = factor
+        parallel_for(divide, self._blocks[k + 1 :])
         return True
 
 

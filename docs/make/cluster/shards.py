@@ -2,7 +2,7 @@
 
     python -m docs.make.cluster.shards > docs/benchmarks/shards.md
 
-It takes 10 minutes.
+It takes 8 minutes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KERNEL_GAMMA, PENALTY_OF_SLACKS = 0.1, 1.0
 N_WORKERS, CHUNKS_PER_WORKER = 4, 2
 """Number of workers, and of the chunks that each holds."""
 
-RUN_COUNTS = {100_000: 3, 500_000: 3, 2_000_000: 1}
+RUN_COUNTS = {100_000: 5, 500_000: 3, 2_000_000: 2}
 """Number of runs of which the least seconds are taken, by the number of rows."""
 
 SIMULATED_CASES = (
@@ -66,10 +66,10 @@ processors, which hold the rows as a Dask array; *4 shards* are in one process."
 
 
 REMARK_ON_RUNS = """\
-The host of this virtual machine changes its speed: over five runs of 2026-11-27, before and after small
-changes of the code, the ratio of workers to one process was 2.2 to 3.0 with 100,000 rows, 1.4 to 1.9 with
-500,000 and 1.3 to 1.7 with 2,000,000. Four workers and the scheduler share two processors here. A round
-trip takes 10 to 20 ms, which is most of the difference with few rows."""
+The host of this virtual machine changes its speed: over five runs of 2026-11-28 the ratio of workers to
+one process was 1.7 to 2.7 with 100,000 rows and 1.3 to 1.6 with 500,000; with 2,000,000 it was 1.2 three
+times and once 2.0. Four workers and the scheduler share two processors here. A round trip takes 6 to 12 ms,
+which is most of the difference with few rows."""
 
 
 def draw(m: int, d: int, margin: float) -> tuple[Any, Any]:

@@ -31,6 +31,10 @@ SUFFICIENT_DECREASE = 1e-4
 STEP_LENGTHS: Vector = np.asarray(0.5 ** np.arange(1, 41), np.float64)
 """Lengths of the shorter steps that one pass evaluates, in units of the Newton step."""
 
+DIAGONAL_SHIFTS = (0.0, 1e-14, 1e-10, 1e-6)
+"""Shifts of the Hessian that are tried in turn, in units of its largest diagonal entry: where features are
+far from zero, its rounding may leave it without a Cholesky factor."""
+
 VALUE_ROUNDINGS = 64.0
 """Change of F_mu that counts as rounding, in units of `FLOAT64_EPS` F_mu."""
 
@@ -109,11 +113,20 @@ class NewtonPasses(PassSolver):
 
 
 def newton_step(problem: MarginPasses, state: PassState) -> tuple[Vector, float]:
-    """Return the direction of (w, b), and the slope of F_mu along it."""
+    """Return the direction of (w, b), and the slope of F_mu along it, NaN if there is none."""
     gradient = problem.gradient(state.x, state.product)
     H, size = problem.newton_matrix(state.x, state.product), problem.n + problem.bias
     if not np.isfinite(H).all():
         return gradient, np.nan
-    direction = np.zeros(problem.n + 1)
-    direction[:size] = scipy.linalg.solve(H[:size, :size], -gradient[:size], assume_a="pos")
-    return direction, float(gradient @ direction)
+    direction, slope = np.zeros(problem.n + 1), np.nan
+    H = H[:size, :size]
+    unit = np.diag(np.full(size, np.max(np.diagonal(H))))
+    for shift in DIAGONAL_SHIFTS:
+        try:
+            factor = scipy.linalg.cho_factor(H + shift * unit, lower=True)
+        except np.linalg.LinAlgError:
+            continue
+        direction[:size] = scipy.linalg.cho_solve(factor, -gradient[:size])
+        slope = float(gradient @ direction)
+        break
+    return direction, slope

@@ -54,6 +54,15 @@ def test_the_bounds_are_those_of_the_returned_points(small_sample, cloud, bias):
         assert result.support.tolist() == np.flatnonzero(a).tolist()
 
 
+@pytest.mark.parametrize("n_features", [2, N_FEATURES])
+def test_points_far_from_zero_are_solved_as_far_as_rounding_allows(cloud, n_features):
+    X, y = cloud
+    X = X[:, :n_features] + 1e6  # the rounding of the Hessian leaves it without a Cholesky factor
+    here = solve(L2SVMDual(Linear(X), y, C=1e6), tol=1e-3, time_limit=20.0)
+    there = solve(L2SVMDual(in_chunks(X), y, C=1e6), tol=1e-3, time_limit=20.0)
+    assert_bounds_overlap(here, there)
+
+
 def test_one_point_has_the_value_of_its_closed_form():
     for bias in (True, False):
         problem = L2SVMDual(Linear(open_rows(np.array([[3.0]]))), [1], C=4.0, bias=bias)
