@@ -66,10 +66,10 @@ processors, which hold the rows as a Dask array; *4 shards* are in one process."
 
 
 REMARK_ON_RUNS = """\
-The host of this virtual machine changes its speed: over five runs of 2026-11-28 the ratio of workers to
-one process was 1.7 to 2.7 with 100,000 rows and 1.3 to 1.6 with 500,000; with 2,000,000 it was 1.2 three
-times and once 2.0. Four workers and the scheduler share two processors here. A round trip takes 6 to 12 ms,
-which is most of the difference with few rows."""
+The host of this virtual machine changes its speed: over six runs of 2026-11-28 the ratio of workers to
+one process was 1.7 to 2.7 with 100,000 rows and 1.3 to 1.7 with 500,000; with 2,000,000 it was 1.2 four
+times and once 2.0. Four workers and the scheduler share two processors here. A round trip takes 6 to
+12 ms, which is most of the difference with few rows."""
 
 
 def draw(m: int, d: int, margin: float) -> tuple[Any, Any]:
@@ -214,7 +214,7 @@ def page() -> Iterator[str]:
     counts = [f"{n_runs} with {m:,} rows" for m, n_runs in RUN_COUNTS.items()]
     text = f"The least of several runs each: {', '.join(counts)}."
     yield from section("Seconds to a gap of 1e-3", text, names, measured())
-    yield from (REMARK_ON_RUNS, "")
+    yield from ("", REMARK_ON_RUNS, "")
     names = ("rows", "shards", "support", "client", "simulated", "model", "model / simulated")
     text = """\
 The simulation runs the shards one after the other on one processor; a call counts as its slowest shard,

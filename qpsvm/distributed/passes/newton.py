@@ -32,8 +32,8 @@ STEP_LENGTHS: Vector = np.asarray(0.5 ** np.arange(1, 41), np.float64)
 """Lengths of the shorter steps that one pass evaluates, in units of the Newton step."""
 
 DIAGONAL_SHIFTS = (0.0, 1e-14, 1e-10, 1e-6)
-"""Shifts of the Hessian that are tried in turn, in units of its largest diagonal entry: where features are
-far from zero, its rounding may leave it without a Cholesky factor."""
+"""Shifts of the Hessian that are tried in turn, in units of its largest diagonal entry: its rounding may
+leave it without a Cholesky factor where features are far from zero."""
 
 VALUE_ROUNDINGS = 64.0
 """Change of F_mu that counts as rounding, in units of `FLOAT64_EPS` F_mu."""
