@@ -124,29 +124,29 @@ class ClusterShards(ShardGroup):
 
     def _build(self, shards: list[int]) -> None:
         """Load the rows of shards at their workers."""
-        points = self.layout.points
-        known = replace(points, chunks=(None,) * len(points.chunks), labels=None)
-        futures = []
-        for k in shards:
-            own, at = self.layout.chunks[k], {"workers": [self.workers[k]]}
-            taken = [points.chunks[c] for c in own]
-            if isinstance(taken[0], DaskChunk):
-                # The scheduler remembers where a task that it knows may run: at a worker that is lost.
-                anywhere = {**at, "allow_other_workers": True}
-                rows = self.client.compute([chunk.delayed for chunk in taken], **anywhere)
-                arguments = self.tokens[k], self.kernel, self.in_passes, known, own, *rows
-            else:
-                some = [points.chunks[c] if c in own else None for c in range(len(points.chunks))]
-                of_file = replace(known, chunks=tuple(some))
-                arguments = self.tokens[k], self.kernel, self.in_passes, of_file, own
-            key = f"qpsvm-load-{uuid.uuid4().hex}"
-            futures.append(
-                self.client.submit(build_at_worker, *arguments, key=key, pure=False, **at)
-            )
-        for k, answer in zip(shards, self._answers(shards, futures), strict=True):
+        answers = self._answers(shards, [self._load(k) for k in shards])
+        for k, answer in zip(shards, answers, strict=True):
             self.versions[k] = 0
             if isinstance(answer, NotHeld):
                 self._rebuild(k)
+
+    def _load(self, k: int) -> Any:
+        """Submit the task that loads the rows of a shard at its worker.
+
+        No future of the rows is kept: while the client holds one, the scheduler remembers where the task
+        may run, and does not run it if that worker is lost and no other one is there at that moment.
+        """
+        points, own, at = self.layout.points, self.layout.chunks[k], {"workers": [self.workers[k]]}
+        known = replace(points, chunks=(None,) * len(points.chunks), labels=None)
+        if isinstance(points.chunks[own[0]], DaskChunk):
+            delayed = [points.chunks[c].delayed for c in own]
+            rows = self.client.compute(delayed, allow_other_workers=True, **at)
+        else:
+            some = [points.chunks[c] if c in own else None for c in range(len(points.chunks))]
+            known, rows = replace(known, chunks=tuple(some)), []
+        arguments = self.tokens[k], self.kernel, self.in_passes, known, own, *rows
+        key = f"qpsvm-load-{uuid.uuid4().hex}"
+        return self.client.submit(build_at_worker, *arguments, key=key, pure=False, **at)
 
     def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
         check_connected(self.client)
@@ -234,26 +234,23 @@ class ClusterShards(ShardGroup):
         from distributed import CancelledError, KilledWorker, wait
         from distributed.comm.core import CommClosedError
 
-        lost: set[int] = set()
+        answers: dict[int, Any] = {}
         try:
-            while True:
-                waiting = [f for k, f in zip(shards, futures, strict=True) if k not in lost]
-                if not waiting:
-                    break
+            while len(answers) < len(shards):
+                waiting = {k: f for k, f in zip(shards, futures, strict=True) if k not in answers}
                 try:
-                    wait(waiting, timeout=SECONDS_BETWEEN_POLLS)
-                    break
+                    wait(list(waiting.values()), timeout=SECONDS_BETWEEN_POLLS)
+                    for k, future in waiting.items():
+                        try:
+                            answers[k] = future.result(timeout=ANSWER_SECONDS)
+                        except KilledWorker:
+                            answers[k] = NotHeld()
                 except TimeoutError:
                     alive = set(_addresses(self.client))
-                    lost = {k for k in shards if self.workers[k] not in alive}
+                    lost = [k for k in waiting if self.workers[k] not in alive]
+                    answers |= dict.fromkeys(lost, NotHeld())
                     check_in_time(self.deadline)
-            answers = []
-            for k, future in zip(shards, futures, strict=True):
-                try:
-                    answers.append(NotHeld() if k in lost else future.result())
-                except KilledWorker:
-                    answers.append(NotHeld())
-            return answers
+            return [answers[k] for k in shards]
         except (CancelledError, CommClosedError, OSError) as problem:
             raise ClusterError(f"the connection to the Dask cluster was lost: {problem}") from None
         finally:
