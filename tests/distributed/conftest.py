@@ -54,11 +54,15 @@ def other_points(cloud, kind, offset):
 
 @pytest.fixture(scope="session")
 def cluster():
-    """A cluster of two workers, each a process with one thread."""
+    """A cluster of two workers, each a process with one thread; it starts every killed one again."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit="1GiB"
-    ) as found:
+    import dask
+
+    own = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GiB"}
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        distributed.LocalCluster(dashboard_address=None, **own) as found,
+    ):
         yield found
 
 
