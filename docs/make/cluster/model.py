@@ -73,11 +73,16 @@ def step_bytes(
     n_violators, n_offered : int
         Violators of all shards, and those that come with their points.
     """
-    out = size.n_shards * (
-        NUMBER_BYTES * NUMBERS_OF_STEP + n_new * size.point + 2 * NUMBER_BYTES * n_moved
-    )
+    out = sent_bytes(size, NUMBERS_OF_STEP, n_new, n_moved)
     back = size.extremes + violator_bytes(size, n_violators, n_offered)
     return out + back + 3 * NUMBER_BYTES * n_members
+
+
+def sent_bytes(size: Size, n_numbers: int, n_new: int, n_weights: int) -> int:
+    """Return the bytes to all shards of numbers, new points, and weights, each with its place."""
+    return size.n_shards * (
+        NUMBER_BYTES * n_numbers + n_new * size.point + 2 * NUMBER_BYTES * n_weights
+    )
 
 
 def violator_bytes(size: Size, n_violators: int, n_offered: int) -> int:
@@ -99,9 +104,7 @@ def scaled_step_bytes(
     n_violators, n_offered : int
         Violators of all shards, and those that come with their points.
     """
-    out = size.n_shards * (
-        NUMBER_BYTES * NUMBERS_OF_SCALED_STEP + n_new * size.point + 2 * NUMBER_BYTES * n_moved
-    )
+    out = sent_bytes(size, NUMBERS_OF_SCALED_STEP, n_new, n_moved)
     back = size.extremes + violator_bytes(size, n_violators, n_offered)
     return out + back + 2 * NUMBER_BYTES * n_moved
 
@@ -117,9 +120,7 @@ def sample_bytes(size: Size, n_new: int, n_support: int, n_offered: int) -> int:
     n_offered : int
         Rows that all shards return, each with its point.
     """
-    out = size.n_shards * (
-        NUMBER_BYTES * NUMBERS_OF_SAMPLE + n_new * size.point + 2 * NUMBER_BYTES * n_support
-    )
+    out = sent_bytes(size, NUMBERS_OF_SAMPLE, n_new, n_support)
     return out + size.extremes + violator_bytes(size, n_offered, n_offered)
 
 
@@ -142,9 +143,7 @@ def check_bytes(size: Size, n_multipliers: int) -> int:
 def certificate_bytes(size: Size, n_new: int, n_support: int, by_level: bool) -> int:
     """Return the bytes of a recomputed product; `by_level` where a multiplier selects the entries."""
     numbers = NUMBERS_OF_CERTIFICATE + size.n_groups * by_level
-    out = size.n_shards * (
-        NUMBER_BYTES * numbers + n_new * size.point + 2 * NUMBER_BYTES * n_support
-    )
+    out = sent_bytes(size, numbers, n_new, n_support)
     return out + size.extremes + 2 * NUMBER_BYTES * n_support
 
 

@@ -13,7 +13,7 @@ from qpsvm.distributed.passes import declare
 from qpsvm.distributed.passes.interior.rows import RowStates, warm_states
 from qpsvm.distributed.rows import open_rows
 from tests.distributed.conftest import CHUNK_BYTES, N_POINTS, OTHER_KINDS, other_points
-from tests.distributed.passes.test_passes import in_chunks
+from tests.distributed.passes.test_passes import assert_bounds_are_those_of_the_points, in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
 
 
@@ -68,14 +68,7 @@ def test_the_bounds_are_those_of_the_returned_points(small_sample, cloud):
     for bias in (True, False):
         for limit in limits:
             result = solve(HingePrimal(in_chunks(X), y, C=0.3, bias=bias), "pdipm", **limit)
-            w, b, a = result.model.w, result.model.b, result.dual
-            assert a.min() >= 0.0 and a.max() <= 0.3
-            assert not bias or abs(y @ a) < 1e-11 * a.sum()
-            upper = 0.5 * w @ w + 0.3 * np.maximum(1.0 - y * (X @ w + b), 0.0).sum()
-            v = X.T @ (y * a)
-            lower = a.sum() - 0.5 * v @ v
-            assert result.certificate.upper == pytest.approx(upper, rel=1e-9)
-            assert result.certificate.lower == pytest.approx(lower, rel=1e-9, abs=1e-9 * upper)
+            assert_bounds_are_those_of_the_points(result, X, y, 0.3, bias)
     dual = solve(HingeDual(in_chunks(X), y, C=0.3), "pdipm", tol=1e-7)
     assert_bounds_overlap(solve(HingeDual(Linear(X), y, C=0.3), tol=1e-7), dual)
     assert dual.x.max() <= 0.3

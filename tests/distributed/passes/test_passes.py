@@ -23,6 +23,18 @@ from tests.distributed.conftest import CHUNK_BYTES, CHUNK_ROWS, N_FEATURES, N_PO
 from tests.distributed.test_shards import assert_bounds_overlap
 
 
+def assert_bounds_are_those_of_the_points(result, X, y, C, bias):
+    """The dual point is feasible, and the bounds are the values of it and of the hyperplane."""
+    w, b, a = result.model.w, result.model.b, result.dual
+    assert a.min() >= 0.0 and a.max() <= C
+    assert not bias or abs(y @ a) < 1e-11 * a.sum()
+    upper = 0.5 * w @ w + C * np.maximum(1.0 - y * (X @ w + b), 0.0).sum()
+    v = X.T @ (y * a)
+    lower = a.sum() - 0.5 * v @ v
+    assert result.certificate.upper == pytest.approx(upper, rel=1e-9)
+    assert result.certificate.lower == pytest.approx(lower, rel=1e-9, abs=1e-9 * upper)
+
+
 def in_chunks(X):
     return Linear(open_rows(X, chunk_bytes=CHUNK_BYTES))
 

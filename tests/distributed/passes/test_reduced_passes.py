@@ -23,7 +23,7 @@ from qpsvm.distributed.passes.interior import choice
 from qpsvm.distributed.passes.interior.matrix_rows import MatrixRows, counts_above
 from qpsvm.distributed.rows import open_rows
 from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS, OTHER_KINDS, other_points
-from tests.distributed.passes.test_passes import in_chunks
+from tests.distributed.passes.test_passes import assert_bounds_are_those_of_the_points, in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
 
 
@@ -166,14 +166,7 @@ def test_the_bounds_are_those_of_the_returned_points(small_sample, cloud):
         for bias in (True, False):
             problem = HingePrimal(in_chunks(X), y, C=0.3, bias=bias)
             result = solve(problem, "crsvm", q_upper=0.1, **limit)
-            w, b, a = result.model.w, result.model.b, result.dual
-            assert a.min() >= 0.0 and a.max() <= 0.3
-            assert not bias or abs(y @ a) < 1e-11 * a.sum()
-            upper = 0.5 * w @ w + 0.3 * np.maximum(1.0 - y * (X @ w + b), 0.0).sum()
-            v = X.T @ (y * a)
-            lower = a.sum() - 0.5 * v @ v
-            assert result.certificate.upper == pytest.approx(upper, rel=1e-9)
-            assert result.certificate.lower == pytest.approx(lower, rel=1e-9, abs=1e-9 * upper)
+            assert_bounds_are_those_of_the_points(result, X, y, 0.3, bias)
     dual = solve(HingeDual(in_chunks(X), y, C=0.3), "crsvm", tol=1e-7)
     assert_bounds_overlap(solve(HingeDual(Linear(X), y, C=0.3), tol=1e-7), dual)
 
