@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import numpy as np
@@ -74,3 +76,14 @@ def client(cluster):
     with Client(cluster, set_as_default=True) as found:
         found.wait_for_workers(2, timeout=60)
         yield found
+
+
+def killing_a_worker(client):
+    """Return a callback that kills a worker at its first call, and the processes that it is to kill."""
+    left = list(client.run(os.getpid).values())[:1]
+
+    def kill(progress):
+        if left:
+            os.kill(left.pop(), signal.SIGKILL)
+
+    return kill, left

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +21,7 @@ from qpsvm import (
 from qpsvm.distributed.simplex.methods import SIMPLEX_METHODS
 from qpsvm.distributed.violators import by_turns
 from qpsvm.solvers.methods import METHODS
-from tests.distributed.conftest import CHUNK_ROWS
+from tests.distributed.conftest import CHUNK_ROWS, killing_a_worker
 from tests.distributed.test_simplex import (
     FRANK_WOLFE_METHODS,
     assert_bounds_overlap,
@@ -256,12 +254,7 @@ def test_groups_take_turns_each_from_its_least_value():
 def test_a_killed_worker_changes_no_distance(client, classes, method):
     da = pytest.importorskip("dask.array")
     X, y = classes
-    left = list(client.run(os.getpid).values())[:1]
-
-    def kill(progress):
-        if left:
-            os.kill(left.pop(), signal.SIGKILL)
-
+    kill, left = killing_a_worker(client)
     points = da.from_array(X, chunks=(CHUNK_ROWS, -1))
     problem = PolytopeDistanceDual(RBF(points, gamma=0.3), y)
     there = solve(problem, method, tol=1e-4, callback=kill, time_limit=60.0)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import numpy as np
 import pytest
 
@@ -14,7 +11,7 @@ from qpsvm.distributed.decomposition import starting_point
 from qpsvm.distributed.placement import make_group
 from qpsvm.distributed.sharded_qp import qp_of
 from qpsvm.solvers.shared.starting_points import corner
-from tests.distributed.conftest import CHUNK_ROWS
+from tests.distributed.conftest import CHUNK_ROWS, killing_a_worker
 from tests.distributed.test_simplex import assert_bounds_overlap, chunked
 
 N_SHARDS = 4
@@ -153,12 +150,7 @@ def test_a_start_and_a_limit_of_iterations_hold(unequal):
 def test_a_killed_worker_changes_no_reduced_hull(client, cloud):
     da = pytest.importorskip("dask.array")
     X, y = cloud
-    left = list(client.run(os.getpid).values())[:1]
-
-    def kill(progress):
-        if left:
-            os.kill(left.pop(), signal.SIGKILL)
-
+    kill, left = killing_a_worker(client)
     points = da.from_array(X, chunks=(CHUNK_ROWS, -1))
     problem = NuSVCDual(RBF(points, gamma=0.3), y, nu=0.3)
     there = solve(problem, tol=1e-4, callback=kill, time_limit=60.0)
