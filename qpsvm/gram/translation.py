@@ -8,6 +8,7 @@ summed exactly and rounded once.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.gram.base import slices
-from qpsvm.numerics.products import times
+from qpsvm.numerics.products import is_compiled_pass, times
 
 Vector = NDArray[np.float64]
 
@@ -70,10 +71,30 @@ def moved_times(points: Any, w: Vector, origin: Vector | None) -> Vector:
 def square_distances(points: Any, center: Vector) -> Vector:
     """Return |z - center|^2 of the points, shape (n,), in float64, without cancellation."""
     out = np.empty(points.shape[0])
-    for at in slices(len(out), max(1, CHUNK_ENTRIES // len(center))):
-        differences = moved_rows(points[at], center)
-        out[at] = np.einsum("ij,ij->i", differences, differences)
+    for at, some in blocks_of(points, max(1, CHUNK_ENTRIES // len(center))):
+        if isinstance(some, np.ndarray) and is_compiled_pass(some):
+            from qpsvm.numerics.row_products import row_square_distances
+
+            out[at] = row_square_distances(some, center)
+        else:
+            differences = moved_rows(some, center)
+            out[at] = np.einsum("ij,ij->i", differences, differences)
     return out
+
+
+def blocks_of(points: Any, n_rows: int) -> Iterator[tuple[slice, Any]]:
+    """Yield slices of points and the points there; unaligned ones are copied to the same memory.
+
+    Arrays that came by a network may be unaligned, which compiled code does not read.
+    """
+    is_unaligned = isinstance(points, np.ndarray) and not points.flags.aligned
+    copies = np.empty((n_rows, points.shape[1]), points.dtype) if is_unaligned else None
+    for at in slices(points.shape[0], n_rows):
+        some = points[at]
+        if copies is not None:
+            copies[: len(some)] = some
+            some = copies[: len(some)]
+        yield at, some
 
 
 def moved_rows(points: Any, origin: Vector) -> NDArray[np.float64]:

@@ -32,6 +32,15 @@ def row_squares(X: NDArray[np.floating]) -> NDArray[np.float64]:
     return out
 
 
+def row_square_distances(
+    X: NDArray[np.floating], center: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the squared distances of the rows of C-ordered X from a point, without cancellation."""
+    out = np.empty(len(X))
+    _square_distances(read_only(X), read_only(center), out)
+    return out
+
+
 def csr_row_squares(X: Any) -> NDArray[np.float64]:
     """Return the squared norms of the rows of a CSR matrix."""
     out = np.empty(X.shape[0])
@@ -106,6 +115,17 @@ def _squares(X: Any, out: Any) -> None:
         total = 0.0
         for k in range(row.shape[0]):
             total += float(row[k]) * float(row[k])
+        out[i] = total
+
+
+@reassociating
+def _square_distances(X: Any, center: Any, out: Any) -> None:
+    for i in range(X.shape[0]):
+        row = X[i]
+        total = 0.0
+        for k in range(row.shape[0]):
+            difference = float(row[k]) - center[k]
+            total += difference * difference
         out[i] = total
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import FLOAT64_EPS, Bounds, Form, enclose
-from qpsvm.distributed.kernel_sums import stacked
+from qpsvm.distributed.group import ShardGroup
+from qpsvm.distributed.kernel_sums import moved, stacked
 from qpsvm.distributed.passes.form import PassForm, PassSolver
 from qpsvm.distributed.passes.part import solve_part
 from qpsvm.formulations import MEBDual
@@ -29,10 +30,13 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 FARTHEST_PER_SHARD = 32
-"""Maximum number of rows that each shard offers in a pass."""
+"""Maximum number of rows that each shard offers in a pass; many shards offer fewer each."""
 
 MAX_CORE_ROWS = 8192
 """Maximum number of rows of the core, which is the size of the variable."""
+
+MIN_ADDITIONS_TO_CORE = 16
+"""Number of times that all shards can add rows before the core is full."""
 
 CORE_GAP_SHARE = 0.1
 """Relative gap to which the ball of the core is solved, as a fraction of the tolerance."""
@@ -43,8 +47,21 @@ class Farthest(NamedTuple):
 
     square: float  # the largest squared distance
     places: Indices  # indices of the rows that are offered, by descending distance
-    rows: Any  # these rows, moved
-    largest: float  # largest |z|^2 of all rows
+    rows: Any  # these rows, as they are stored
+
+
+def farthest_rows(shards: ShardGroup, center: Vector | None) -> Farthest:
+    """Return the farthest rows from a point in the user's coordinates, by a pass.
+
+    Without a point each shard takes the mean of some of its rows instead.
+    """
+    count = min(FARTHEST_PER_SHARD, max(1, MAX_CORE_ROWS // (MIN_ADDITIONS_TO_CORE * shards.n)))
+    found = shards.call("farthest", center, count)
+    places = np.concatenate([shards.layout.index(k, part.local) for k, part in enumerate(found)])
+    squares = np.concatenate([part.squares for part in found])
+    order = np.argsort(-squares, kind="stable")
+    rows = stacked(*[part.rows for part in found])
+    return Farthest(float(squares[order[0]]), places[order], rows[order])
 
 
 @dataclass
@@ -52,7 +69,8 @@ class Core:
     """The rows of the core, in the order in which they were added."""
 
     places: Indices  # their indices among all rows
-    rows: Any
+    rows: Any  # these rows, moved
+    origin: Vector | None  # point that is subtracted from dense rows
 
     def __post_init__(self) -> None:
         """Compute |z|^2."""
@@ -63,7 +81,7 @@ class Core:
         new = np.flatnonzero(~np.isin(found.places, self.places))
         new = new[: MAX_CORE_ROWS - len(self.places)]
         self.places = np.concatenate([self.places, found.places[new]])
-        self.rows = stacked(self.rows, found.rows[new])
+        self.rows = stacked(self.rows, moved(found.rows[new], self.origin, np.float64))
         self.squares = squared_norms(self.rows)
         return len(new)
 
@@ -80,18 +98,8 @@ class BallPasses(PassForm):
 
     def sums(self, x: Vector) -> Farthest:
         """Return the farthest rows from the center, by a pass."""
-        return self.farthest(self.center(x))
-
-    def farthest(self, center: Vector) -> Farthest:
-        """Return the farthest rows from any point, by a pass."""
-        layout = self.shards.layout
-        found = self.shards.call("farthest", center, FARTHEST_PER_SHARD)
-        places = np.concatenate([layout.index(k, part.local) for k, part in enumerate(found)])
-        squares = np.concatenate([part.squares for part in found])
-        order = np.argsort(-squares, kind="stable")
-        rows = stacked(*[part.rows for part in found])
-        largest = max(part.largest for part in found)
-        return Farthest(float(squares[order[0]]), places[order], rows[order], largest)
+        center = self.center(x)
+        return farthest_rows(self.shards, center if self.origin is None else self.origin + center)
 
     def repair(self, x: Vector) -> Vector:
         """Return x on the simplex."""
@@ -104,16 +112,20 @@ class BallPasses(PassForm):
         """Return the bounds of the dual's value: the negative squared radius lies between them."""
         c = self.center(x)
         value = float(c @ c) - float(x[: len(self.core.places)] @ self.core.squares)
-        roundoff = self.roundoff(x, product, value)
+        roundoff = self.roundoff(c, product.square)
         level = np.array([-value])
         return enclose(value, product.square + value, roundoff, -np.inf, level, floor=roundoff)
 
-    def roundoff(self, x: Vector, product: Farthest, value: float) -> float:
-        """Return a bound on the rounding error of the gap: sums of d terms, weights that sum to 1."""
+    def roundoff(self, center: Vector, square: float) -> float:
+        """Return a bound on the rounding error of the gap: sums of d terms, weights that sum to 1.
+
+        The rows are at most the root of `square` from the center, which is rounded in the user's
+        coordinates.
+        """
         terms = self.n + len(self.core.places) + 8.0
-        moved = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
-        reach = np.sqrt(product.largest)  # the center is rounded in the user's coordinates
-        return 4.0 * FLOAT64_EPS * float(terms * product.largest + moved * reach)
+        offset = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
+        largest = float(np.linalg.norm(center)) + np.sqrt(square)  # |z| of the moved rows
+        return 4.0 * FLOAT64_EPS * float(terms * largest * largest + offset * largest)
 
     def violation(self, x: Vector) -> float:
         """Return the error of the sum of the weights."""
@@ -144,9 +156,8 @@ class CoreSetPasses(PassSolver):
         return 200
 
     def init(self, problem: BallPasses, x0: Vector | None, rng: Any) -> CoreState:
-        """Return the state at the ball of the rows that are farthest from the moved rows' origin."""
+        """Return the state at the ball of the first core."""
         x = np.zeros(MAX_CORE_ROWS)
-        problem.core.add(problem.farthest(np.zeros(problem.n)))
         self._solve_core(problem, x)
         return CoreState(x, problem.product(x))
 

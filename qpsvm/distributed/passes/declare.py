@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from qpsvm.distributed.group import ShardGroup
 from qpsvm.distributed.kernel_sums import moved, stacked
-from qpsvm.distributed.passes.ball import MAX_CORE_ROWS, BallPasses, Core
+from qpsvm.distributed.passes.ball import MAX_CORE_ROWS, BallPasses, Core, farthest_rows
 from qpsvm.distributed.passes.hinge import HingePasses
 from qpsvm.distributed.passes.interior.method import InteriorPasses
 from qpsvm.distributed.passes.margin import MarginPasses
@@ -102,7 +102,7 @@ def form_of(kind: type[Solver], is_hinge: bool) -> type[MarginPasses]:
 
 
 def ball_of(shards: ShardGroup, x0: Any) -> tuple[BallPasses, Vector]:
-    """Return the form of a ball, and its start: all weight on one row.
+    """Return the form of a ball, whose core has rows far from the mean, and its start: one of them.
 
     Raises
     ------
@@ -112,14 +112,10 @@ def ball_of(shards: ShardGroup, x0: Any) -> tuple[BallPasses, Vector]:
     if x0 is not None:
         raise InputError("x0 must be None for the ball of rows that are read in passes")
     m, n = shards.layout.points.shape
-    origin, X, rows = first_pass(shards, 1, moves=True)
-
-    def begin() -> tuple[Any, ...]:
-        return np.ones(1, np.int8), 1.0, origin
-
-    shards.call("start", each=[begin()] * shards.n)
-    shards.restore = lambda k: shards.call_one(k, "start", *begin())
-    core = Core(rows[:1], moved(X[:1], origin, np.float64))
+    first = farthest_rows(shards, None)
+    origin = None if sp.issparse(first.rows) else np.mean(first.rows, axis=0, dtype=np.float64)
+    some = slice(MAX_CORE_ROWS)
+    core = Core(first.places[some], moved(first.rows[some], origin, np.float64), origin)
     form = BallPasses(shards=shards, m=m, n=n, origin=origin, core=core)
     return form, np.eye(1, MAX_CORE_ROWS)[0]
 

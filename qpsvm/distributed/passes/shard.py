@@ -26,12 +26,16 @@ from qpsvm.distributed.passes.sums import (
     plus,
 )
 from qpsvm.gram.storage.chunked import ChunkedPoints
-from qpsvm.gram.translation import moved_rows
+from qpsvm.gram.translation import moved_rows, square_distances
 from qpsvm.numerics.parallel import parallel_for
 from qpsvm.numerics.products import squared_norms
+from qpsvm.solvers.working_set.decomposition import smallest
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+ROWS_OF_FIRST_CENTER = 1024
+"""Maximum number of rows of a shard whose mean is its first center of a ball."""
 
 MAX_SAMPLE_ENTRIES = 1 << 26
 """Maximum number of entries of the sample of dense rows: 512 MB in float64."""
@@ -42,8 +46,7 @@ class Offered(NamedTuple):
 
     squares: Vector  # squared distances, in descending order
     local: Indices  # their indices in the shard
-    rows: Any  # the rows, moved
-    largest: float  # largest |z|^2 of all rows
+    rows: Any  # the rows, as they are stored
 
 
 class Summary(NamedTuple):
@@ -73,10 +76,20 @@ class PassShard:
     loaded: Any = None
     version: int = 0  # number of changes of its state, by which a rebuilt shard is recognized
 
+    def __post_init__(self) -> None:
+        """Check rows that are in memory once; others are checked whenever they are loaded."""
+        if self.loaded is not None:
+            pairs = zip(self.chunks, self.loaded, strict=True)
+            self.loaded = [self.points.rows(c, rows) for c, rows in pairs]
+
     @property
     def n(self) -> int:
         """Number of its rows."""
         return int(sum(self.points.sizes[c] for c in self.chunks))
+
+    def _rows_of(self, k: int) -> Any:
+        """Return the rows of a chunk by its position in the shard."""
+        return self.points.rows(self.chunks[k]) if self.loaded is None else self.loaded[k]
 
     def _over_chunks(self, function: Callable[..., Any], numbered: bool = False) -> list[Any]:
         """Return the values of a function of (slice in the shard, rows) of each chunk, in order.
@@ -88,7 +101,7 @@ class PassShard:
         found: list[Any] = [None] * len(sizes)
 
         def of_chunk(k: int) -> None:
-            rows = self.points.rows(self.chunks[k], self.loaded and self.loaded[k])
+            rows = self._rows_of(k)
             at = slice(ends[k] - sizes[k], ends[k])
             found[k] = function(k, at, rows) if numbered else function(at, rows)
 
@@ -193,33 +206,28 @@ class PassShard:
 
         return np.concatenate(self._over_chunks(of_chunk))
 
-    def farthest(self, center: Vector, count: int) -> Offered:
-        """Return the rows that are farthest from a center on the moved rows, at most `count`."""
+    def farthest(self, center: Vector | None, count: int) -> Offered:
+        """Return the rows that are farthest from a point, at most `count`.
+
+        The point is in the coordinates of the stored rows. Without one it is the mean of the first rows.
+        """
+        if center is None:
+            first = self._rows_of(0)[:ROWS_OF_FIRST_CENTER]
+            center = np.asarray(first.mean(axis=0, dtype=np.float64)).ravel()
 
         def of_chunk(at: slice, X: Any) -> Offered:
-            squares, largest = np.empty(X.shape[0]), 0.0
-            for some in blocks(X, False):
-                Z = self._moved(X[some])
-                own = squared_norms(Z)
-                largest = max(largest, float(np.max(own)))
-                if sp.issparse(Z):
-                    squares[some] = own - 2.0 * np.asarray(Z @ center) + float(center @ center)
-                else:
-                    squares[some] = squared_norms(Z - center)
-            return self._most(squares, np.arange(at.start, at.stop), X, largest, count)
+            if sp.issparse(X):
+                squares = squared_norms(X.astype(np.float64, copy=False))
+                squares += float(center @ center) - 2.0 * np.asarray(X @ center)
+            else:
+                squares = square_distances(X, center)
+            most = smallest(-squares, np.ones(len(squares), bool), len(squares), count)
+            return Offered(squares[most], at.start + most, X[most])
 
         parts = self._over_chunks(of_chunk)
         squares, local = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        rows = stacked(*[part.rows for part in parts])
         order = np.argsort(-squares, kind="stable")[:count]
-        largest = max(part.largest for part in parts)
-        return Offered(squares[order], local[order], rows[order], largest)
-
-    def _most(self, squares: Vector, local: Indices, X: Any, largest: float, count: int) -> Offered:
-        """Return the rows of a chunk with the largest squares."""
-        count = min(count, len(squares))
-        some = np.argpartition(-squares, count - 1)[:count]
-        return Offered(squares[some], local[some], self._moved(X[some]), largest)
+        return Offered(squares[order], local[order], stacked(*[part.rows for part in parts])[order])
 
     def _moved(self, X: Any) -> Any:
         """Return rows less the origin, in float64; CSR rows are not moved."""
