@@ -15,6 +15,7 @@ import asyncio
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ from qpsvm.distributed.cluster.worker import (
     READING_METHODS,
     NotHeld,
     build_at_worker,
+    build_directly,
     call_at_worker,
     call_directly,
     forget_at_worker,
@@ -118,9 +120,25 @@ class ClusterShards(ShardGroup):
         layout, workers = Layout(points, chunks), workers[: len(chunks)]
         placed: dict[str, Any] = {"workers": workers, "tokens": names, "versions": [0] * len(names)}
         group = cls(kernel, layout, in_passes, clock=clock, client=client, **placed)
-        group._build(list(range(group.n)))
         group.connects = client.sync(group._connect)
+        holds = homes is not None and group.connects
+        group._build(group._build_of_held() if holds else list(range(group.n)))
         return group
+
+    def _build_of_held(self) -> list[int]:
+        """Build shards of chunks that their workers hold; return those that could not be built."""
+        known, chunks = self._without_chunks(), self.layout.points.chunks
+        arguments = [
+            (token, self.kernel, self.in_passes, known, own, [chunks[c].delayed.key for c in own])
+            for token, own in zip(self.tokens, self.layout.chunks, strict=True)
+        ]
+        answers = self.client.sync(self._direct_answers, build_directly, arguments)
+        return [k for k, answer in enumerate(answers) if isinstance(answer, NotHeld)]
+
+    def _without_chunks(self) -> ChunkedPoints:
+        """Return the points without what loads their rows, which may be large."""
+        points = self.layout.points
+        return replace(points, chunks=(None,) * len(points.chunks), labels=None)
 
     def _build(self, shards: list[int]) -> None:
         """Load the rows of shards at their workers."""
@@ -137,7 +155,7 @@ class ClusterShards(ShardGroup):
         may run, and does not run it if that worker is lost and no other one is there at that moment.
         """
         points, own, at = self.layout.points, self.layout.chunks[k], {"workers": [self.workers[k]]}
-        known = replace(points, chunks=(None,) * len(points.chunks), labels=None)
+        known = self._without_chunks()
         if isinstance(points.chunks[own[0]], DaskChunk):
             delayed = [points.chunks[c].delayed for c in own]
             rows = self.client.compute(delayed, allow_other_workers=True, **at)
@@ -152,7 +170,9 @@ class ClusterShards(ShardGroup):
         check_connected(self.client)
         begun = time.perf_counter()
         if self.connects and self.seconds.get(method, 0.0) <= DIRECT_SECONDS:
-            answers = self.client.sync(self._direct_answers, method, arguments)
+            at = zip(self.tokens, self.versions, arguments, strict=True)
+            asked = [(token, version, method, own) for token, version, own in at]
+            answers = self.client.sync(self._direct_answers, call_directly, asked)
         else:
             arguments = self._scattered(arguments)
             futures = [self._submit(k, method, own) for k, own in enumerate(arguments)]
@@ -173,16 +193,17 @@ class ClusterShards(ShardGroup):
             return False
         return True
 
-    async def _direct_answers(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
+    async def _direct_answers(
+        self, function: Callable[..., Any], arguments: list[tuple[Any, ...]]
+    ) -> list[Any]:
         """Return the answers of the workers themselves; `NotHeld` stands for that of a lost one."""
         from distributed.protocol.pickle import dumps
 
-        run: dict[str, Any] = {"function": dumps(call_directly), "wait": True}
+        run: dict[str, Any] = {"function": dumps(function), "wait": True}
 
         async def ask(k: int) -> Any:
-            sent = dumps((self.tokens[k], self.versions[k], method, arguments[k]))
             try:
-                return await self.client.rpc(self.workers[k]).run(args=sent, **run)
+                return await self.client.rpc(self.workers[k]).run(args=dumps(arguments[k]), **run)
             except (OSError, asyncio.CancelledError):
                 return {"result": NotHeld()}
 

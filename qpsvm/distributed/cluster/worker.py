@@ -42,6 +42,30 @@ def build_at_worker(
     return LIVE_SHARDS[token].n
 
 
+def build_of_held(
+    worker: Any,
+    token: str,
+    kernel: PointGram,
+    in_passes: bool,
+    points: ChunkedPoints,
+    chunks: Any,
+    keys: list[Any],
+) -> Any:
+    """Build a shard of results that the worker holds; return the number of its points, or `NotHeld`."""
+    try:
+        rows = [worker.data[key] for key in keys]
+    except KeyError:
+        return NotHeld()
+    use_at_most(worker.state.nthreads)
+    return build_at_worker(token, kernel, in_passes, points, chunks, *rows)
+
+
+async def build_directly(*arguments: Any, dask_worker: Any) -> Any:
+    """Return the answer of `build_of_held`, in the thread that runs tasks."""
+    call = partial(build_of_held, dask_worker, *arguments)
+    return await asyncio.get_running_loop().run_in_executor(dask_worker.executors["default"], call)
+
+
 def call_at_worker(token: str, version: int, method: str, *arguments: Any) -> Any:
     """Return the answer of a shard that this process holds, as a task."""
     from distributed import get_worker
