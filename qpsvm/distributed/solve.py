@@ -67,6 +67,10 @@ SHARDED_METHODS = ("auto", "decomposition", *SIMPLEX_METHODS, *SOLVERS_IN_PASSES
 """Names of methods over chunked rows."""
 
 
+TRAFFIC_COUNTERS = ("bytes_sent", "calls", "rebuilt")
+"""Counters of a result that include the calls after the last iteration."""
+
+
 def solve_sharded(
     problem: Formulation,
     kernel: PointGram,
@@ -172,6 +176,7 @@ def _result(
             w = np.zeros(qp.m)
             w[model.expansion.indices] = model.expansion.coef
         x, own = np.append(w, model.b), certified.x
+    sent = qp.shards.counters
     total = time.perf_counter() - begun
     timings = dict(outcome.timings, total=total)
     timings["setup"] = total - timings["iterate"] - timings["certify"]
@@ -186,7 +191,7 @@ def _result(
         history=outcome.history,
         timings=timings,
         method=stage.name,
-        counters=outcome.counters,
+        counters=outcome.counters | {name: sent[name] for name in TRAFFIC_COUNTERS},
         reason=stage.reason,
         selection=outcome.selection,
     )

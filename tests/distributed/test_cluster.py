@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 
-from qpsvm import RBF, HingeDual, InputError, MEBDual, Status, solve
+from qpsvm import RBF, HingeDual, InputError, Linear, MEBDual, Status, solve
 from qpsvm.distributed.cluster import shards as cluster_module
 from qpsvm.distributed.rows import open_rows
 from qpsvm.errors import ClusterError
@@ -76,6 +76,29 @@ def test_workers_to_which_the_client_cannot_connect_are_called_by_the_scheduler(
     monkeypatch.setattr(cluster_module.ClusterShards, "_direct_answers", None)
     result = solve(HingeDual(RBF(chunked(X), gamma=0.3), y), tol=1e-5)
     assert result.converged and same(result, solve(HingeDual(RBF(X, gamma=0.3), y), tol=1e-5))
+
+
+def test_shards_of_rows_that_the_workers_hold_need_no_task(client, cloud, monkeypatch):
+    X, y = cloud
+    held = chunked(X).persist()
+    monkeypatch.setattr(cluster_module.ClusterShards, "_load", None)
+    for there, here in ((RBF(held, gamma=0.3), RBF(X, gamma=0.3)), (Linear(held), Linear(X))):
+        assert same(solve(HingeDual(there, y), tol=1e-5), solve(HingeDual(here, y), tol=1e-5))
+
+
+def test_rows_that_another_worker_holds_are_loaded_by_tasks(client, cloud, monkeypatch):
+    X, y = cloud
+    first, second = sorted(client.scheduler_info()["workers"])
+    homes, load, loaded = cluster_module._homes, cluster_module.ClusterShards._load, []
+    other = {first: second, second: first}
+    monkeypatch.setattr(cluster_module, "_homes", lambda *own: [other[at] for at in homes(*own)])
+    monkeypatch.setattr(
+        cluster_module.ClusterShards, "_load", lambda self, k: (loaded.append(k), load(self, k))[1]
+    )
+    held = chunked(X).persist()
+    there, here = (solve(HingeDual(RBF(points, gamma=0.3), y)) for points in (held, X))
+    assert same(there, here)
+    assert loaded
 
 
 def test_a_wrong_row_at_a_worker_is_named(client, cloud):

@@ -2,7 +2,7 @@
 
     python -m docs.make.cluster.shards > docs/benchmarks/shards.md
 
-It takes 8 minutes.
+It takes 9 minutes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from docs.benchmarks.make.pages import head, section
 from docs.make.cluster.model import Rates, Size, kernel_seconds, pass_seconds
 from docs.make.cluster.passes import watched
 from docs.make.cluster.simulation import fitted, predicted, simulated
-from qpsvm import RBF, HingeDual, solve
+from qpsvm import RBF, HingeDual, HingePrimal, Linear, MEBDual, solve
 from qpsvm.distributed.passes.shard import PassShard
 from qpsvm.distributed.rows import open_rows
 
@@ -31,6 +31,12 @@ vectors."""
 
 KERNEL_GAMMA, PENALTY_OF_SLACKS = 0.1, 1.0
 """gamma of the kernel, and C of the machine."""
+
+LINEAR_ROW_COUNTS, N_LINEAR_FEATURES, N_LINEAR_RUNS = (200_000, 2_000_000), 20, 5
+"""Numbers of rows and of features of the measured linear problems, and of runs of each."""
+
+TOTAL_PENALTY = 1000.0
+"""C times the number of rows of the linear machines."""
 
 N_WORKERS, CHUNKS_PER_WORKER = 4, 2
 """Number of workers, and of the chunks that each holds."""
@@ -125,6 +131,33 @@ def measured() -> Iterator[tuple[str, ...]]:
         )  # fmt: skip
 
 
+def measured_linear() -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table of linear kernels."""
+    import dask.array as da
+    from distributed import Client, LocalCluster
+
+    own = {"n_workers": N_WORKERS, "threads_per_worker": 1}
+    for m in LINEAR_ROW_COUNTS:
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((m, N_LINEAR_FEATURES)) + 1.0
+        f = (X - 1.0) @ rng.standard_normal(N_LINEAR_FEATURES)
+        y = np.where(f + 2.0 * rng.standard_normal(m) > 0, 1.0, -1.0)
+        machine = partial(HingePrimal, y=y, C=TOTAL_PENALTY / m)
+        with LocalCluster(dashboard_address=None, **own) as cluster, Client(cluster) as client:
+            client.wait_for_workers(N_WORKERS)
+            held = da.from_array(X, chunks=(-(-m // (N_WORKERS * CHUNKS_PER_WORKER)), -1)).persist()
+            for name, problem in {"hinge": machine, "ball": MEBDual}.items():
+                here, one = least(partial(solve, problem(Linear(X))), N_LINEAR_RUNS)
+                there, four = least(partial(solve, problem(Linear(held))), N_LINEAR_RUNS)
+                assert there.certificate.lower <= here.certificate.upper
+                assert here.certificate.lower <= there.certificate.upper
+                yield (
+                    name, f"{m:,}", f"{one:.3f}", f"{four:.3f}", f"{four / one:.2f}",
+                    f"{there.certificate.relative_gap:.1e}", f"{there.counters['calls']}",
+                    f"{there.counters['bytes_sent'] / 1e6:.1f}",
+                )  # fmt: skip
+
+
 @cache
 def simulations() -> list[dict[str, Any]]:
     """Return the simulated runs."""
@@ -215,6 +248,14 @@ def page() -> Iterator[str]:
     text = f"The least of several runs each: {', '.join(counts)}."
     yield from section("Seconds to a gap of 1e-3", text, names, measured())
     yield from ("", REMARK_ON_RUNS, "")
+    names = (
+        "problem", "rows", "one process", "4 workers", "workers / one process", "gap",
+        "round trips", "MB sent",
+    )  # fmt: skip
+    text = f"""\
+Hinge machines with a bias and minimum enclosing balls of normal points of {N_LINEAR_FEATURES} features,
+float64, by passes at the workers. The least of {N_LINEAR_RUNS} runs each."""
+    yield from section("Linear kernels", text, names, measured_linear())
     names = ("rows", "shards", "support", "client", "simulated", "model", "model / simulated")
     text = """\
 The simulation runs the shards one after the other on one processor; a call counts as its slowest shard,

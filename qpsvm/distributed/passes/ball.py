@@ -112,19 +112,19 @@ class BallPasses(PassForm):
         """Return the bounds of the dual's value: the negative squared radius lies between them."""
         c = self.center(x)
         value = float(c @ c) - float(x[: len(self.core.places)] @ self.core.squares)
-        roundoff = self.roundoff(c, product.square)
+        roundoff = self.roundoff(x, product, value)
         level = np.array([-value])
         return enclose(value, product.square + value, roundoff, -np.inf, level, floor=roundoff)
 
-    def roundoff(self, center: Vector, square: float) -> float:
+    def roundoff(self, x: Vector, product: Farthest, value: float) -> float:
         """Return a bound on the rounding error of the gap: sums of d terms, weights that sum to 1.
 
-        The rows are at most the root of `square` from the center, which is rounded in the user's
+        No row is farther from the center than the farthest one; the center is rounded in the user's
         coordinates.
         """
         terms = self.n + len(self.core.places) + 8.0
         offset = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
-        largest = float(np.linalg.norm(center)) + np.sqrt(square)  # |z| of the moved rows
+        largest = float(np.linalg.norm(self.center(x))) + np.sqrt(product.square)  # |z| if moved
         return 4.0 * FLOAT64_EPS * float(terms * largest * largest + offset * largest)
 
     def violation(self, x: Vector) -> float:

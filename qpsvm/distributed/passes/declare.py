@@ -113,7 +113,9 @@ def ball_of(shards: ShardGroup, x0: Any) -> tuple[BallPasses, Vector]:
         raise InputError("x0 must be None for the ball of rows that are read in passes")
     m, n = shards.layout.points.shape
     first = farthest_rows(shards, None)
-    origin = None if sp.issparse(first.rows) else np.mean(first.rows, axis=0, dtype=np.float64)
+    origin: Vector | None = None
+    if not sp.issparse(first.rows):
+        origin = np.asarray(first.rows.mean(axis=0, dtype=np.float64))
     some = slice(MAX_CORE_ROWS)
     core = Core(first.places[some], moved(first.rows[some], origin, np.float64), origin)
     form = BallPasses(shards=shards, m=m, n=n, origin=origin, core=core)
