@@ -10,6 +10,7 @@ import pytest
 
 from qpsvm import RBF, HingeDual, InputError, Linear, MEBDual, Status, solve
 from qpsvm.distributed.cluster import shards as cluster_module
+from qpsvm.distributed.cluster.worker import LIVE_SHARDS
 from qpsvm.distributed.rows import open_rows
 from qpsvm.errors import ClusterError
 from tests.distributed.conftest import CHUNK_ROWS
@@ -101,12 +102,15 @@ def test_rows_that_another_worker_holds_are_loaded_by_tasks(client, cloud, monke
     assert loaded
 
 
-def test_a_wrong_row_at_a_worker_is_named(client, cloud):
+@pytest.mark.parametrize("is_held", [True, False])
+def test_a_wrong_row_at_a_worker_is_named_and_no_shard_is_left(client, cloud, is_held):
     X, y = cloud
     bad = X.copy()
     bad[300, 2] = np.inf
+    points = chunked(bad).persist() if is_held else chunked(bad)
     with pytest.raises(InputError, match="chunk 1, from row 260"):
-        solve(HingeDual(RBF(chunked(bad), gamma=0.3), y))
+        solve(HingeDual(RBF(points, gamma=0.3), y))
+    assert client.run(lambda: len(LIVE_SHARDS)) == dict.fromkeys(client.run(os.getpid), 0)
 
 
 def test_workers_read_files_themselves(client, cloud, tmp_path):

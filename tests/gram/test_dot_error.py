@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from qpsvm import RBF, Cached, HingeDual, Status, solve
 from qpsvm.canonical.base import FLOAT64_EPS
+from qpsvm.gram.kernels.near_points import BINS_OF_REACH, MAX_LENGTH_BINS, NearPoints
 from qpsvm.gram.repeated import RepeatedGram
 
 KERNEL_GAMMA = 10.0
@@ -57,6 +58,25 @@ def test_the_error_of_each_entry_is_within_its_bound(storage, seed):
     rows = np.array([5, 3, 40])
     np.testing.assert_array_equal(kernel.dot_error(x[support], support, rows), bound[rows])
     np.testing.assert_array_equal(Cached(kernel).dot_error(x[support], support), bound)
+
+
+@pytest.mark.parametrize("farthest", [1.0, 50.0, 1e9])
+def test_sums_over_near_points_are_bounds_and_close_to_those_of_pairs(rng, farthest):
+    lengths = np.append(rng.uniform(0.0, 10.0, 200), farthest)
+    support = np.flatnonzero(rng.random(201) < 0.5)
+    weights, rows = rng.random(len(support)), np.array([200, 3, 17])
+    found = NearPoints(lengths, 1.0).square_sums(weights, support, None)
+
+    def sums(reach):
+        near = np.abs(lengths[:, None] - lengths[support]) <= reach
+        return np.sum(near * weights * (lengths[:, None] ** 2 + lengths[support] ** 2), axis=1)
+
+    width = max(1.0 / BINS_OF_REACH, farthest / MAX_LENGTH_BINS)
+    rounding = 8.0 * len(support) * FLOAT64_EPS * float(weights @ lengths[support] ** 2)
+    assert np.all(found >= sums(1.0))
+    assert np.all(found <= 1.00001 * sums(1.0 + 4.0 * width) + rounding + 1e-9)
+    same = NearPoints(lengths, 1.0).square_sums(weights, support, rows)
+    np.testing.assert_array_equal(same, found[rows])
 
 
 def test_near_points_have_small_bounds_beside_far_ones():

@@ -122,7 +122,11 @@ class ClusterShards(ShardGroup):
         group = cls(kernel, layout, in_passes, clock=clock, client=client, **placed)
         group.connects = client.sync(group._connect)
         holds = homes is not None and group.connects
-        group._build(group._build_of_held() if holds else list(range(group.n)))
+        try:
+            group._build(group._build_of_held() if holds else list(range(group.n)))
+        except BaseException:
+            group.close()
+            raise
         return group
 
     def _build_of_held(self) -> list[int]:

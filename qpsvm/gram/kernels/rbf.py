@@ -28,6 +28,7 @@ from qpsvm.gram.kernels.limits import (
     MAX_DENSE_COORDINATES,
     POINTS_PER_OUTLIER,
 )
+from qpsvm.gram.kernels.near_points import NearPoints
 from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.byte_grid import ByteGrid, fits_byte_grid, near_grid
 from qpsvm.gram.storage.integer import IntegerPoints, PackedBits, integer_points, norms_of
@@ -190,18 +191,14 @@ class RBF(PointGram):
         """
         if not NEGLIGIBLE_ERROR < self.error < 1.0:
             return super().dot_error(x, support, rows)
-        lengths = self._lengths
-        order = np.argsort(lengths[support])
-        weight, near = np.abs(x)[order], lengths[support][order]
-        of = lengths if rows is None else lengths[rows]
-        slack, reach = 2.0**-20, math.sqrt(NEGLIGIBLE_EXPONENT / self._rate)
-        first = np.searchsorted(near, (of * (1.0 - slack) - reach) / (1.0 + slack))
-        last = np.searchsorted(near, (of * (1.0 + slack) + reach) / (1.0 - slack), side="right")
-        sums, squares = (np.append(0.0, np.cumsum(part)) for part in (weight, weight * near**2))
-        lost = 2.0 * len(near) * float(np.finfo(np.float64).eps)  # differences of sums are rounded
-        error = (sums[last] - sums[first] + lost * sums[-1]) * of**2
-        error += squares[last] - squares[first] + lost * squares[-1]
-        return self._error_of_norm * (1.0 + slack) ** 3 * error + NEGLIGIBLE_VALUE * sums[-1]
+        weights = np.abs(x)
+        near = self._near_points.square_sums(weights, support, rows)
+        return self._error_of_norm * near + NEGLIGIBLE_VALUE * float(np.sum(weights))
+
+    @cached_property
+    def _near_points(self) -> NearPoints:
+        """The points by their norms; kernel values are negligible where these prove a distance."""
+        return NearPoints(self._lengths, math.sqrt(NEGLIGIBLE_EXPONENT / self._rate))
 
     @cached_property
     def _lengths(self) -> NDArray[np.float64]:
