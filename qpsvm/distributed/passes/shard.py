@@ -80,9 +80,15 @@ class PassShard:
 
     def __post_init__(self) -> None:
         """Check rows that are in memory once; others are checked whenever they are loaded."""
-        if self.loaded is not None:
-            pairs = zip(self.chunks, self.loaded, strict=True)
-            self.loaded = [self.points.rows(c, rows) for c, rows in pairs]
+        self.checked = [False] * len(self.chunks)  # whether `loaded` has rows as they are read
+        for k, rows in enumerate(self.loaded or []):
+            found = self.points.rows(self.chunks[k], rows)
+            new, old = (X.data if sp.issparse(X) else np.asarray(X) for X in (found, rows))
+            self.checked[k] = np.may_share_memory(new, old)
+            if self.checked[
+                k
+            ]:  # others are converted in every pass: copies would be held beside them
+                self.loaded[k] = found
 
     @property
     def n(self) -> int:
@@ -91,7 +97,8 @@ class PassShard:
 
     def _rows_of(self, k: int) -> Any:
         """Return the rows of a chunk by its position in the shard."""
-        return self.points.rows(self.chunks[k]) if self.loaded is None else self.loaded[k]
+        rows = None if self.loaded is None else self.loaded[k]
+        return rows if self.checked[k] else self.points.rows(self.chunks[k], rows)
 
     def _over_chunks(self, function: Callable[..., Any], numbered: bool = False) -> list[Any]:
         """Return the values of a function of (slice in the shard, rows) of each chunk, in order.

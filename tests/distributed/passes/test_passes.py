@@ -17,6 +17,7 @@ from qpsvm import (
     Status,
     solve,
 )
+from qpsvm.distributed.passes.projected.shard import pass_shard
 from qpsvm.distributed.rows import open_rows
 from qpsvm.gram.storage.chunked import ChunkedPoints
 from tests.distributed.conftest import CHUNK_BYTES, CHUNK_ROWS, N_FEATURES, N_POINTS
@@ -174,6 +175,19 @@ def test_methods_by_name(cloud):
         solve(MEBDual(Linear(rows)), "newton-passes")
     with pytest.raises(InputError, match="target"):
         solve(HingePrimal(Linear(rows), y), entering=3)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int8, sp.csr_matrix])
+def test_rows_in_memory_are_not_copied(kind):
+    X = np.random.default_rng(0).integers(-9, 9, (40, N_FEATURES))
+    held = kind(X) if kind is sp.csr_matrix else X.astype(kind)
+    shard = pass_shard(open_rows(held, chunk_bytes=1 << 20), (0,), [held])
+    kept = shard.loaded[0]
+    assert np.shares_memory(*(rows.data if sp.issparse(rows) else rows for rows in (kept, held)))
+    found = shard.farthest(np.ones(N_FEATURES), 3)
+    squares = np.sum((X - 1.0) ** 2, axis=1)
+    np.testing.assert_allclose(found.squares, np.sort(squares)[:-4:-1], rtol=1e-6)
+    assert found.rows.dtype == (np.float64 if kind in (np.int8, sp.csr_matrix) else kind)
 
 
 def test_a_row_that_is_not_finite_is_named(cloud):
