@@ -84,11 +84,9 @@ class PassShard:
         for k, rows in enumerate(self.loaded or []):
             found = self.points.rows(self.chunks[k], rows)
             new, old = (X.data if sp.issparse(X) else np.asarray(X) for X in (found, rows))
+            # Rows that are converted are so in every pass: copies would be held beside them.
             self.checked[k] = np.may_share_memory(new, old)
-            if self.checked[
-                k
-            ]:  # others are converted in every pass: copies would be held beside them
-                self.loaded[k] = found
+            self.loaded[k] = found if self.checked[k] else rows
 
     @property
     def n(self) -> int:
