@@ -20,7 +20,7 @@ from qpsvm.distributed.passes.projected.form import (
     ProjectedSquares,
     WeightsAtShards,
 )
-from qpsvm.distributed.passes.sample import SAMPLE_ROWS, restart, sample_start
+from qpsvm.distributed.passes.sample import restart, sample_size, sample_start
 from qpsvm.distributed.passes.squared_hinge import SquaredHingePasses
 from qpsvm.driver.trace import Limits
 from qpsvm.errors import InputError, check_vector
@@ -60,7 +60,7 @@ def machine_of(
     layout = shards.layout
     m, n = layout.points.shape
     is_hinge = isinstance(dual, HingeDual)
-    origin, X, rows = first_pass(shards, SAMPLE_ROWS, moves=is_hinge and dual.bias)
+    origin, X, rows = first_pass(shards, sample_size(m), moves=is_hinge and dual.bias)
     labels, C = dual.y.astype(np.int8), dual.C
     is_uniform = bool(np.all(C == C[0]))
 

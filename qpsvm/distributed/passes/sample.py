@@ -18,8 +18,11 @@ from qpsvm.gram.translation import level_at
 
 Vector = NDArray[np.float64]
 
-SAMPLE_ROWS = 50_000
-"""Number of rows, about, of the sample that is solved first."""
+MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS = 10_000, 50_000
+"""Least and largest number of rows, about, of the sample that is solved first, if there are so many."""
+
+ROWS_PER_SAMPLED = 8
+"""Number of rows for each of the sample, between these: a larger one takes longer than what it spares."""
 
 SAMPLE_TOLERANCE = 1e-4
 """Relative gap of the machine of the sample."""
@@ -33,6 +36,11 @@ MAX_FIRST_WIDTH = 1.0
 
 WIDTH_BISECTIONS = 60
 """Number of bisections of the logarithm of the first width."""
+
+
+def sample_size(m: int) -> int:
+    """Return about how many of m rows the sample has."""
+    return min(MAX_SAMPLE_ROWS, max(MIN_SAMPLE_ROWS, m // ROWS_PER_SAMPLED))
 
 
 def first_width(q: Vector, C: Vector, goal: float, least: float) -> float:

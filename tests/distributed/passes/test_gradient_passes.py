@@ -30,7 +30,7 @@ MANY_FEATURES = 50_000
 @pytest.fixture
 def small_sample(monkeypatch):
     """A sample of few rows, so that its machine is far from that of all."""
-    monkeypatch.setattr(declare, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(declare, "sample_size", lambda m: 100)
 
 
 @pytest.fixture(scope="module")

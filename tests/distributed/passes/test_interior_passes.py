@@ -20,7 +20,7 @@ from tests.distributed.test_shards import assert_bounds_overlap
 @pytest.fixture
 def small_sample(monkeypatch):
     """A sample of few rows, so that its machine is far from that of all."""
-    monkeypatch.setattr(declare, "SAMPLE_ROWS", 50)
+    monkeypatch.setattr(declare, "sample_size", lambda m: 50)
 
 
 def test_a_step_solves_the_equations_of_its_row():

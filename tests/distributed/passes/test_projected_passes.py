@@ -36,7 +36,7 @@ from tests.distributed.test_shards import assert_bounds_overlap
 @pytest.fixture
 def small_sample(monkeypatch):
     """A sample of few rows, so that its machine is far from that of all."""
-    monkeypatch.setattr(declare, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(declare, "sample_size", lambda m: 100)
 
 
 def coefficients(y, upper, ridge=0.0, linear=-1.0):

@@ -16,7 +16,7 @@ from tests.distributed.test_shards import assert_bounds_overlap
 @pytest.fixture
 def small_sample(monkeypatch):
     """A sample of few rows, so that its machine is far from that of all."""
-    monkeypatch.setattr(declare, "SAMPLE_ROWS", 30)
+    monkeypatch.setattr(declare, "sample_size", lambda m: 30)
 
 
 @pytest.mark.parametrize("bias", [True, False])
