@@ -72,10 +72,10 @@ processors, which hold the rows as a Dask array; *4 shards* are in one process."
 
 
 REMARK_ON_RUNS = """\
-The host of this virtual machine changes its speed: over ten runs of 2026-11-28 the ratio of workers to one
-process was 1.1 to 1.5 with 500,000 rows, 1.2 and 1.4 in two with 2,000,000, and 1.5 to 2.2 with 100,000.
-Four workers and the scheduler share two processors here. A round trip takes 6 to 12 ms: a solve with four
-workers takes 0.03 to 0.3 s more than one process where it takes less than a second."""
+The host of this virtual machine changes its speed: over ten runs of 2026-11-28 the ratio of workers to
+one process was 1.1 to 1.5 with 500,000 rows, 1.2 and 1.4 in two with 2,000,000, and 1.5 to 2.2 with
+100,000. Four workers and the scheduler share two processors here. A round trip takes 6 to 12 ms: a solve
+with four workers takes 0.03 to 0.3 s more than one process where it takes less than a second."""
 
 
 def draw(m: int, d: int, margin: float) -> tuple[Any, Any]:
