@@ -157,8 +157,10 @@ class PointsOfShard:
 
     @cached_property
     def _largest_square(self) -> float:
+        if self.origin is not None:
+            return float(np.max(square_distances(self.X, self.origin)))
         panels = slices(self.n, PANEL_POINTS)
-        squares = (squared_norms(moved(self.X[at], self.origin, np.float64)) for at in panels)
+        squares = (squared_norms(self.X[at].astype(np.float64, copy=False)) for at in panels)
         return max(float(np.max(part)) for part in squares)
 
     @cached_property
