@@ -75,7 +75,6 @@ class Shard:
         self.group = np.broadcast_to(np.asarray(setup.group, np.int64), (n,))
         self.members = members_of(self.group, setup.n_groups)
         self.z = self.sign if self.kind == "hyperplane" else np.ones(n)
-        self.positive_upper = np.where(self.sign > 0, self.upper, 0.0)
         self.sent, self.unlowered = None, np.zeros(n)
         self.changes = GradientError(0.0, np.zeros(n))
         for name in ("running", "exact"):
@@ -343,7 +342,8 @@ class Shard:
         xs = signed = x[some]
         if self.kind == "hyperplane":
             values *= -sign
-            positive, signed = float(self.positive_upper[of] @ values), xs * sign[some]
+            positive = float(np.where(sign > 0, weights, 0.0) @ values)
+            signed = xs * sign[some]
         elif self.kind == "simplex":
             keep = ridge > 0
             least_flat = float(np.min(values[~keep], initial=np.inf))

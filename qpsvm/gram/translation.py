@@ -71,7 +71,7 @@ def moved_times(points: Any, w: Vector, origin: Vector | None) -> Vector:
 def square_distances(points: Any, center: Vector) -> Vector:
     """Return |z - center|^2 of the points, shape (n,), in float64, without cancellation."""
     out = np.empty(points.shape[0])
-    for at, some in blocks_of(points, max(1, CHUNK_ENTRIES // len(center))):
+    for at, some in _aligned_blocks(points, max(1, CHUNK_ENTRIES // len(center))):
         if isinstance(some, np.ndarray) and is_compiled_pass(some):
             from qpsvm.numerics.row_products import row_square_distances
 
@@ -82,7 +82,7 @@ def square_distances(points: Any, center: Vector) -> Vector:
     return out
 
 
-def blocks_of(points: Any, n_rows: int) -> Iterator[tuple[slice, Any]]:
+def _aligned_blocks(points: Any, n_rows: int) -> Iterator[tuple[slice, Any]]:
     """Yield slices of points and the points there; unaligned ones are copied to the same memory.
 
     Arrays that came by a network may be unaligned, which compiled code does not read.

@@ -27,9 +27,7 @@ def row_products(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.
 
 def row_squares(X: NDArray[np.floating]) -> NDArray[np.float64]:
     """Return the squared norms of the rows of C-ordered X."""
-    out = np.empty(len(X))
-    _squares(read_only(X), out)
-    return out
+    return row_square_distances(X, np.zeros(X.shape[1]))
 
 
 def row_square_distances(
@@ -105,16 +103,6 @@ def _products(X: Any, v: Any, out: Any) -> None:
         total = 0.0
         for k in range(row.shape[0]):
             total += row[k] * v[k]
-        out[i] = total
-
-
-@reassociating
-def _squares(X: Any, out: Any) -> None:
-    for i in range(X.shape[0]):
-        row = X[i]
-        total = 0.0
-        for k in range(row.shape[0]):
-            total += float(row[k]) * float(row[k])
         out[i] = total
 
 

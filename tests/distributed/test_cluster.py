@@ -93,9 +93,12 @@ def test_rows_that_another_worker_holds_are_loaded_by_tasks(client, cloud, monke
     homes, load, loaded = cluster_module._homes, cluster_module.ClusterShards._load, []
     other = {first: second, second: first}
     monkeypatch.setattr(cluster_module, "_homes", lambda *own: [other[at] for at in homes(*own)])
-    monkeypatch.setattr(
-        cluster_module.ClusterShards, "_load", lambda self, k: (loaded.append(k), load(self, k))[1]
-    )
+
+    def recorded(group, k):
+        loaded.append(k)
+        return load(group, k)
+
+    monkeypatch.setattr(cluster_module.ClusterShards, "_load", recorded)
     held = chunked(X).persist()
     there, here = (solve(HingeDual(RBF(points, gamma=0.3), y)) for points in (held, X))
     assert same(there, here)

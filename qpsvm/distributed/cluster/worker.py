@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from qpsvm.distributed.group import build
@@ -62,8 +62,7 @@ def build_of_held(
 
 async def build_directly(*arguments: Any, dask_worker: Any) -> Any:
     """Return the answer of `build_of_held`, in the thread that runs tasks."""
-    call = partial(build_of_held, dask_worker, *arguments)
-    return await asyncio.get_running_loop().run_in_executor(dask_worker.executors["default"], call)
+    return await in_thread_of_tasks(dask_worker, build_of_held, dask_worker, *arguments)
 
 
 def call_at_worker(token: str, version: int, method: str, *arguments: Any) -> Any:
@@ -77,8 +76,16 @@ async def call_directly(
     token: str, version: int, method: str, arguments: tuple[Any, ...], dask_worker: Any
 ) -> Any:
     """Return the answer of a shard that this process holds, in the thread that runs tasks."""
-    call = partial(call_here, dask_worker.state.nthreads, token, version, method, *arguments)
-    return await asyncio.get_running_loop().run_in_executor(dask_worker.executors["default"], call)
+    n_threads = dask_worker.state.nthreads
+    return await in_thread_of_tasks(
+        dask_worker, call_here, n_threads, token, version, method, *arguments
+    )
+
+
+async def in_thread_of_tasks(worker: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the value of a function, called in the thread that runs the tasks of a worker."""
+    executor = worker.executors["default"]
+    return await asyncio.get_running_loop().run_in_executor(executor, function, *arguments)
 
 
 def call_here(n_threads: int, token: str, version: int, method: str, *arguments: Any) -> Any:

@@ -116,8 +116,8 @@ def ball_of(shards: ShardGroup, x0: Any) -> tuple[BallPasses, Vector]:
     origin: Vector | None = None
     if not sp.issparse(first.rows):
         origin = np.asarray(first.rows.mean(axis=0, dtype=np.float64))
-    some = slice(MAX_CORE_ROWS)
-    core = Core(first.places[some], moved(first.rows[some], origin, np.float64), origin)
+    core = Core(first.places[:0], moved(first.rows[:0], origin, np.float64), origin)
+    core.add(first)
     form = BallPasses(shards=shards, m=m, n=n, origin=origin, core=core)
     return form, np.eye(1, MAX_CORE_ROWS)[0]
 

@@ -242,11 +242,11 @@ class PassShard:
 
         The moved rows of all slices have the same memory. CSR rows are not moved.
         """
-        origins = None if sp.issparse(X) else self.origins
-        moved = None if origins is None else np.empty(origins.shape)
-        for some in blocks(X, is_dense):
-            if origins is None or moved is None:
+        if self.origins is None or sp.issparse(X):
+            for some in blocks(X, is_dense):
                 yield some, X[some].astype(np.float64, copy=False)
-            else:
-                n = some.stop - some.start
-                yield some, np.subtract(X[some], origins[:n], out=moved[:n])
+            return
+        moved = np.empty_like(self.origins)
+        for some in blocks(X, is_dense):
+            n = some.stop - some.start
+            yield some, np.subtract(X[some], self.origins[:n], out=moved[:n])

@@ -47,9 +47,8 @@ class NearPoints:
         rows : ndarray, shape (n,), or None
             The points i, by default all.
         """
-        of, at = (self._lengths, self._bins) if rows is None else (
-            self._lengths[rows], self._bins[rows]
-        )  # fmt: skip
+        some = slice(None) if rows is None else rows
+        of, at = self._lengths[some], self._bins[some]
         lengths, slack = self._lengths[support], LENGTH_SLACK
         low = (lengths * (1.0 - slack) - self._reach) / (1.0 + slack) / self._width
         high = (lengths * (1.0 + slack) + self._reach) / (1.0 - slack) / self._width
