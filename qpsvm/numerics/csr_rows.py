@@ -34,6 +34,15 @@ class Rows(NamedTuple):
         return int(self.ends[-1])
 
 
+def compressed(X: Any) -> sp.csr_matrix:
+    """Return X as CSR in float64 with the shortest indices that fit."""
+    X = sp.csr_matrix(X, dtype=np.float64)
+    if max(X.nnz, *X.shape) < 2**31 and X.indices.dtype != np.int32:
+        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+        X = sp.csr_matrix(parts, shape=X.shape)
+    return X
+
+
 def rows_of(X: Any, order: Any = None) -> Rows:
     """Return the rows of a dense array or CSR matrix, those of CSR in the given `order`.
 

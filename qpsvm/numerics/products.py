@@ -36,6 +36,11 @@ def is_compiled_pass(X: NDArray[np.floating]) -> bool:
     return short and X.size >= MIN_ENTRIES_FOR_COMPILED_PASS and X.flags.c_contiguous
 
 
+def _is_compiled_csr_pass(X: Any) -> bool:
+    """Return whether X is CSR and has the entries for which a pass is compiled."""
+    return sp.issparse(X) and X.nnz >= MIN_ENTRIES_FOR_COMPILED_PASS
+
+
 def times(X: Any, v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X v, summed in float64 for every precision of X."""
     if isinstance(X, np.ndarray) and is_compiled_pass(X):
@@ -57,7 +62,7 @@ def transposed_times(
     An entry of dense X has few roundings. One of CSR X has as many as there are terms, unless what is
     rounded off is compensated, which certificates need.
     """
-    if sp.issparse(X) and X.nnz >= MIN_ENTRIES_FOR_COMPILED_PASS:
+    if _is_compiled_csr_pass(X):
         from qpsvm.numerics.row_products import compensated_csr_combination, csr_combination
 
         return compensated_csr_combination(X, v) if compensated else csr_combination(X, v)
@@ -79,8 +84,9 @@ def _grouped_csr_combination(X: Any, v: NDArray[np.float64]) -> NDArray[np.float
     size = max(1, -(-n // k))
     row = np.repeat(np.arange(n), np.diff(X.indptr))
     terms = X.data.astype(np.float64, copy=False) * v[row]
-    sums = np.bincount(row // size * d + X.indices, terms, k * d).reshape(k, d)
-    return _sum_of_rows(sums.astype(np.float64, copy=False), np.ones(k))
+    at = row // size * d + X.indices
+    sums = np.bincount(at, terms, k * d).astype(np.float64, copy=False).reshape(k, d)
+    return sums[0] if k == 1 else _sum_of_rows(sums, np.ones(k))
 
 
 def _sum_of_rows(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -139,3 +145,22 @@ def squared_norms(A: Any) -> NDArray[Any]:
     if sp.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", A, A)
+
+
+def squared_norms_in_float64(X: Any) -> NDArray[np.float64]:
+    """Return the squared norms of the rows of a dense or CSR X, summed in float64, read-only."""
+    if isinstance(X, np.ndarray) and is_compiled_pass(X):
+        from qpsvm.numerics.row_products import row_squares
+
+        squares = row_squares(X)
+    elif _is_compiled_csr_pass(X):
+        from qpsvm.numerics.row_products import csr_row_squares
+
+        squares = csr_row_squares(X)
+    elif sp.issparse(X):
+        entries = np.square(X.data, dtype=np.float64)
+        squares = sp.csr_matrix((entries, X.indices, X.indptr), X.shape) @ np.ones(X.shape[1])
+    else:
+        squares = np.asarray(squared_norms(X.astype(np.float64, copy=False)))
+    squares.flags.writeable = False
+    return squares

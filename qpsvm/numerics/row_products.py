@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qpsvm.numerics.jit import compiled, inlined, reassociating
 
 ROWS_OF_SUM = 4
-"""Number of rows that are added in float64 before their sum is added in twice the precision."""
+"""Number of rows that `_combination` adds in float64 before it adds their sum in twice the precision."""
 
 
 # Sums are reassociated at compile time: results are reproducible on one machine.
@@ -79,8 +79,8 @@ def row_combination(
     An entry has the roundings of a sum of `ROWS_OF_SUM` terms: the sums of that many rows are added as if
     in twice the precision.
     """
-    out, lost, part = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    _combination(read_only(X), read_only(rows), read_only(v), part, out, lost)
+    out, lost = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    _combination(read_only(X), read_only(rows), read_only(v), out, lost)
     return out + lost
 
 
@@ -165,16 +165,24 @@ def _products_at(X: Any, rows: Any, v: Any, out: Any) -> None:
         out[i] = total
 
 
+@inlined
+def _add_compensated(term: Any, k: int, out: Any, lost: Any) -> None:
+    """Add a term to out[k], and what is rounded off to lost[k]."""
+    total = out[k] + term
+    lost[k] += _rounded_off(out[k], term, total)
+    out[k] = total
+
+
 @compiled
-def _combination(X: Any, rows: Any, v: Any, part: Any, out: Any, lost: Any) -> None:
-    for first in range(0, rows.shape[0], ROWS_OF_SUM):
-        for i in range(first, min(first + ROWS_OF_SUM, rows.shape[0])):
-            row = X[rows[i]]
-            a = v[i]
-            for k in range(row.shape[0]):
-                part[k] += a * row[k]
-        for k in range(part.shape[0]):
-            total = out[k] + part[k]
-            lost[k] += _rounded_off(out[k], part[k], total)
-            out[k] = total
-            part[k] = 0.0
+def _combination(X: Any, rows: Any, v: Any, out: Any, lost: Any) -> None:
+    n, d = rows.shape[0], X.shape[1]
+    grouped = n - n % ROWS_OF_SUM
+    for i in range(0, grouped, ROWS_OF_SUM):
+        p, q, r, s = X[rows[i]], X[rows[i + 1]], X[rows[i + 2]], X[rows[i + 3]]
+        a, b, c, e = v[i], v[i + 1], v[i + 2], v[i + 3]
+        for k in range(d):
+            _add_compensated(a * p[k] + b * q[k] + c * r[k] + e * s[k], k, out, lost)
+    for i in range(grouped, n):
+        row, a = X[rows[i]], v[i]
+        for k in range(d):
+            _add_compensated(a * row[k], k, out, lost)

@@ -32,7 +32,7 @@ from qpsvm.gram.storage.base import StoredPoints
 from qpsvm.gram.storage.chunked import as_chunked
 from qpsvm.gram.storage.csr import is_sparse, stored_alike
 from qpsvm.gram.storage.points import Points, products, stored
-from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS, squared_norms
+from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS, squared_norms_in_float64
 
 DERIVED_ATTRIBUTES = ("relative_error", "break_even_reuse_count")
 """Public attributes that are derived from the points of a Gram and cached."""
@@ -140,6 +140,11 @@ class PointGram(Gram):
         return (part - self._mean).astype(dtype, copy=False) if is_moved else part
 
     @cached_property
+    def _squares(self) -> NDArray[np.float64]:
+        """Squared norms of the points in float64, shape (m,), read-only."""
+        return squared_norms_in_float64(self.X)
+
+    @cached_property
     def _terms(self) -> NDArray[np.floating]:
         """Terms of the points that are multiplied, in the precision of columns, shape (m,)."""
         assert self._formula is not None
@@ -165,16 +170,11 @@ class PointGram(Gram):
 
         return SingleColumn(self._evaluator)
 
-    def _fuses(self, n_entries: int) -> bool:
-        """Return whether compiled code evaluates so many entries; it always does for packed points."""
-        return n_entries >= MIN_ENTRIES_FOR_COMPILED_PASS or isinstance(self._points, StoredPoints)
-
     def _by_tiles(self, n_entries: int) -> bool:
-        """Return whether columns are swept by tiles: those of many points in float32 always are."""
-        if self._formula is None:
-            return False
+        """Return whether tiles are swept for columns: of many entries, and always of packed points."""
         is_large = self.dtype == np.float32 and self.m >= MIN_POINTS_FOR_TILES
-        return is_large or self._fuses(n_entries)
+        is_large |= n_entries >= MIN_ENTRIES_FOR_COMPILED_PASS
+        return self._formula is not None and (is_large or isinstance(self._points, StoredPoints))
 
     def fill(
         self,
@@ -297,7 +297,7 @@ class PointGram(Gram):
         if isinstance(formula.map, L1Exponential):
             size = np.asarray(abs(X).sum(axis=1, dtype=np.float64)).ravel()
         else:
-            size = np.sqrt(squared_norms(X).astype(np.float64, copy=False))
+            size = np.sqrt(self._squares)
         roundoff = 0.5 * float(np.finfo(self.dtype).eps)
         return formula_error(formula, size, term_counts(X), roundoff, sp.issparse(X))
 
@@ -310,7 +310,7 @@ class PointGram(Gram):
         densifies = sp.issparse(self.X) and not self._is_sparse and m * d <= MAX_DENSE_COORDINATES
         if self._formula is None or (self.dtype == np.float32 and not densifies):
             return self
-        longest = float(np.max(squared_norms(self.X)))
+        longest = float(np.max(self._squares))
         if max(longest, self._largest_value) > LARGEST_VALUE[FLOAT32]:
             return self
         X = self._multiplied(slice(None), np.float32)
@@ -337,7 +337,7 @@ class PointGram(Gram):
         return replace(self, X=self.X[rows])
 
     def own(self, rows: NDArray[np.int64]) -> PointGram:
-        """Return the Gram of copies of the points `rows`, without anything derived from all points."""
+        """Return the Gram of copies of the points `rows`, without what is derived from all points."""
         return self._over(self.X[rows])
 
     def cross(self, points: Any, columns: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -16,7 +16,6 @@ from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.storage.points import Points, products
 from qpsvm.numerics.products import (
     MIN_ENTRIES_FOR_COMPILED_PASS,
-    is_compiled_pass,
     squared_norms,
     times,
     transposed_times,
@@ -48,26 +47,7 @@ class Linear(PointGram):
 
     def diag(self) -> NDArray[np.float64]:
         """Return the squared norms, shape (m,), read-only, computed once."""
-        return self._norms
-
-    @cached_property
-    def _norms(self) -> NDArray[np.float64]:
-        X = self.X
-        if isinstance(X, np.ndarray) and is_compiled_pass(X):
-            from qpsvm.numerics.row_products import row_squares
-
-            norms = row_squares(X)
-        elif sp.issparse(X) and X.nnz >= MIN_ENTRIES_FOR_COMPILED_PASS:
-            from qpsvm.numerics.row_products import csr_row_squares
-
-            norms = csr_row_squares(X)
-        elif sp.issparse(X):
-            squares = np.square(X.data, dtype=np.float64)
-            norms = sp.csr_matrix((squares, X.indices, X.indptr), X.shape) @ np.ones(X.shape[1])
-        else:
-            norms = np.asarray(squared_norms(X.astype(np.float64, copy=False)))
-        norms.flags.writeable = False
-        return norms
+        return self._squares
 
     @cached_property
     def _formula_of_points(self) -> Formula:

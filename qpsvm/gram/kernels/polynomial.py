@@ -13,7 +13,6 @@ from qpsvm.errors import check_number
 from qpsvm.gram.engine.formula import Formula, polynomial
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.kernels.gamma import settle_gamma
-from qpsvm.numerics.products import squared_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +54,15 @@ class Polynomial(PointGram):
 
     def diag(self) -> NDArray[np.float64]:
         """Return (gamma |x|^2 + coef0)^degree, shape (m,)."""
-        squares = np.asarray(squared_norms(self.X.astype(np.float64, copy=False)))
-        return (self.gamma * squares + self.coef0) ** self.degree
+        return (self.gamma * self._squares + self.coef0) ** self.degree
 
     @property
     def error(self) -> float:
         """Effect of a rounded base where coef0 is negative, so that it may be a small difference."""
         if self.coef0 >= 0:
             return 0.0
-        longest = float(np.max(squared_norms(self.X.astype(np.float64, copy=False))))
-        largest = (self.gamma * longest + abs(self.coef0)) ** self.degree
+        base = self.gamma * float(np.max(self._squares)) + abs(self.coef0)
+        largest = base**self.degree
         return 4.0 * float(np.finfo(np.float64).eps) * self.degree * largest
 
     @cached_property

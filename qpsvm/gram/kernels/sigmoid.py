@@ -13,7 +13,6 @@ from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.engine.formula import Formula, sigmoid
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.kernels.gamma import settle_gamma
-from qpsvm.numerics.products import squared_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +50,7 @@ class Sigmoid(PointGram):
 
     def diag(self) -> NDArray[np.float64]:
         """Return tanh(gamma |x|^2 + coef0), shape (m,)."""
-        squares = np.asarray(squared_norms(self.X.astype(np.float64, copy=False)))
-        return np.tanh(self.gamma * squares + self.coef0)
+        return np.tanh(self.gamma * self._squares + self.coef0)
 
     @cached_property
     def _formula_of_points(self) -> Formula:
@@ -64,8 +62,7 @@ class Sigmoid(PointGram):
 
         The tangent itself is a quotient of differences from 1, off by 12 units of 2^-53 at most.
         """
-        longest = float(np.max(squared_norms(self.X.astype(np.float64, copy=False))))
-        argument = self.gamma * longest + abs(self.coef0)
+        argument = self.gamma * float(np.max(self._squares)) + abs(self.coef0)
         return min(1.0, float(np.finfo(np.float64).eps) * (4.0 * argument + 6.0))
 
     @property

@@ -16,12 +16,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from qpsvm.numerics.csr_rows import Rows, add, dot, in_order, rows_of
+from qpsvm.numerics.csr_rows import Rows, add, compressed, dot, in_order, rows_of
 from qpsvm.numerics.jit import reassociating
 from qpsvm.numerics.parallel import parallel_for
 from qpsvm.numerics.products import times
 from qpsvm.numerics.row_products import read_only, row_combination, row_products_at
 from qpsvm.solvers.interior_point.normal_matrix import (
+    ChangingMatrix,
     Dense,
     Dual,
     Factor,
@@ -88,13 +89,13 @@ class NormalEquations:
     def __init__(self, X: Any, squares: Vector, bias: bool = True) -> None:
         self.m, self.n = X.shape
         self.bias = bias
-        self.X: Any = _compressed(X) if sp.issparse(X) else X
+        self.X: Any = compressed(X) if sp.issparse(X) else X
         self.squares = squares
         self.mean = np.zeros(self.n)
-        self.total = 0.0
+        self.total = 0.0 if bias else np.inf
         self._d = np.zeros(self.m)
         self._factor: Factor = Identity()
-        self._scratch = Scratch()
+        self._scratch, self._changing = Scratch(), ChangingMatrix()
         self._sparse_factors = SparseFactors()
         self.is_exact = True
 
@@ -190,8 +191,9 @@ class NormalEquations:
 
     def factor_some(self, rows: Index, d: Vector) -> None:
         """Assemble and factor M where only these rows have a nonzero weight."""
-        self.total = float(np.sum(d)) if self.bias else np.inf
-        self.mean = self.combination(rows, d) / self.total
+        if self.bias:
+            self.total = float(np.sum(d))
+            self.mean = self.combination(rows, d) / self.total
         self._factor_rows(rows, d, exact=True, single=False)
 
     def combination(self, rows: Index, v: Vector) -> Vector:
@@ -221,7 +223,10 @@ class NormalEquations:
             self.is_exact = self.is_exact and not single
             dtype = np.float32 if single else np.float64
             rows = np.arange(self.m) if rows is None else rows
-            M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._scratch)
+            if self.bias or single:
+                M = assemble(self.rows, rows, d, self.mean, self.bias, dtype, self._scratch)
+            else:
+                M = self._changing.assemble(self.rows, rows, d, self.mean, self._scratch)
             self._factor = Dense(M, self._scratch)
         elif exact or self._stays_sparse:
             self._factor = Sparse(self.X[some], d, self.bias, self._sparse_factors)
@@ -316,15 +321,6 @@ class NormalEquations:
             moved, total = self._in_parts(add_part, self.n)
             centered -= total / self.total
         return centered, v + moved - self.mean * total
-
-
-def _compressed(X: Any) -> sp.csr_matrix:
-    """Return X as CSR in float64 with the shortest indices that fit."""
-    X = sp.csr_matrix(X, dtype=np.float64)
-    if max(X.nnz, *X.shape) < 2**31 and X.indices.dtype != np.int32:
-        parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-        X = sp.csr_matrix(parts, shape=X.shape)
-    return X
 
 
 @reassociating

@@ -36,6 +36,12 @@ entry of the matrices that are then added."""
 MIN_MULTIPLICATIONS_FOR_TWO_PARTS = 1e8
 """Multiplications from which the rows are split into two parts, for two threads where there are two."""
 
+MAX_CHANGED_SHARE = 0.5
+"""Share of rows with changed weights up to which a `ChangingMatrix` adds the changes to the last sum."""
+
+MIN_TRACE_SHARE = 1e-3
+"""Share of the largest trace of a `ChangingMatrix` below which all rows are summed again."""
+
 potrf, potrs = {"d": dpotrf, "f": spotrf}, {"d": dpotrs, "f": spotrs}
 """LAPACK's Cholesky by precision; scipy's wrappers cost as much as a small matrix."""
 
@@ -156,16 +162,58 @@ def assemble(
     scratch : Scratch
         Buffers that are reused in the next iteration.
     """
-    n = len(mean)
-    if isinstance(X, Rows):
-        M, moment = _assemble_sparse(X, rows, d, n, scratch), np.zeros(n)
-        add_rows(X, rows, d, moment)
-    else:
-        M, moment = _assemble_dense(X, rows, d, mean, dtype, scratch)
+    M, moment = _assemble_parts(X, rows, d, mean, dtype, scratch)
     if bias:
         M -= np.outer(moment, moment / float(np.sum(d)))
     M[np.diag_indices_from(M)] += 1.0
     return M
+
+
+class ChangingMatrix:
+    """M_Q without a bias, where few weights change from one call to the next: they alone are summed.
+
+    X is the same at every call. The rounding of what was subtracted stays: all rows are summed again
+    where little of the largest M is left.
+    """
+
+    def __init__(self) -> None:
+        self._weights = np.zeros(0)
+        self._M: NDArray[np.floating] = np.zeros((0, 0))
+        self._largest_trace = 0.0
+
+    def assemble(
+        self, X: Any, rows: Index, d: Vector, mean: Vector, scratch: Scratch
+    ) -> NDArray[np.floating]:
+        """Return what `assemble` does for a `mean` of zeros, in float64; it is read-only."""
+        weights = np.zeros(len(X.ends) - 1 if isinstance(X, Rows) else len(X))
+        weights[rows] = d
+        change = weights - self._weights if len(self._weights) else weights
+        changed = np.flatnonzero(change)
+        is_update = bool(len(self._weights)) and len(changed) <= MAX_CHANGED_SHARE * len(rows)
+        if is_update:
+            for sign, update in ((1.0, np.add), (-1.0, np.subtract)):
+                some = changed[sign * change[changed] > 0.0]
+                if len(some):
+                    size = sign * change[some]
+                    part, _ = _assemble_parts(X, some, size, mean, np.float64, scratch)
+                    update(self._M, part, out=self._M)
+        if not is_update or np.trace(self._M) < MIN_TRACE_SHARE * self._largest_trace:
+            self._M = assemble(X, rows, d, mean, False, np.float64, scratch).copy("F")
+            self._largest_trace = 0.0
+        self._largest_trace = max(self._largest_trace, float(np.trace(self._M)))
+        self._weights = weights
+        return self._M
+
+
+def _assemble_parts(
+    X: Any, rows: Index, d: Vector, mean: Vector, dtype: Any, scratch: Scratch
+) -> tuple[NDArray[np.floating], Vector]:
+    """Return Z'DZ and Z'd, Z = X_Q - 1 mean', or X_Q of CSR points."""
+    if not isinstance(X, Rows):
+        return _assemble_dense(X, rows, d, mean, dtype, scratch)
+    M, moment = _assemble_sparse(X, rows, d, len(mean), scratch), np.zeros(len(mean))
+    add_rows(X, rows, d, moment)
+    return M, moment
 
 
 def _assemble_sparse(
