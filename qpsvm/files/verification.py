@@ -108,9 +108,8 @@ def verify(
         _check_file(header, arrays, X, y, kernel, report)
     except InputError:
         raise
-    except (
-        MALFORMED_ERRORS
-    ) as problem:  # the digests match: someone wrote a file of another content
+    except MALFORMED_ERRORS as problem:
+        # The digests match: someone wrote a file of another content.
         raise InputError(
             f"path must name a result file of qpsvm; the content of {path} is malformed: "
             f"{type(problem).__name__}: {problem}"
@@ -131,14 +130,12 @@ def _check_file(
     _check_data(header, X, y, report)
     points = X.astype(np.float64)
     entry = header["kernel"]
-    if (
-        entry["name"] == "custom"
-        or entry.get("transform", {}).get("kernel", {}).get("name") == "custom"
-    ):
-        if not callable(function):
-            raise InputError(
-                f"kernel must be the function of the fit; the file cannot hold it; got {function!r}"
-            )
+    transformed = entry.get("transform", {}).get("kernel", {})
+    is_custom = "custom" in (entry["name"], transformed.get("name"))
+    if is_custom and not callable(function):
+        raise InputError(
+            f"kernel must be the function of the fit; the file cannot hold it; got {function!r}"
+        )
     matrix = _kernel_matrix(entry, X, points, function, read)
     stored = read(header["model"]["state"]) if header["kind"] == "estimator" else {}
     _check_support(stored, points, report)

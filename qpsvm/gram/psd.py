@@ -36,6 +36,9 @@ SHIFT_RATIO = 2.0
 BLOCK_ROWS = 192
 """Rows of a block of the factor: several blocks fit the second-level cache."""
 
+MAX_ROWS_OF_ONE_BLOCK = 400
+"""Rows of a matrix up to which it is one block: its factor takes less time than threads to start."""
+
 
 def is_psd(gram: Gram) -> bool:
     """Return False where a negative eigenvalue beyond rounding is found."""
@@ -130,7 +133,8 @@ class _FactorTest:
 
     def __init__(self, K: NDArray[np.floating]) -> None:
         self._K, self._factor = K, np.empty(K.shape)
-        self._blocks = [slice(i, min(i + BLOCK_ROWS, len(K))) for i in range(0, len(K), BLOCK_ROWS)]
+        size = len(K) if len(K) <= MAX_ROWS_OF_ONE_BLOCK else BLOCK_ROWS
+        self._blocks = [slice(i, min(i + size, len(K))) for i in range(0, len(K), size)]
 
     @cached_property
     def norm(self) -> float:

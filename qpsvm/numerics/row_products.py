@@ -6,22 +6,36 @@ float32.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.numerics.jit import compiled, inlined, reassociating
+from qpsvm.numerics.parallel import parallel_for
 
 ROWS_OF_SUM = 4
 """Number of rows that `_combination` adds in float64 before it adds their sum in twice the precision."""
+
+MIN_ENTRIES_FOR_HALVES = 1 << 22
+"""Number of entries from which two threads read half of the rows each."""
+
+
+def in_halves(n_rows: int, n_entries: int, task: Callable[[slice], None]) -> None:
+    """Call ``task(rows)`` for all rows, or for each half where there are many entries."""
+    if n_entries < MIN_ENTRIES_FOR_HALVES:
+        task(slice(0, n_rows))
+        return
+    middle = n_rows // 2
+    parallel_for(task, [slice(0, middle), slice(middle, n_rows)], with_blas=False)
 
 
 # Sums are reassociated at compile time: results are reproducible on one machine.
 def row_products(X: NDArray[np.floating], v: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X v for C-ordered X of shape (m, d)."""
-    out = np.empty(len(X))
-    _products(read_only(X), read_only(np.ascontiguousarray(v, np.float64)), out)
+    out, v = np.empty(len(X)), read_only(np.ascontiguousarray(v, np.float64))
+    in_halves(len(X), X.size, lambda at: _products(read_only(X[at]), v, out[at]))
     return out
 
 
@@ -34,8 +48,8 @@ def row_square_distances(
     X: NDArray[np.floating], center: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the squared distances of the rows of C-ordered X from a point, without cancellation."""
-    out = np.empty(len(X))
-    _square_distances(read_only(X), read_only(center), out)
+    out, center = np.empty(len(X)), read_only(center)
+    in_halves(len(X), X.size, lambda at: _square_distances(read_only(X[at]), center, out[at]))
     return out
 
 
@@ -79,9 +93,21 @@ def row_combination(
     An entry has the roundings of a sum of `ROWS_OF_SUM` terms: the sums of that many rows are added as if
     in twice the precision.
     """
-    out, lost = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    _combination(read_only(X), read_only(rows), read_only(v), out, lost)
-    return out + lost
+    X, rows, v = all_read_only(X, rows, v)
+    parts: list[NDArray[np.float64]] = []  # sums and what was rounded off, of each half
+
+    def add_half(at: slice) -> None:
+        sums = np.zeros((2, X.shape[1]))
+        parts.append(sums)
+        _combination(X, rows[at], v[at], *sums)
+
+    in_halves(len(rows), len(rows) * X.shape[1], add_half)
+    if len(parts) == 1:
+        return parts[0][0] + parts[0][1]
+    (a, lost_a), (b, lost_b) = parts  # the sum of two numbers does not depend on their order
+    total = a + b
+    part = total - a
+    return total + (lost_a + lost_b + ((a - (total - part)) + (b - part)))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

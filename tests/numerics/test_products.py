@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from qpsvm.numerics import row_products
 from qpsvm.numerics.products import transposed_times, weighted_sum, weighted_sum_depth
 
 UNIT_ROUNDOFF = Fraction(2) ** -53
@@ -35,3 +37,16 @@ def test_the_depth_of_a_weighted_sum_grows_with_its_logarithm():
     depths = [weighted_sum_depth(n) for n in range(1, 3000)]
     assert max(depths) <= 2 + 9 + 144 // 8 + 5
     assert weighted_sum_depth(10**9) <= 60
+
+
+@pytest.mark.parametrize("n_rows", [2, 7, 1001])
+def test_halves_of_rows_are_summed_as_accurately_as_the_whole(rng, n_rows, monkeypatch):
+    X, v = rng.standard_normal((n_rows, 5)), rng.standard_normal(n_rows) * 1e8
+    rows = rng.permutation(n_rows)
+    monkeypatch.setattr(row_products, "MIN_ENTRIES_FOR_HALVES", 1)
+    terms = v[:, None] * X[rows]
+    exact = [math.fsum(column) for column in terms.T.tolist()]
+    error = np.abs(row_products.row_combination(X, rows, v) - exact)
+    assert np.all(error <= 6.0 * np.finfo(float).eps * np.sum(np.abs(terms), axis=0))
+    np.testing.assert_allclose(row_products.row_products(X, np.ones(5)), X.sum(axis=1), atol=1e-13)
+    np.testing.assert_allclose(row_products.row_squares(X), np.sum(X * X, axis=1), rtol=1e-14)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from qpsvm.errors import InputError, check_choice, check_values
 from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.kernels.limits import LARGEST_VALUE
 from qpsvm.gram.storage.points import Points, largest_entry
+
+DIAGONAL_BLOCK_POINTS = 32
+"""Number of points whose kernel values are computed at once, of which the diagonal is used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +53,17 @@ class CustomKernel(PointGram):
         check_choice("psd", self.psd, ("check", "assume"))
 
     def diag(self) -> NDArray[np.float64]:
-        """Return k(x_i, x_i), shape (m,), evaluated in small square blocks."""
-        size = 32
-        chunks = [np.arange(i, min(i + size, self.m)) for i in range(0, self.m, size)]
-        return np.concatenate([np.diagonal(self.block(at, at, np.float64)) for at in chunks])
+        """Return k(x_i, x_i), shape (m,), read-only, evaluated once in small square blocks."""
+        return self._diagonal
+
+    @cached_property
+    def _diagonal(self) -> NDArray[np.float64]:
+        starts = range(0, self.m, DIAGONAL_BLOCK_POINTS)
+        chunks = [np.arange(i, min(i + DIAGONAL_BLOCK_POINTS, self.m)) for i in starts]
+        blocks = [self.block(at, at, np.float64) for at in chunks]
+        diagonal = np.concatenate([np.diagonal(block) for block in blocks])
+        diagonal.flags.writeable = False
+        return diagonal
 
     def _values(self, A: Points, B: Points) -> NDArray[np.floating]:
         assert self.function is not None
