@@ -277,10 +277,11 @@ def measure(cell: Cell, tol: float, level: str, only: list[str] | None, again: b
                 answer.rename(grid_run.answer_file(path_of(cell), who, tol))
         else:
             data = data or grid_run.load(str(path_of(cell)))
-            earlier = rows.get((cell.name, who, 1e-3, level), {})
+            native = rows.get((cell.name, who, 1e-3, "native"), {})
+            earlier = rows.get((cell.name, who, 1e-3, level), native)
             if who.startswith("LinearSVC") and np.isnan(lower):
                 lower = reference(cell, data)
-            if tol < 1e-3 and "limit" in earlier:
+            if (tol, level) != (1e-3, "native") and "limit" in earlier:
                 row |= {key: earlier[key] for key in ("note", "limit", "problem")}
             else:
                 start = earlier["peer tol"] * tol / 1e-3 if "peer tol" in earlier else None

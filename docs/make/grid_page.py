@@ -58,9 +58,10 @@ with a one-class or a hinge machine of the same points.
 Ours runs at `method="auto"` and default options. A peer runs at its first tolerance times the greatest
 power of ten that makes its true relative gap small enough (no greater one is tried from 8 s on); the gap
 is our certificate of its answer, for LinearSVC that of its primal value and a lower bound good to 1e-8.
-A peer has 2,000 MB of cache and {LIMIT_SECONDS:g} s. Each program has a process of its own and solves a
-small problem of the same kind first. Seconds are the median of {MAX_RUNS} calls below 0.1 s, of 3 below
-2 s, and of one call otherwise."""
+A peer has 2,000 MB of cache and {LIMIT_SECONDS:g} s; one that takes longer is not run at a smaller gap,
+nor without AVX-512. Each program has a process of its own and solves a small problem of the same kind
+first; a call in which numba compiles or loads code is repeated. Seconds are the median of {MAX_RUNS}
+calls below 0.1 s, of 3 below 2 s, and of one call otherwise."""
 
 
 def fastest(
