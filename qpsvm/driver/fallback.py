@@ -105,13 +105,15 @@ def _next_stages(
 ) -> Iterator[tuple[Form, str, Solver, str]]:
     """Yield the stages after the first method: the problem, a name, the solver, and the reason.
 
-    First the same method with columns in float64, where they had less precision; then another method.
-    The points in float64 are a copy, which is made on demand.
+    First the same method with columns in float64, where they had less precision: that of the points, or
+    one that the method chose. Pair steps may have been slow for that reason alone. Then another method.
+    The points in float64 are a copy, made on demand.
     """
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
         return
-    precise = form.to_float64()
-    if precise is not form and stage.solver.on_columns:
+    precise, kernel = form.to_float64(), form.gram.kernel
+    lowered = stage.solver.low_precision(form) and kernel.low_precision() is not kernel
+    if stage.solver.on_columns and (precise is not form or lowered):
         yield precise, stage.name, stage.solver, "warm start with columns in float64"
     name = fallback()
     make = None if name is None else METHODS[name].maker(precise)

@@ -124,6 +124,19 @@ def test_columns_in_float64_follow_where_float32_is_not_enough(kind):
     assert result.value == pytest.approx(exact.value, rel=2e-6)
 
 
+def test_columns_in_float64_follow_where_the_method_chose_float32():
+    """Of points on a grid that are merged, whose weights are large."""
+    rng, n = np.random.default_rng(0), 8000
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    X = rng.standard_normal((n, 2))
+    X[:, 0] += 2.5 * y
+    X = np.clip(np.round(10.0 * X) + 128.0, 0.0, 255.0)
+    gram = RBF(X, gamma=0.5 / float(np.sum(np.var(X, axis=0))))
+    result = solve(HingeDual(gram, y, C=1e3), tol=1e-8, memory_limit=30_000_000)
+    assert result.converged and "columns in float64" in result.reason
+    assert result.certificate.relative_gap <= 1e-8
+
+
 def test_any_small_kernel_has_an_interior_point_method():
     X, y = two_clouds(80, 3, seed=4)
     for gram in (RBF(X, gamma=0.5), qpsvm.Precomputed(RBF(X, gamma=0.5).block(np.arange(80)))):
