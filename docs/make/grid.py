@@ -223,7 +223,8 @@ def peer(
             if best and best["seconds"] <= last["seconds"]:
                 break
             best = last
-            np.save(grid_run.answer_file(path_of(cell), who, own["tol"]), x)
+            if own["level"] == "native":
+                np.save(grid_run.answer_file(path_of(cell), who, own["tol"]), x)
             if n_tighter or n_looser >= MAX_LOOSER or found["seconds"] > SLOW_SECONDS:
                 break
             tol, n_looser = tol * 10.0, n_looser + 1
@@ -272,7 +273,7 @@ def measure(cell: Cell, tol: float, level: str, only: list[str] | None, again: b
             program = Program(cell, who, level)
             row |= program.ask(tol, MAX_RUNS)
             program.close()
-            if "note" not in row:
+            if "note" not in row and level == "native":  # whose answers are judged
                 answer = grid_run.answer_file(path_of(cell), who)
                 answer.rename(grid_run.answer_file(path_of(cell), who, tol))
         else:
