@@ -193,10 +193,10 @@ def _solved(
     blas_threads = single_threaded_blas() if form.m <= MAX_POINTS_FOR_ONE_THREAD else nullcontext()
     with blas_threads, shown(verbose, callback, name) as watch:
         limits = Limits(tol, budget, watch, clock)
-        if method == "auto" and max_iter is None:
+        if max_iter is None:
             stage = Stage(name, solver, reason)
             outcome, (name, solver, reason) = run_with_fallbacks(
-                form, stage, start, limits, memory, seed
+                form, stage, start, limits, memory, seed, named=method != "auto"
             )
         else:
             outcome = run_with_store(form, solver, start, limits, memory, seed)

@@ -59,27 +59,34 @@ def run_with_fallbacks(
     limits: Limits,
     memory_limit: int,
     seed: int,
+    *,
+    named: bool = False,
 ) -> tuple[Outcome, Stage]:
-    """Run a method and, where it stalls or is slow, its fallbacks; the stage returned names them."""
+    """Run a method and, where it stalls or is slow, its fallbacks; the stage returned names them.
+
+    A method that the user `named` is kept: where it stalls with columns of a precision that it chose, it
+    continues with columns in float64.
+    """
     name, reason = stage.name, stage.reason
 
     @cache
     def fallback() -> str | None:  # evaluated on demand: loading another method takes time
-        return _fallback(form, stage.name, memory_limit)
+        return None if named else _fallback(form, stage.name, memory_limit)
 
     def is_slow(pairs: int) -> bool:
         return pairs > SLOW_MIN_PAIRS + SLOW_PAIRS_PER_POINT * form.m and fallback() is not None
 
     ending_slow = replace(limits, is_slow=is_slow)
     outcome = run_with_store(form, stage.solver, x0, ending_slow, memory_limit, seed)
-    next_stages = _next_stages(form, stage, fallback)
-    while outcome.status in (Status.STALLED, Status.MAX_ITER):
+    next_stages = _next_stages(form, stage, fallback, named)
+    ended = (Status.STALLED,) if named else (Status.STALLED, Status.MAX_ITER)
+    while outcome.status in ended:
         following = next(next_stages, None)
         if following is None:
             break
         problem, method, solver, why = following
         gap = outcome.certified.certificate.relative_gap
-        reason += f"; {why} at a relative gap of {gap:.1g}"
+        reason += f"{'; ' * bool(reason)}{why} at a relative gap of {gap:.1g}"
         name = name if method == stage.name else f"{name} + {method}"
         is_last = fallback() in (None, method)
         budget = outcome.n_iter + solver.default_max_iter(form)
@@ -101,7 +108,7 @@ def _fallback(form: Form, name: str, memory_limit: int) -> str | None:
 
 
 def _next_stages(
-    form: Form, stage: Stage, fallback: Callable[[], str | None]
+    form: Form, stage: Stage, fallback: Callable[[], str | None], named: bool
 ) -> Iterator[tuple[Form, str, Solver, str]]:
     """Yield the stages after the first method: the problem, a name, the solver, and the reason.
 
@@ -111,10 +118,11 @@ def _next_stages(
     """
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
         return
-    precise, kernel = form.to_float64(), form.gram.kernel
-    lowered = stage.solver.low_precision(form) and kernel.low_precision() is not kernel
-    if stage.solver.on_columns and (precise is not form or lowered):
-        yield precise, stage.name, stage.solver, "warm start with columns in float64"
+    precise, kernel, solver = form.to_float64(), form.gram.kernel, stage.solver
+    lowered = solver.uses_full_gap and solver.low_precision(form)
+    lowered = lowered and kernel.low_precision() is not kernel
+    if solver.on_columns and (lowered or (precise is not form and not named)):
+        yield precise, stage.name, solver, "warm start with columns in float64"
     name = fallback()
     make = None if name is None else METHODS[name].maker(precise)
     if name is not None and make is not None:

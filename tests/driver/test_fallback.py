@@ -124,7 +124,8 @@ def test_columns_in_float64_follow_where_float32_is_not_enough(kind):
     assert result.value == pytest.approx(exact.value, rel=2e-6)
 
 
-def test_columns_in_float64_follow_where_the_method_chose_float32():
+@pytest.mark.parametrize("method", ["auto", "decomposition"])
+def test_columns_in_float64_follow_where_the_method_chose_float32(method):
     """Of points on a grid that are merged, whose weights are large."""
     rng, n = np.random.default_rng(0), 8000
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
@@ -132,8 +133,9 @@ def test_columns_in_float64_follow_where_the_method_chose_float32():
     X[:, 0] += 2.5 * y
     X = np.clip(np.round(10.0 * X) + 128.0, 0.0, 255.0)
     gram = RBF(X, gamma=0.5 / float(np.sum(np.var(X, axis=0))))
-    result = solve(HingeDual(gram, y, C=1e3), tol=1e-8, memory_limit=30_000_000)
-    assert result.converged and "columns in float64" in result.reason
+    result = solve(HingeDual(gram, y, C=1e3), method, tol=1e-8, memory_limit=30_000_000)
+    assert result.converged and result.method == "decomposition"
+    assert "columns in float64" in result.reason
     assert result.certificate.relative_gap <= 1e-8
 
 
