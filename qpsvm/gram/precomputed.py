@@ -108,30 +108,27 @@ class Precomputed(Gram):
 @np.errstate(over="ignore", invalid="ignore")  # of values that are refused
 def _check_symmetric(K: NDArray[np.floating]) -> None:
     """Raise InputError if K is not symmetric up to rounding, or has huge values; block by block."""
-    starts = range(0, len(K), BLOCK_ROWS)
-    found: list[tuple[float, float, int]] = [(0.0, 0.0, 0)] * len(starts)
+    blocks = [slice(i, i + BLOCK_ROWS) for i in range(0, len(K), BLOCK_ROWS)]
+    found: list[tuple[float, float, slice, slice]] = []
 
     @np.errstate(over="ignore", invalid="ignore")  # for the other threads
     def compare(k: int) -> None:
-        largest, gap, where = 0.0, 0.0, 0
-        at = slice(starts[k], starts[k] + BLOCK_ROWS)
-        for start in starts[: k + 1]:
-            lower, upper = K[at, start : start + BLOCK_ROWS], K[start : start + BLOCK_ROWS, at]
+        at, across, largest, gap = blocks[k], blocks[k], 0.0, 0.0
+        for other in blocks[: k + 1]:
+            lower, upper = K[at, other], K[other, at]
             largest = max(largest, largest_entry(lower), largest_entry(upper))
             here = largest_entry(lower - upper.T)
             if here > gap:
-                gap, where = here, start
-        found[k] = largest, gap, where
+                gap, across = here, other
+        found.append((largest, gap, at, across))
 
-    parallel_for(compare, list(range(len(starts)))[::-1], with_blas=False)  # long rows first
+    parallel_for(compare, list(range(len(blocks)))[::-1], with_blas=False)  # long rows first
     largest = max(part[0] for part in found)
-    k = max(range(len(found)), key=lambda k: found[k][1])
-    _, gap, start = found[k]
+    _, gap, rows, columns = max(found, key=lambda part: (part[1], -part[2].start))
     limit = LARGEST_VALUE[np.dtype(K.dtype)]
     if largest > limit:
         raise InputError(f"K must hold values below {limit:.0e} in {K.dtype}; got {largest:.3g}")
     if gap > 64 * np.finfo(K.dtype).eps * largest:
-        rows, columns = (slice(i, i + BLOCK_ROWS) for i in (starts[k], start))
         differences = np.abs(K[rows, columns] - K[columns, rows].T)
         a, b = np.unravel_index(int(differences.argmax()), differences.shape)
         a, b = a + rows.start, b + columns.start

@@ -106,8 +106,7 @@ def row_combination(
         return parts[0][0] + parts[0][1]
     (a, lost_a), (b, lost_b) = parts  # the sum of two numbers does not depend on their order
     total = a + b
-    part = total - a
-    return total + (lost_a + lost_b + ((a - (total - part)) + (b - part)))
+    return total + (lost_a + lost_b + rounded_off(a, b, total))
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -152,11 +151,13 @@ def _csr_squares(data: Any, indptr: Any, out: Any) -> None:
         out[i] = total
 
 
-@inlined
-def _rounded_off(a: Any, b: Any, total: Any) -> Any:
+def rounded_off(a: Any, b: Any, total: Any) -> Any:
     """Return a + b - total for the rounded sum `total`, which is exact (Knuth)."""
     other = total - a
     return (a - (total - other)) + (b - other)
+
+
+_rounded_off = inlined(rounded_off)
 
 
 @reassociating

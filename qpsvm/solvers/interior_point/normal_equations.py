@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from qpsvm.numerics.csr_rows import Rows, add, compressed, dot, in_order, rows_of
 from qpsvm.numerics.jit import reassociating
-from qpsvm.numerics.parallel import parallel_for
 from qpsvm.numerics.products import times
-from qpsvm.numerics.row_products import read_only, row_combination, row_products_at
+from qpsvm.numerics.row_products import in_halves, read_only, row_combination, row_products_at
 from qpsvm.solvers.interior_point.normal_matrix import (
     ChangingMatrix,
     Dense,
@@ -53,9 +52,6 @@ MAX_FLOAT32_TRACE = 1e6
 
 MIN_ENTRIES_FOR_COMPILED_PASS = 1 << 17
 """Number of entries of X from which one compiled pass replaces two or three passes of BLAS."""
-
-MIN_ENTRIES_FOR_TWO_PARTS = 1 << 22
-"""Number of entries of X from which two parts of a pass pay."""
 
 MAX_REFINEMENTS = 3
 """Conjugate gradient steps with an exact factor."""
@@ -150,15 +146,16 @@ class NormalEquations:
 
     def _in_parts(self, task: Any, size: int) -> tuple[Vector, float]:
         """Return the sums over the rows of what `task(first, last, out)` adds to `out` and returns."""
-        entries = self.X.nnz if sp.issparse(self.X) else self.X.size
-        n_parts = 2 if entries >= MIN_ENTRIES_FOR_TWO_PARTS else 1
-        sums, totals = np.zeros((n_parts, size)), np.zeros(n_parts)
+        n_entries = self.X.nnz if sp.issparse(self.X) else self.X.size
+        sums: list[Vector] = []
+        totals: list[float] = []
 
-        def run_part(k: int) -> None:
-            first, last = k * self.m // n_parts, (k + 1) * self.m // n_parts
-            totals[k] = task(first, last, sums[k])
+        def run_part(at: slice) -> None:
+            out = np.zeros(size)
+            totals.append(task(at.start, at.stop, out))
+            sums.append(out)
 
-        parallel_for(run_part, list(range(n_parts))) if n_parts > 1 else run_part(0)
+        in_halves(self.m, n_entries, run_part)
         return np.sum(sums, axis=0), float(np.sum(totals))
 
     def factor(

@@ -162,7 +162,7 @@ def assemble(
     scratch : Scratch
         Buffers that are reused in the next iteration.
     """
-    M, moment = _assemble_parts(X, rows, d, mean, dtype, scratch)
+    M, moment = _assemble_parts(X, rows, d, mean, bias, dtype, scratch)
     if bias:
         M -= np.outer(moment, moment / float(np.sum(d)))
     M[np.diag_indices_from(M)] += 1.0
@@ -195,7 +195,7 @@ class ChangingMatrix:
                 some = changed[sign * change[changed] > 0.0]
                 if len(some):
                     size = sign * change[some]
-                    part, _ = _assemble_parts(X, some, size, mean, np.float64, scratch)
+                    part, _ = _assemble_parts(X, some, size, mean, False, np.float64, scratch)
                     update(self._M, part, out=self._M)
         if not is_update or np.trace(self._M) < MIN_TRACE_SHARE * self._largest_trace:
             self._M = assemble(X, rows, d, mean, False, np.float64, scratch).copy("F")
@@ -206,13 +206,14 @@ class ChangingMatrix:
 
 
 def _assemble_parts(
-    X: Any, rows: Index, d: Vector, mean: Vector, dtype: Any, scratch: Scratch
+    X: Any, rows: Index, d: Vector, mean: Vector, bias: bool, dtype: Any, scratch: Scratch
 ) -> tuple[NDArray[np.floating], Vector]:
-    """Return Z'DZ and Z'd, Z = X_Q - 1 mean', or X_Q of CSR points."""
+    """Return Z'DZ and, where there is a bias, Z'd; Z = X_Q - 1 mean', or X_Q of CSR points."""
     if not isinstance(X, Rows):
         return _assemble_dense(X, rows, d, mean, dtype, scratch)
     M, moment = _assemble_sparse(X, rows, d, len(mean), scratch), np.zeros(len(mean))
-    add_rows(X, rows, d, moment)
+    if bias:
+        add_rows(X, rows, d, moment)
     return M, moment
 
 
