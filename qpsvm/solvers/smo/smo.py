@@ -13,7 +13,7 @@ simplex it is pairwise Frank-Wolfe with a second-order away vertex).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isqrt
 from typing import Any, ClassVar, Self
 
@@ -29,6 +29,7 @@ from qpsvm.domains import (
     PenaltyBox,
     SimplexProduct,
 )
+from qpsvm.errors import check_number
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.argextremes import greatest_key
 from qpsvm.numerics.jit import vectorized
@@ -39,7 +40,8 @@ from qpsvm.solvers.shared.prefetch import Prefetch, least_uncached
 from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.face_step import face_step, first_face_step, pair_steps_worth
 from qpsvm.solvers.smo.pair_data import GROUP_STEP, IN_LOW, IN_UP, PairData, pair_data
-from qpsvm.solvers.smo.pair_steps import assist_pairs, pair_steps
+from qpsvm.solvers.smo.pair_steps import assist_pairs
+from qpsvm.solvers.smo.stopping import GapTest, pair_steps_until_closed
 
 UNCOUPLED_DOMAINS = (PenaltyBox, Orthant)
 """Domains without an equality constraint, on which steps move one coordinate."""
@@ -53,7 +55,16 @@ MAX_POINTS_FILLED_AT_ONCE = 2000
 
 @dataclass(frozen=True)
 class SMO(Solver):
-    """Second-order SMO; it has no settings."""
+    """Second-order SMO.
+
+    Parameters
+    ----------
+    target : float, optional
+        Relative gap at which the steps stop for a check, by an estimate; the tolerance of the solve by
+        default.
+    """
+
+    target: float | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (
         SimplexProduct,
@@ -64,16 +75,25 @@ class SMO(Solver):
     )
 
     check_threshold: ClassVar[float] = 0.9  # cached columns update the gradient with small errors
-    first_check: ClassVar[int] = 200  # a check costs as much as a hundred short steps
+    first_check: ClassVar[int] = 1000  # earlier ones are made where an estimate passes
     least_period: ClassVar[int] = 100
 
     def next_check(self, n_iter: int, period: int) -> int:
-        """Return the number of the next check: 12 sqrt(n) steps after n steps.
+        """Return the number of the next check: 24 sqrt(n) steps after n steps, at first 1000.
 
-        This minimizes the cost of the checks, some 70 steps each, and of the steps beyond the tolerance,
-        half an interval on average.
+        A check costs some 70 steps. Most are made where an estimate of the gap passes; the others
+        correct products near a value of zero, and find out that steps have no effect.
         """
-        return n_iter + min(12 * isqrt(n_iter) if n_iter else self.first_check, period)
+        return n_iter + min(max(self.first_check, 24 * isqrt(n_iter)), period)
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.target is not None:
+            check_number("target", self.target, low=0.0)
+
+    def for_tolerance(self, tol: float) -> Self:
+        """Return the solver whose steps stop for a check at this gap."""
+        return self if self.target is not None else replace(self, target=tol)
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
@@ -85,7 +105,7 @@ class SMO(Solver):
         """Run the compiled steps until they are done or a column is missing; then fill the column."""
         assert problem.store is not None
         if state.n_steps >= state.next_face_step and self._makes_face_step(problem, state):
-            return Reply(1, Stop.NEWS)
+            return Reply(1, Stop.BUDGET)
         missing = np.full(2, -1, np.int64)
         cols = problem.columns()
         if isinstance(problem.domain, UNCOUPLED_DOMAINS):
@@ -96,9 +116,13 @@ class SMO(Solver):
                     cols, state.z, state.s, state.up_barrier, state.low_barrier
                 )
             data, sharing = state.pair_data, state.sharing
+            n_steps = int(min(n_steps, max(1.0, state.next_face_step - state.n_steps)))
+            limits = state.n_steps, n_steps, self._test(problem, state)
             done, stop = run_shared(
                 sharing,
-                lambda: pair_steps(cols, data, *state.arrays(), n_steps, 0.0, missing, sharing),
+                lambda: pair_steps_until_closed(
+                    cols, data, *state.arrays(), *limits, missing, sharing
+                ),
                 lambda: assist_pairs(cols, data, state.s, sharing),
             )
         state.n_steps += done
@@ -110,6 +134,12 @@ class SMO(Solver):
                 state.prefetch.serve(problem.store, np.unique(missing), state.wanted)
             stop = Stop.BUDGET.value
         return Reply(done, Stop(stop))
+
+    def _test(self, problem: QP, state: SMOState) -> GapTest:
+        """Return when the steps stop for a check."""
+        tol = self.check_threshold * (self.target or 0.0)
+        is_bounded = bool(np.isfinite(state.upper[0]))
+        return GapTest(problem.linear, problem.constant, tol, is_bounded)
 
     def _makes_face_step(self, problem: QP, state: SMOState) -> bool:
         """Make a Newton step on the face of the free weights where it is due and possible."""

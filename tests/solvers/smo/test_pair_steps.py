@@ -24,6 +24,7 @@ from qpsvm.numerics.work_sharing import TILE_POINTS
 from qpsvm.solvers.base import Stop
 from qpsvm.solvers.smo.pair_data import pair_data
 from qpsvm.solvers.smo.smo import SMO
+from qpsvm.solvers.smo.stopping import GapTest, is_closed
 
 PROBLEM_KINDS = {
     "hinge": lambda K, y: HingeDual(K, y, 0.5),
@@ -202,10 +203,36 @@ def test_steps_stall_where_the_value_is_unbounded_along_a_pair():
         assert stops == [Stop.STALLED] * 2 and np.all(np.isfinite(state.x))
 
 
-def test_checks_become_rarer_with_the_steps():
-    solver, steps = SMO(), [0]
-    while steps[-1] < 100_000:
-        steps.append(solver.next_check(steps[-1], 3000))
-    between = np.diff(steps)
-    assert between[0] == solver.first_check and between[-1] == 3000
-    assert np.all(np.diff(between[1:]) >= 0)
+@pytest.mark.parametrize(
+    ("kind", "ridge"),
+    [
+        *((kind, 0.0) for kind in PROBLEM_KINDS),
+        ("l2-svm", 0.5), ("ball", 0.5), ("hulls", 0.5), ("hulls", [0.0, 0.1, 2.0]),
+    ],
+)  # fmt: skip
+def test_an_estimate_of_the_gap_is_near_the_gap_and_no_less(kind, ridge):
+    """It is the gap for some multipliers, and that of the best ones is the least."""
+    X, y = two_clouds(300, 3, seed=2)
+    with started(PROBLEM_KINDS[kind](RBF(X, 0.5), y)) as (form, state):
+        if ridge:
+            gram = replace(form.gram, ridge=np.resize(ridge, form.m).astype(float))
+            form = replace(form, gram=gram)
+            state = SMO().init(form, None, np.random.default_rng(0))
+        SMO().advance(form, state, 200)
+        bounds = form.bounds(state.x, state.product)
+        share = bounds.gap / max(abs(bounds.upper), abs(bounds.lower))
+        cols, arrays = form.columns(), (state.z, state.upper, state.x, state.s)
+        data = pair_data(cols, state.z, state.s, state.up_barrier, state.low_barrier)
+        bounded = bool(np.isfinite(state.upper[0]))
+        tests = [
+            GapTest(form.linear, form.constant, tol, bounded) for tol in (0.999 * share, 2 * share)
+        ]
+        assert [is_closed(data, cols.ridge, *arrays, test) for test in tests] == [False, True]
+
+
+@pytest.mark.parametrize("kind", ["hinge", "weighted", "l2-svm", "ball", "soft ball"])
+def test_steps_end_for_a_check_where_the_gap_is_closed(kind):
+    X, y = two_clouds(300, 3, seed=2)
+    result = solve(PROBLEM_KINDS[kind](RBF(X, 0.5), y), "smo", tol=1e-4)
+    assert result.converged and len(result.history) <= 3
+    assert result.n_iter < SMO.first_check
