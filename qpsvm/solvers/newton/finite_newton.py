@@ -25,8 +25,8 @@ modified finite Newton method for fast solution of large scale linear SVMs" (200
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,11 +34,12 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, Orthant, SimplexProduct
+from qpsvm.errors import check_number
 from qpsvm.gram import SignedGram
 from qpsvm.gram.repeated import RepeatedGram, distinct_points
 from qpsvm.numerics.csr_rows import moments
 from qpsvm.numerics.jit import reassociating
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import WORK_BETWEEN_CHECKS, Reply, Solver, Stop
 from qpsvm.solvers.coordinate_descent.proximal_newton import MAX_ORDER_FOR_ONE_THREAD, conjugate
 from qpsvm.solvers.interior_point.normal_equations import MAX_DENSE_ORDER, NormalEquations
 
@@ -59,17 +60,41 @@ LINE_SEARCH_SLOPE_FRACTION = 0.1
 MAX_LINE_SEARCH_STEPS = 40
 """Maximum number of evaluations in a line search."""
 
+MAX_STEPS_BETWEEN_CHECKS = 10
+"""Maximum number of Newton steps from one check to the next; each is one where steps take long."""
+
+CHECKED_GAP_RATIO = 4.0
+"""Ratio of the relative gap of v and a to the tolerance below which a check is made: x has a smaller one."""
+
 MIN_RELATIVE_DECREASE = 1e-15
 """Relative decrease of P below which the method has stalled."""
 
 
 @dataclass(frozen=True)
 class FiniteNewton(Solver):
-    """Newton's method on the primal of a linear machine with squared slacks, by exact line searches."""
+    """Newton's method on the primal of a linear machine with squared slacks, by exact line searches.
+
+    Parameters
+    ----------
+    target : float, optional
+        Relative gap near which every step is checked; the tolerance of the solve by default.
+    """
+
+    target: float | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, Orthant)
     on_columns: ClassVar[bool] = False
     check_threshold: ClassVar[float] = 0.98  # the products are recomputed
+    first_check: ClassVar[int] = MAX_STEPS_BETWEEN_CHECKS
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.target is not None:
+            check_number("target", self.target, low=0.0)
+
+    def for_tolerance(self, tol: float) -> Self:
+        """Return the solver that checks its steps near this gap."""
+        return self if self.target is not None else replace(self, target=tol)
 
     def fits(self, problem: QP) -> bool:
         """Return whether it is such a problem with finite penalties on a Gram with a factor."""
@@ -92,8 +117,10 @@ class FiniteNewton(Solver):
         return min(X.shape) <= MAX_ORDER_FOR_ONE_THREAD, sp.issparse(X)
 
     def period(self, problem: QP) -> int:
-        """Return 1: an iteration is a Newton step."""
-        return 1
+        """Return the number of Newton steps between two checks: 1 where a step takes long."""
+        X = distinct_points(problem.gram.kernel).factor()
+        entries = X.nnz if sp.issparse(X) else X.size
+        return int(np.clip(WORK_BETWEEN_CHECKS / entries, 1, MAX_STEPS_BETWEEN_CHECKS))
 
     def default_max_iter(self, problem: QP) -> int:
         """Return a finite budget far above all observed numbers of steps."""
@@ -120,6 +147,8 @@ class FiniteNewton(Solver):
                 return Reply(step, Stop.NUMERICAL)
             if not gain > MIN_RELATIVE_DECREASE * state.value:
                 return Reply(step + 1, Stop.STALLED)
+            if state.gap <= CHECKED_GAP_RATIO * (self.target or 0.0) * state.value:
+                return Reply(step + 1, Stop.NEWS)
         return Reply(n_steps, Stop.BUDGET)
 
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
@@ -222,6 +251,11 @@ class State:
     def combination(self, some: NDArray[np.int64], a: Vector) -> Vector:
         """Return Z'S a of the weights of some coordinates, the others 0."""
         return self.points.combination(*self.merged(some, self.sign[some] * a))
+
+    @property
+    def gap(self) -> float:
+        """The duality gap of v and a in P: at least that of x on the simplex, relative to the value."""
+        return 0.5 * float(self.slope @ self.slope)
 
     @property
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging v
