@@ -26,7 +26,7 @@ FALLBACKS = {
     "decomposition": ("mnp", "crsvm", "pdipm"),
     "mnp": ("smo",),
     "mfn": ("mnp",),
-    "dcd": ("crsvm", "pdipm"),
+    "dcd": ("mfn", "crsvm", "pdipm"),
     "face-newton": ("decomposition",),
 }
 """Fallbacks of a method that ends without a certificate: the first that fits is taken."""
@@ -34,11 +34,8 @@ FALLBACKS = {
 SLOW_MIN_PAIRS = 10_000
 """Number of pair steps, in addition to those per point, above which a method is slow."""
 
-SLOW_PAIRS_PER_POINT = 100
-"""Number of pair steps per point above which a method is slow.
-
-Problems that suit pair steps need 1 to 6 per point, down to gaps of 1e-6.
-"""
+WITHOUT_DENSE_MATRICES = ("decomposition", "mfn")
+"""Fallbacks whose memory does not grow with the square of the number of points."""
 
 DENSE_BYTES_PER_ENTRY = 24
 """Memory of the dense matrices of a fallback, in bytes per pair of points."""
@@ -74,7 +71,8 @@ def run_with_fallbacks(
         return None if named else _fallback(form, stage.name, memory_limit)
 
     def is_slow(pairs: int) -> bool:
-        return pairs > SLOW_MIN_PAIRS + SLOW_PAIRS_PER_POINT * form.m and fallback() is not None
+        most = SLOW_MIN_PAIRS + stage.solver.slow_steps_per_point * form.m
+        return pairs > most and fallback() is not None
 
     ending_slow = replace(limits, is_slow=is_slow)
     outcome = run_with_store(form, stage.solver, x0, ending_slow, memory_limit, seed)
@@ -103,7 +101,7 @@ def _fallback(form: Form, name: str, memory_limit: int) -> str | None:
     if not isinstance(form, QP):
         return None
     dense_fits = DENSE_BYTES_PER_ENTRY * form.m**2 <= memory_limit
-    keys = [key for key in FALLBACKS.get(name, ()) if dense_fits or key == "decomposition"]
+    keys = [key for key in FALLBACKS.get(name, ()) if dense_fits or key in WITHOUT_DENSE_MATRICES]
     return next((key for key in keys if METHODS[key].fits(form)), None)
 
 

@@ -44,6 +44,13 @@ more than passes over the points."""
 COSTLY_MATRIX_RATIO = 10.0
 """The same ratio for CSR points, above which Newton matrices cost too much."""
 
+MIN_FEATURES_PER_LABEL, MIN_FEATURES_PER_VALUE = 0.25, 1.0
+"""Features per point from which squared losses of labels and of values need few sweeps at any penalty:
+the points are separable then, or nearly, or their values can be interpolated."""
+
+WEAK_SQUARED_PENALTY_MEAN = 1.0
+"""Mean of |x_i|^2 / D_i below which an L2-SVM needs few sweeps with fewer features."""
+
 MIN_POINTS_FOR_SAMPLE = 5000
 """Number of points from which ``method="auto"`` estimates the share of support vectors by a sample."""
 
@@ -196,6 +203,15 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         penalty = float(np.mean(qp.domain.upper * qp.gram.diag()))
         cubed = float(X.shape[1]) ** 3 / max(X.nnz if sparse else X.size, 1)
     costly = sparse and cubed > COSTLY_MATRIX_RATIO
+    squared = X is not None and METHODS["mfn"].fits(qp)
+    if squared and X is not None:
+        regression = isinstance(qp.gram.kernel, RepeatedGram)
+        least = MIN_FEATURES_PER_VALUE if regression else MIN_FEATURES_PER_LABEL
+        few_sweeps = X.shape[1] >= least * X.shape[0]
+        if not few_sweeps and qp.m >= MIN_POINTS_FOR_PENALTY_RULES:
+            cubed = float(X.shape[1]) ** 3 / max(X.nnz if sparse else X.size, 1)
+            force = float(np.mean(qp.gram.kernel.diag() / qp.gram.ridge))
+            few_sweeps = cubed > CHEAP_MATRIX_RATIO and force < WEAK_SQUARED_PENALTY_MEAN
     strong = free and factor and penalty > STRONG_PENALTY_MEAN and not costly
     sweeps = bias and (
         (factor and costly)
@@ -214,7 +230,12 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         (factor, "crsvm", short_factor),
         (bias and factor, "dcd", short_factor),
         (
-            X is not None,
+            squared and few_sweeps,
+            "dcd",
+            "the Gram has a factor, and squared slacks that need few sweeps over it",
+        ),
+        (
+            squared,
             "mfn",
             "the Gram has a factor, and a few Newton steps in its columns suffice",
         ),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.base import ApproximateProducts, Form
 from qpsvm.canonical.qp import QP
-from qpsvm.domains import Domain
+from qpsvm.domains import Domain, Orthant, SimplexProduct
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import BLOCK_ENTRIES
 from qpsvm.gram.repeated import distinct_points
@@ -100,6 +100,12 @@ class Solver(ABC):
     seconds_between_certificates: ClassVar[float] = float("inf")
     """Seconds after which a point is certified that is not near the tolerance: it may be the last one."""
 
+    slow_steps_per_point: ClassVar[int] = 100
+    """Steps on pairs or single coordinates, per point, above which the method is slow and has a fallback.
+
+    Problems that suit pair steps need 1 to 6 per point, down to gaps of 1e-6.
+    """
+
     uses_full_gap: bool = True
     """Whether the gap over all points is checked before it ends; else `state.bounds` are a sample's."""
 
@@ -183,6 +189,30 @@ class Solver(ABC):
     def default_max_iter(self, problem: Any) -> int:
         """Return a finite default of `max_iter`: seconds at 1,000 points."""
         return max(100 * problem.m, min(5_000_000, int(1e10 / problem.m)))
+
+
+def has_squared_slacks(problem: QP) -> bool:
+    """Return whether it is the dual of a machine with squared slacks on a Gram with a factor.
+
+    Its ridge is positive, a bias is penalized, and there are no bounds: over one simplex without a
+    linear term, or over the orthant.
+    """
+    gram, domain = problem.gram, problem.domain
+    return (
+        isinstance(gram, SignedGram)
+        and gram.scale == 1.0
+        and gram.shift in (0.0, 1.0)
+        and bool(np.min(gram.ridge) > 0.0)
+        and distinct_points(gram.kernel).factor() is not None
+        and (
+            isinstance(domain, Orthant)
+            or (
+                isinstance(domain, SimplexProduct)
+                and domain.n_groups == 1
+                and not problem.linear.any()
+            )
+        )
+    )
 
 
 class PenaltiesOnFactor(Solver):

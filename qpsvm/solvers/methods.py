@@ -187,7 +187,7 @@ METHODS: dict[str, Method] = {
     ),
     "dcd": Method(
         solver_of("coordinate_descent.dcd", "DualCoordinateDescent"),
-        "dual coordinate descent with w maintained, then proximal Newton steps",
+        "dual coordinate descent with w maintained, then, of absolute losses, proximal Newton steps",
         "Hsieh et al. (2008), Algorithms 1 and 3; Ho and Lin (2012)",
         gap=1e-8,
         budget=200,

@@ -22,13 +22,13 @@ from qpsvm import (
 )
 from qpsvm.driver.fallback import (
     SLOW_MIN_PAIRS,
-    SLOW_PAIRS_PER_POINT,
     Stage,
     run_with_fallbacks,
     run_with_store,
 )
 from qpsvm.driver.loop import Limits
 from qpsvm.solvers.methods import METHODS
+from qpsvm.solvers.smo.smo import SMO
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_a_method_that_was_named_and_a_given_limit_are_kept():
     problem = STALLING_PROBLEMS["smo + crsvm"]
     few = solve(problem, max_iter=500)
     assert few.method == "smo" and few.status is Status.MAX_ITER and few.n_iter == 500
-    some = SLOW_MIN_PAIRS + SLOW_PAIRS_PER_POINT * problem.n_points + 10_000
+    some = SLOW_MIN_PAIRS + SMO.slow_steps_per_point * problem.n_points + 10_000
     named = solve(problem, "smo", tol=1e-5, max_iter=some)
     assert named.method == "smo" and named.status is Status.MAX_ITER
 

@@ -61,7 +61,7 @@ def test_every_method_minimizes_the_objective(bias):
 
     best = minimize(value, np.zeros(4), method="BFGS", options={"gtol": 1e-9})
     problem = L2SVRDual(Linear(X), Y, C, 0.1, bias=bias)
-    assert qpsvm.methods(problem) == ["smo", "mfn", "pdipm"]
+    assert qpsvm.methods(problem) == ["smo", "mfn", "dcd", "pdipm"]
     for method in qpsvm.methods(problem):
         result = solve(problem, method, tol=1e-9)
         assert result.converged

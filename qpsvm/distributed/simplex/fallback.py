@@ -13,12 +13,7 @@ from qpsvm.distributed.decomposition import ShardedDecomposition
 from qpsvm.distributed.sharded_qp import ShardedQP
 from qpsvm.distributed.simplex.min_norm_point import ShardedMinNormPoint
 from qpsvm.domains import SimplexProduct
-from qpsvm.driver.fallback import (
-    DENSE_BYTES_PER_ENTRY,
-    SLOW_MIN_PAIRS,
-    SLOW_PAIRS_PER_POINT,
-    Stage,
-)
+from qpsvm.driver.fallback import DENSE_BYTES_PER_ENTRY, SLOW_MIN_PAIRS, Stage
 from qpsvm.driver.loop import Outcome, run
 from qpsvm.driver.trace import Limits
 from qpsvm.errors import ClusterError
@@ -42,7 +37,7 @@ def run_with_fallback(
     """
     first_limits = limits
     if isinstance(qp.domain, SimplexProduct) and DENSE_BYTES_PER_ENTRY * qp.m**2 <= memory_limit:
-        most = SLOW_MIN_PAIRS + SLOW_PAIRS_PER_POINT * qp.m
+        most = SLOW_MIN_PAIRS + stage.solver.slow_steps_per_point * qp.m
         first_limits = replace(limits, is_slow=lambda pairs: pairs > most)
     outcome = run(qp, stage.solver, x0, first_limits, seed)
     solver = _fallback(qp, stage.solver, memory_limit)

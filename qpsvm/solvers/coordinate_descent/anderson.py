@@ -22,8 +22,8 @@ REGULARIZATION_FRACTION = 1e-10
 
 @in_order
 def extrapolate(
-    rows: Rows, row: Any, y: Any, target: Any, upper: Any, lift: float, b: float, some: Any,
-    A: Any, W: Any, B: Any, a: Any, w: Any,
+    rows: Rows, row: Any, y: Any, target: Any, upper: Any, ridge: Any, lift: float, b: float,
+    some: Any, A: Any, W: Any, B: Any, a: Any, w: Any,
 ) -> float:  # fmt: skip
     """Move a, w from the last of the rows of A, W, B to their extrapolation; return the bias.
 
@@ -47,6 +47,7 @@ def extrapolate(
             free += c[k] * A[k + 1, n]
         moved[n] = min(max(free, 0.0), upper[i])
         gain += target[i] * (moved[n] - a[i])
+        gain -= 0.5 * ridge[i] * (moved[n] * moved[n] - a[i] * a[i])
         if moved[n] != free:
             t, r = (moved[n] - free) * y[i], np.uint64(row[i])
             add(data, columns, ends[r], ends[r + np.uint64(1)], t, new)

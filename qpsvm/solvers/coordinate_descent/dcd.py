@@ -1,13 +1,15 @@
 """Dual coordinate descent for linear machines, with proximal Newton steps at the end.
 
-Problem: minimize 1/2 |X'Y a|^2 - t'a over 0 <= a <= C, where w = X'Y a is kept up to date:
+Problem: minimize 1/2 |X'Y a|^2 + 1/2 a'Da - t'a over 0 <= a <= C, where w = X'Y a is kept up to date:
 
-    a_i <- clip(a_i - (y_i x_i'w - t_i) / |x_i|^2, 0, C_i)
+    a_i <- clip(a_i - (y_i x_i'w - t_i + D_i a_i) / (|x_i|^2 + D_i), 0, C_i)
 
-For the hinge loss t = 1. In a regression two coordinates share a point, of opposite signs y and with
-t = y_i (value - level) - epsilon.
+A step costs one row. Absolute losses have bounds C and no D, squared ones D = 1 / C and no bounds. For
+the classification losses t = 1. In a regression two coordinates share a point, of opposite signs y and
+with t = y_i (value - level) - epsilon. A penalized bias is the weight of a constant feature. Over the
+simplex, with c = 0, the problem with D is the same up to the scale of x: t = 1 and x = a / sum a.
 
-costs one row. A sweep visits the points in a random order; a point whose gradient indicates that it will
+A sweep visits the points in a random order; a point whose gradient indicates that it will
 stay at its bound is omitted from the next sweeps (shrinking) and checked before the end.
 
 Source: Hsieh, Chang, Lin, Keerthi and Sundararajan, "A dual coordinate descent method for large-scale
@@ -15,10 +17,10 @@ linear SVM", ICML 2008, Algorithms 1 and 3; for regression Ho and Lin, "Large-sc
 regression", JMLR 2012, section 3.1, whose two weights of a point are two coordinates here.
 
 Sweeps find a rough answer quickly; then they converge slowly, the more so the larger C is. From there
-`proximal_newton` continues: Newton steps on the points between the bounds, whose number grows slowly
-with C. They also handle a free bias, which single coordinates cannot move because of y'a = 0. With a
-bias, the sweeps work on points with one additional constant feature and leave its weight to the Newton
-steps.
+`proximal_newton` continues on absolute losses: Newton steps on the points between the bounds, whose
+number grows slowly with C. They also handle a free bias, which single coordinates cannot move because
+of y'a = 0. With a free bias, the sweeps work on points with one additional constant feature and leave
+its weight to the Newton steps. Squared losses are left to the fallback of this method, `mfn`.
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
-from qpsvm.domains import BoxHyperplane, Domain, PenaltyBox
+from qpsvm.domains import BoxHyperplane, Domain, Orthant, PenaltyBox, SimplexProduct
 from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.repeated import RepeatedGram, distinct_points
 from qpsvm.numerics.csr_rows import rows_of
-from qpsvm.solvers.base import PenaltiesOnFactor, Reply, Stop
+from qpsvm.solvers.base import PenaltiesOnFactor, Reply, Stop, has_squared_slacks
 from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
 from qpsvm.solvers.coordinate_descent.state import (
     MAX_SWEEPS_PER_ROUND,
@@ -77,8 +79,14 @@ class DualCoordinateDescent(PenaltiesOnFactor):
     newton: bool | None = None
     target: float | None = None
 
-    domains: ClassVar[tuple[type[Domain], ...]] = (PenaltyBox, BoxHyperplane)
+    domains: ClassVar[tuple[type[Domain], ...]] = (
+        PenaltyBox,
+        BoxHyperplane,
+        SimplexProduct,
+        Orthant,
+    )
     check_threshold: ClassVar[float] = 0.98  # the products are recomputed from w
+    slow_steps_per_point: ClassVar[int] = 1000  # sweeps over squared losses, each of one pass
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -86,6 +94,12 @@ class DualCoordinateDescent(PenaltiesOnFactor):
         check_choice("newton", self.newton, (True, False, None))
         if self.target is not None:
             check_number("target", self.target, low=0.0)
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether it is the dual of absolute or squared errors on a Gram with a factor."""
+        if isinstance(problem.domain, PenaltyBox | BoxHyperplane):
+            return super().fits(problem)
+        return has_squared_slacks(problem)
 
     def for_tolerance(self, tol: float) -> Self:
         """Return the solver whose sweeps stop for a check at this gap."""
@@ -106,12 +120,16 @@ class DualCoordinateDescent(PenaltiesOnFactor):
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
         """Return the state at x0 or at a = 0."""
-        domain = problem.domain
-        assert isinstance(domain, PenaltyBox | BoxHyperplane)
-        kernel = problem.gram.kernel
+        domain, gram, kernel = problem.domain, problem.gram, problem.gram.kernel
         X = distinct_points(kernel).factor()
         bias = isinstance(domain, BoxHyperplane)
-        x = np.zeros(problem.m) if x0 is None else domain.repair(x0)
+        scaled = isinstance(domain, SimplexProduct)
+        if isinstance(domain, PenaltyBox | BoxHyperplane):
+            upper = domain.upper
+        else:
+            upper = np.full(problem.m, np.inf)
+        zeros = np.zeros(problem.m)
+        x = domain.repair(x0) if x0 is not None else domain.linear_min(zeros) if scaled else zeros
         random = np.array([rng.integers(1, 2**62)], np.uint64)
         points: Any = slice(None)
         if sp.issparse(X):  # a run has RUN_POINTS equally spaced points
@@ -125,15 +143,17 @@ class DualCoordinateDescent(PenaltiesOnFactor):
             number[points] = np.arange(X.shape[0])
             at = np.argsort(number[kernel.index], kind="stable")
             row = number[kernel.index][at]
-        squares = problem.gram.diag()
+        squares = kernel.diag()
+        target = np.ones(problem.m) if scaled else -problem.linear
         state = State(
-            X, rows_of(X, points), row, at, problem.gram.sign[at], -problem.linear[at],
-            domain.upper[at], squares[at], bias, X.shape[1], x, x[at].copy(), random,
-            np.arange(problem.m),
+            X, rows_of(X, points), row, at, gram.sign[at], target[at],
+            upper[at], gram.ridge[at], squares[at], bias, X.shape[1], x, x[at].copy(), random,
+            np.arange(problem.m), scaled=scaled,
         )  # fmt: skip
-        state.sum_points(state.a, state.w)
-        state.lift = float(np.sqrt(np.mean(squares))) if bias else 0.0
-        state.b = state.lift**2 * float(state.y @ state.a)
+        state.lift = float(np.sqrt(np.mean(squares))) if bias else float(np.sqrt(gram.shift))
+        state.sum_weights()
+        if scaled:
+            state.rescale()
         state.n_active = problem.m
         return state
 
@@ -161,8 +181,8 @@ class DualCoordinateDescent(PenaltiesOnFactor):
 
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
         """Start from the feasible point and its product."""
-        state.a[:] = state.x[state.at]
-        state.sum_points(state.a, state.w)
+        state.a[:] = state.x[state.at] * state.total
+        state.sum_weights()
         state.set_product(product)
         state.restart()
 
@@ -176,7 +196,7 @@ class DualCoordinateDescent(PenaltiesOnFactor):
 
     def _is_newton_due(self, state: State) -> bool:
         """Return whether Newton steps are predicted to be faster than sweeps."""
-        if state.n_visits < PASSES_BEFORE_NEWTON * len(state.y):
+        if state.has_ridge or state.n_visits < PASSES_BEFORE_NEWTON * len(state.y):
             return False
         if state.bias or self.newton is not None:
             return state.bias or bool(self.newton)

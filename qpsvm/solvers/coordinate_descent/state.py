@@ -63,6 +63,7 @@ class State:
     y: Vector
     target: Vector  # t: 1 for the hinge loss
     upper: Vector  # C
+    ridge: Vector  # D
     squares: Vector  # |x_i|^2
     bias: bool  # whether y'x = 0
     d: int
@@ -71,6 +72,8 @@ class State:
     random: NDArray[np.uint64]  # state of the generator of permutations
     order: NDArray[np.int64]  # all points, the active ones first
     n_active: int = 0
+    scaled: bool = False  # whether x is a over its sum
+    total: float = 1.0  # the sum, or 1
     lift: float = 0.0  # value of the additional constant feature in the sweeps
     b: float = 0.0
     n_rounds: int = 0
@@ -86,6 +89,7 @@ class State:
     gradient_range: Vector = field(default_factory=lambda: np.array([np.inf, -np.inf, np.inf]))
     unit: float = field(init=False)  # mean |t|
     is_shared: bool = field(init=False)  # whether coordinates share points
+    has_ridge: bool = field(init=False)
     window: Window = field(init=False)
     w: Vector = field(init=False)
     margins: Vector = field(init=False)  # y_i x_i'w at x: G x, in the order given
@@ -94,6 +98,7 @@ class State:
         """Allocate w, the margins and the window."""
         self.unit = float(np.mean(np.abs(self.target))) or 1.0
         self.is_shared = len(self.y) > self.n_points
+        self.has_ridge = bool(np.any(self.ridge > 0.0))
         self.window = window(len(self.y), self.d)
         self.w = np.zeros(self.d)
         self.margins = np.zeros(len(self.y))
@@ -124,6 +129,19 @@ class State:
         weights = np.bincount(self.row, weights=self.y * a, minlength=self.n_points)
         return combination(self.rows, np.ones(len(weights)), weights, w)
 
+    def sum_weights(self) -> None:
+        """Set w and b from a."""
+        self.sum_points(self.a, self.w)
+        self.b = self.lift**2 * float(self.y @ self.a)
+
+    def rescale(self) -> None:
+        """Scale a to the multiple of x of least value, t'a = 1/2 a'(G + D)a."""
+        square = float(self.w @ self.w) + float(self.ridge @ (self.a * self.a))
+        square += (self.b / self.lift) ** 2 if self.lift else 0.0
+        self.total = 1.0 / square
+        self.a *= self.total
+        self.sum_weights()
+
     @property
     def product(self) -> Vector:
         """G x."""
@@ -132,7 +150,10 @@ class State:
             if self.bias:
                 w = np.empty(self.d)
                 self.sum_points(self.x[self.at], w)
-            self.margins[self.at] = self.times(w)
+            margins = self.times(w)
+            if self.has_ridge:
+                margins = (margins + self.b * self.y) / self.total
+            self.margins[self.at] = margins
             self.is_current = True
         return self.margins
 
@@ -153,9 +174,9 @@ class State:
         m = len(self.y)
         goal = 0.0 if self.bias else self.share * target
         self.n_active, self.b, visits, largest, self.gap_before, self.gap, self.predicted_gap = sweeps(
-            self.rows, self.row, self.y, self.target, self.upper, self.squares, self.order,
-            self.n_active, self.random, shrinking, PASSES_BEFORE_NEWTON * m, goal, self.lift, self.b,
-            self.gradient_range, self.a, self.w, self.window,
+            self.rows, self.row, self.y, self.target, self.upper, self.ridge, self.squares,
+            self.order, self.n_active, self.random, shrinking, PASSES_BEFORE_NEWTON * m, goal,
+            self.lift, self.b, self.gradient_range, self.a, self.w, self.window,
         )  # fmt: skip
         self.n_visits += visits
         self.closed = not self.bias and self.predicted_gap <= goal
@@ -164,7 +185,9 @@ class State:
 
     def report(self) -> None:
         """Set x from a: with a bias the class of larger sum is scaled down so that y'x = 0."""
-        self.x[self.at] = self.a
+        if self.scaled:
+            self.total = float(np.sum(self.a)) or 1.0
+        self.x[self.at] = self.a / self.total if self.scaled else self.a
         if self.bias:
             positive = np.empty(len(self.y), bool)
             positive[self.at] = self.y > 0
@@ -172,5 +195,5 @@ class State:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Visits of coordinates and Newton steps."""
-        return {"visits": self.n_visits, "newton": self.n_newton}
+        """Visits of coordinates, as single steps where slow ones have a fallback, and Newton steps."""
+        return {"single" if self.has_ridge else "visits": self.n_visits, "newton": self.n_newton}

@@ -74,6 +74,14 @@ def _dot(target: Any, a: Any) -> float:
 
 
 @in_order
+def _weighted_square(ridge: Any, a: Any) -> float:
+    total = 0.0
+    for i in range(len(a)):
+        total += ridge[i] * a[i] * a[i]
+    return total
+
+
+@in_order
 def _store_iterate(
     some: Any, a: Any, w: Any, b: float, A: Any, W: Any, B: Any, n_stored: int
 ) -> int:
@@ -104,8 +112,8 @@ def _partition(order: Any, n_active: int, shrunk: Any) -> int:
 
 @in_order
 def _visit_runs(
-    rows: Rows, row: Any, y: Any, target: Any, upper: Any, squares: Any, order: Any, n_active: int,
-    run_order: Any, n_runs: int, run_length: int, shrinking: bool, thresholds: Any,
+    rows: Rows, row: Any, y: Any, target: Any, upper: Any, ridge: Any, squares: Any, order: Any,
+    n_active: int, run_order: Any, n_runs: int, run_length: int, shrinking: bool, thresholds: Any,
     negligible: float, lift: float, b: float, total: float, a: Any, w: Any,
 ) -> Any:  # fmt: skip
     """Visit the active points once, run by run; the index i of a shrunk point is set to -1 - i.
@@ -123,8 +131,9 @@ def _visit_runs(
             i = np.uint64(order[k])
             r = np.uint64(row[i])
             start, stop = ends[r], ends[r + one]
-            g = y[i] * (dot(data, columns, start, stop, w) + b) - target[i]
-            curvature = squares[i] + lift * lift
+            d = ridge[i]
+            g = y[i] * (dot(data, columns, start, stop, w) + b) - target[i] + d * a[i]
+            curvature = squares[i] + lift * lift + d
             if a[i] <= 0.0:
                 if shrinking and g > shrink_above:
                     order[k] = -1 - order[k]
@@ -138,7 +147,10 @@ def _visit_runs(
                     continue
                 g = max(g, 0.0)
             highest, lowest = max(highest, g), min(lowest, g)
-            gap += g * a[i] if g > 0.0 else g * (a[i] - upper[i])
+            if d > 0.0:
+                gap += 0.5 * g * g / d if g < d * a[i] else a[i] * (g - 0.5 * d * a[i])
+            else:
+                gap += g * a[i] if g > 0.0 else g * (a[i] - upper[i])
             if abs(g) > negligible:
                 new = (
                     min(max(a[i] - g / curvature, 0.0), upper[i])
@@ -162,6 +174,7 @@ def sweeps(
     y: Any,
     target: Any,
     upper: Any,
+    ridge: Any,
     squares: Any,
     order: Any,
     n_active: int,
@@ -178,7 +191,9 @@ def sweeps(
 ) -> Any:
     """Sweep until the gap looks closed to `goal`, or `visits` are made.
 
-    Coordinate i has the point `row[i]`, the sign y_i and the target t_i of its margin.
+    Coordinate i has the point `row[i]`, the sign y_i, the target t_i of its margin, and the upper bound
+    C_i or the ridge D_i. Where D_i > 0 and there is no bound, a term of the gap is g^2 / (2 D_i) for the
+    projected gradient g, or a_i (g - D_i a_i / 2) where g > D_i a_i.
 
     Returns the number of active points, the bias, the visits made, 0.0 where nothing moves, and the
     relative gap after half of the visits, at the end, and as predicted after the end; it is the sum of
@@ -193,7 +208,7 @@ def sweeps(
     run_order, n_shuffled = np.empty(m, np.int64), 0
     shrunk = np.empty(m, np.int64)
     zero: Any = np.int64(0)  # a literal would compile functions twice
-    some, n_stored = points, zero
+    some, n_stored, has_ridge = points, zero, np.max(ridge) > 0.0
     while done < visits:
         # 1. Begin a window of iterates where few points are active.
         all_active = n_active == m
@@ -219,8 +234,8 @@ def sweeps(
         # 3. Visit the active points: shrink a point, or minimize over its weight.
         thresholds = shrink_below, shrink_above
         found = _visit_runs(
-            rows, row, y, target, upper, squares, order, n_active, run_order, n_runs, run_length,
-            shrinking, thresholds, negligible, lift, b, total, a, w,
+            rows, row, y, target, upper, ridge, squares, order, n_active, run_order, n_runs,
+            run_length, shrinking, thresholds, negligible, lift, b, total, a, w,
         )  # fmt: skip
         n_shrunk, lowest, highest, largest, gap, b, total = found
         done += n_active
@@ -229,7 +244,7 @@ def sweeps(
         if n_stored > 0:
             n_stored = _store_iterate(some, a, w, b, A, W, B, n_stored)
             if n_stored > WINDOW_SWEEPS:
-                b = extrapolate(rows, row, y, target, upper, lift, b, some, A, W, B, a, w)
+                b = extrapolate(rows, row, y, target, upper, ridge, lift, b, some, A, W, B, a, w)
                 total, n_stored = _dot(target, a), zero
 
         # 5. Remove the shrunk points from the active ones.
@@ -238,7 +253,10 @@ def sweeps(
         gradient_range[0], gradient_range[1] = highest, lowest
 
         # 6. Predict the gap after the sweep, and test for convergence.
-        gap /= max(total - 0.5 * np.dot(w, w), 1e-300)
+        quadratic = np.dot(w, w) + (b / lift) ** 2 if lift > 0.0 else np.dot(w, w)
+        if has_ridge:
+            quadratic += _weighted_square(ridge, a)
+        gap /= max(total - 0.5 * quadratic, 1e-300)
         predicted = gap * min(1.0, 4.0 * gap / max(last, 1e-300))
         closed = predicted <= goal
         if 2 * done <= visits or before == np.inf:

@@ -35,11 +35,10 @@ from numpy.typing import NDArray
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, Orthant, SimplexProduct
 from qpsvm.errors import check_number
-from qpsvm.gram import SignedGram
 from qpsvm.gram.repeated import RepeatedGram, distinct_points
 from qpsvm.numerics.csr_rows import moments
 from qpsvm.numerics.jit import reassociating
-from qpsvm.solvers.base import WORK_BETWEEN_CHECKS, Reply, Solver, Stop
+from qpsvm.solvers.base import WORK_BETWEEN_CHECKS, Reply, Solver, Stop, has_squared_slacks
 from qpsvm.solvers.coordinate_descent.proximal_newton import MAX_ORDER_FOR_ONE_THREAD, conjugate
 from qpsvm.solvers.interior_point.normal_equations import MAX_DENSE_ORDER, NormalEquations
 
@@ -64,7 +63,7 @@ MAX_STEPS_BETWEEN_CHECKS = 10
 """Maximum number of Newton steps from one check to the next; each is one where steps take long."""
 
 CHECKED_GAP_RATIO = 4.0
-"""Ratio of the relative gap of v and a to the tolerance below which a check is made: x has a smaller one."""
+"""Ratio of the relative gap of v and a to the tolerance below which x is checked: its gap is less."""
 
 MIN_RELATIVE_DECREASE = 1e-15
 """Relative decrease of P below which the method has stalled."""
@@ -98,18 +97,7 @@ class FiniteNewton(Solver):
 
     def fits(self, problem: QP) -> bool:
         """Return whether it is such a problem with finite penalties on a Gram with a factor."""
-        gram, domain = problem.gram, problem.domain
-        return (
-            super().fits(problem)
-            and isinstance(gram, SignedGram)
-            and gram.scale == 1.0
-            and gram.shift in (0.0, 1.0)
-            and bool(np.min(gram.ridge) > 0.0)
-            and distinct_points(gram.kernel).factor() is not None
-            and (
-                isinstance(domain, Orthant) or (domain.n_groups == 1 and not problem.linear.any())  # type: ignore[attr-defined]
-            )
-        )
+        return super().fits(problem) and has_squared_slacks(problem)
 
     def on_one_thread(self, problem: QP) -> tuple[bool, bool]:
         """Return true for scipy where the matrices are small, and for numpy on CSR points."""
@@ -199,7 +187,7 @@ class Augmented:
             complement = 1.0 + float(np.sum(d)) - float(moment @ p)
             last = (right[-1] - float(moment @ t)) / max(complement, 1.0)
             return np.append(t - last * p, last)
-        if equations.n > MIN_FEATURES_FOR_CG:
+        if equations.n > MIN_FEATURES_FOR_CG and sp.issparse(equations.X):
             diagonal = np.ones(equations.n)
             moments(equations.rows, S, d, np.zeros(equations.n), diagonal)
             v, converged = conjugate(
@@ -253,6 +241,7 @@ class State:
         return self.points.combination(*self.merged(some, self.sign[some] * a))
 
     @property
+    @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging v
     def gap(self) -> float:
         """The duality gap of v and a in P: at least that of x on the simplex, relative to the value."""
         return 0.5 * float(self.slope @ self.slope)

@@ -58,7 +58,7 @@ def test_a_stalled_decomposition_is_continued_by_mnp(cloud, stalling, name):
 def test_slow_pair_steps_end_the_decomposition(cloud, monkeypatch):
     X, _ = cloud
     monkeypatch.setattr(fallback, "SLOW_MIN_PAIRS", 0)
-    monkeypatch.setattr(fallback, "SLOW_PAIRS_PER_POINT", 0)
+    monkeypatch.setattr(ShardedDecomposition, "slow_steps_per_point", 0)
     there = solve(MEBDual(RBF(chunked(X), gamma=0.3)), tol=1e-6)
     assert there.method == "decomposition + mnp"
     assert_bounds_overlap(there, solve(MEBDual(RBF(X, gamma=0.3)), tol=1e-7))

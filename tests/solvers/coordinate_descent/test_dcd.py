@@ -10,8 +10,10 @@ import scipy.sparse as sp
 
 import qpsvm
 from problems.clouds import cloud, sparse_clouds, two_clouds, weights
-from qpsvm import HingePrimal, Linear, Status, SVRDual
+from qpsvm import HingePrimal, L2SVMDual, L2SVRDual, Linear, Status, SVRDual
+from qpsvm.driver.fallback import Stage, run_with_fallbacks
 from qpsvm.driver.selection import find
+from qpsvm.driver.trace import Limits
 from qpsvm.numerics.csr_rows import rows_of
 from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
 from qpsvm.solvers.coordinate_descent.dcd import DualCoordinateDescent
@@ -311,3 +313,54 @@ def test_a_gap_that_was_zero_and_has_grown_is_silent():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         solved(qpsvm.HingeDual(Linear(points), y, C=1e15, bias=False), "auto", tol=1e-3, x0=x0)
+
+
+SQUARED_PROBLEMS = {
+    "l2-svm": lambda X, y, penalty: L2SVMDual(Linear(X), y, penalty),
+    "without bias": lambda X, y, penalty: L2SVMDual(Linear(X), y, penalty, bias=False),
+    "regression": lambda X, y, penalty: L2SVRDual(Linear(X), X @ np.ones(X.shape[1]) + y, penalty),
+}
+"""Squared losses over the simplex, over the orthant, and with two coordinates to a point."""
+
+
+@pytest.mark.parametrize("kind", SQUARED_PROBLEMS)
+@pytest.mark.parametrize("penalty", [0.01, 1.0, C])
+def test_squared_losses_have_the_answer_of_newton_steps(kind, penalty):
+    problem = SQUARED_PROBLEMS[kind](X, Y, penalty)
+    ours, other = solved(problem, tol=1e-9), solved(problem, "mfn", tol=1e-9)
+    assert ours.certificate.upper == pytest.approx(other.certificate.upper, rel=2e-9)
+    assert ours.counters["single"] > 0
+    np.testing.assert_allclose(ours.x, other.x, atol=1e-3 * np.abs(other.x).max())
+
+
+@pytest.mark.parametrize("kind", ["l2-svm", "without bias"])
+def test_sweeps_over_squared_losses_begin_at_a_given_point(kind):
+    problem = SQUARED_PROBLEMS[kind](X, Y, 1.0)
+    first = solved(problem, tol=1e-8)
+    again = qpsvm.solve(problem, "dcd", tol=1e-6, x0=first.x)
+    assert again.converged and again.n_iter == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "penalty", "name"),
+    [
+        ((200, 50), 1e3, "dcd"), ((200, 49), 1e3, "mfn"), ((100, 5000), 1.0, "dcd"),
+        ((1200, 120), 1e-3, "dcd"), ((1200, 120), 0.1, "mfn"), ((5000, 12), 1e-3, "mfn"),
+    ],
+)  # fmt: skip
+def test_auto_takes_sweeps_for_wide_points_and_small_penalties(shape, penalty, name, rng):
+    points, y = rng.standard_normal(shape), np.where(rng.random(shape[0]) < 0.5, 1.0, -1.0)
+    found = find(L2SVMDual(Linear(points), y, penalty), "auto", {})
+    assert found.name == name
+    regression = find(L2SVRDual(Linear(points), points[:, 0], 1e3), "auto", {})
+    assert regression.name == ("dcd" if shape[1] >= shape[0] else "mfn")
+
+
+def test_slow_sweeps_over_squared_losses_are_continued_by_newton_steps(rng):
+    """A regression of fewer features than points at a large penalty."""
+    points = rng.standard_normal((200, 50))
+    problem = L2SVRDual(Linear(points), rng.standard_normal(200), 1e6)
+    form, dcd = problem.as_qp(), DualCoordinateDescent()
+    stage = Stage("dcd", dcd)
+    outcome, after = run_with_fallbacks(form, stage, None, Limits(1e-9, 2000), 1 << 28, 0)
+    assert after.name == "dcd + mfn" and outcome.certified.certificate.passed

@@ -44,6 +44,13 @@ def test_whatever_the_points_are_stored_as(shape, make):
     np.testing.assert_allclose(result.x, other.x, atol=1e-5 * other.x.max())
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_dense_points_of_more_than_a_thousand_features(bias, rng):
+    """Conjugate gradients are for CSR points; dense ones have a matrix in their number."""
+    X, y = rng.standard_normal((60, 1001)), np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    assert solve(L2SVMDual(Linear(X), y, 1.0, bias=bias), "mfn", tol=1e-8).converged
+
+
 @pytest.mark.parametrize("products", [0, 3, 300])
 def test_conjugate_gradients_on_wide_rows(monkeypatch, products):
     X, y = noisy(3000, 1200, seed=3, share=0.01)
