@@ -6,6 +6,7 @@ Every solve goes to the certified gap that the method promises in METHODS.
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 import qpsvm
 from asv_benchmarks.common import (
@@ -89,4 +90,30 @@ class LinearRegression:
         settle(self.problem, "auto", 1e-4)  # once before, so that no compilation is measured
 
     def time_solve(self, size, epsilon, C, bias):
+        settle(self.problem, "auto", 1e-4)
+
+
+class LinearSquaredSlacks:
+    """L2-SVMs on many features by the automatic choice: nearly separable dense points, and texts."""
+
+    params = [["dense 2000x780", "text 2000x100000"], [0.1, 10.0]]
+    param_names = ["points", "C"]
+
+    def setup(self, points, C):
+        storage, (m, d) = points.split()[0], map(int, points.split()[1].split("x"))
+        rng = np.random.default_rng(0)
+        if storage == "dense":
+            X = rng.standard_normal((m, d))
+        else:
+            words = (d ** rng.random((m, 60))).astype(np.int64) - 1  # probability 1 / rank
+            X = sp.csr_matrix((np.ones(words.size), words.ravel(), 60 * np.arange(m + 1)), (m, d))
+            X.sum_duplicates()
+        score = X @ rng.standard_normal(d)
+        score -= score.mean()
+        noise = 0.3 * score.std() * rng.standard_normal(m)
+        y = np.where(score + noise > 0, 1.0, -1.0)
+        self.problem = qpsvm.L2SVMDual(qpsvm.Linear(X), y, C)
+        settle(self.problem, "auto", 1e-4)  # once before, so that no compilation is measured
+
+    def time_solve(self, points, C):
         settle(self.problem, "auto", 1e-4)
