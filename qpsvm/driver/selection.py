@@ -201,17 +201,9 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         and qp.m >= MIN_POINTS_FOR_PENALTY_RULES
     ):
         penalty = float(np.mean(qp.domain.upper * qp.gram.diag()))
-        cubed = float(X.shape[1]) ** 3 / max(X.nnz if sparse else X.size, 1)
+        cubed = _cubed_columns(X)
     costly = sparse and cubed > COSTLY_MATRIX_RATIO
     squared = X is not None and METHODS["mfn"].fits(qp)
-    if squared and X is not None:
-        regression = isinstance(qp.gram.kernel, RepeatedGram)
-        least = MIN_FEATURES_PER_VALUE if regression else MIN_FEATURES_PER_LABEL
-        few_sweeps = X.shape[1] >= least * X.shape[0]
-        if not few_sweeps and qp.m >= MIN_POINTS_FOR_PENALTY_RULES:
-            cubed = float(X.shape[1]) ** 3 / max(X.nnz if sparse else X.size, 1)
-            force = float(np.mean(qp.gram.kernel.diag() / qp.gram.ridge))
-            few_sweeps = cubed > CHEAP_MATRIX_RATIO and force < WEAK_SQUARED_PENALTY_MEAN
     strong = free and factor and penalty > STRONG_PENALTY_MEAN and not costly
     sweeps = bias and (
         (factor and costly)
@@ -230,7 +222,7 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         (factor, "crsvm", short_factor),
         (bias and factor, "dcd", short_factor),
         (
-            squared and few_sweeps,
+            squared and _few_sweeps(qp, X),
             "dcd",
             "the Gram has a factor, and squared slacks that need few sweeps over it",
         ),
@@ -253,6 +245,25 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
     )
     fitting = (rule[1:] for rule in rules if rule[0] and METHODS[rule[1]].fits(qp))
     return next(fitting, ("bpfw", "nothing else is left"))
+
+
+def _few_sweeps(qp: QP, X: Any) -> bool:
+    """Return whether coordinate descent on a squared loss is predicted to converge in few sweeps.
+
+    Newton steps have matrices in the columns of the factor X.
+    """
+    is_regression = isinstance(qp.gram.kernel, RepeatedGram)
+    least = MIN_FEATURES_PER_VALUE if is_regression else MIN_FEATURES_PER_LABEL
+    if X.shape[1] >= least * X.shape[0]:
+        return True
+    if qp.m < MIN_POINTS_FOR_PENALTY_RULES or _cubed_columns(X) <= CHEAP_MATRIX_RATIO:
+        return False
+    return bool(np.mean(qp.gram.kernel.diag() / qp.gram.ridge) < WEAK_SQUARED_PENALTY_MEAN)
+
+
+def _cubed_columns(X: Any) -> float:
+    """Return the cubed number of columns per stored entry of a factor: a matrix's cost in passes."""
+    return float(X.shape[1]) ** 3 / max(X.nnz if sp.issparse(X) else X.size, 1)
 
 
 def _mostly_support(qp: QP, clock: Clock) -> bool:

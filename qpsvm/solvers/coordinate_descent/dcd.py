@@ -9,8 +9,8 @@ the classification losses t = 1. In a regression two coordinates share a point, 
 with t = y_i (value - level) - epsilon. A penalized bias is the weight of a constant feature. Over the
 simplex, with c = 0, the problem with D is the same up to the scale of x: t = 1 and x = a / sum a.
 
-A sweep visits the points in a random order; a point whose gradient indicates that it will
-stay at its bound is omitted from the next sweeps (shrinking) and checked before the end.
+A sweep visits the points in a random order; a point whose gradient indicates that it will stay at its
+bound is omitted from the next sweeps (shrinking) and checked before the end.
 
 Source: Hsieh, Chang, Lin, Keerthi and Sundararajan, "A dual coordinate descent method for large-scale
 linear SVM", ICML 2008, Algorithms 1 and 3; for regression Ho and Lin, "Large-scale linear support vector
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, Domain, Orthant, PenaltyBox, SimplexProduct
-from qpsvm.errors import check_choice, check_number
+from qpsvm.errors import InputError, check_choice, check_number
 from qpsvm.gram.repeated import RepeatedGram, distinct_points
 from qpsvm.numerics.csr_rows import rows_of
 from qpsvm.solvers.base import PenaltiesOnFactor, Reply, Stop, has_squared_slacks
@@ -70,7 +70,7 @@ class DualCoordinateDescent(PenaltiesOnFactor):
         Whether points that stay at their bounds are omitted from the sweeps.
     newton : bool, optional
         Whether Newton steps follow the sweeps; by default where they are cheaper, and
-        always with a free bias.
+        always with a free bias. Squared losses have none.
     target : float, optional
         Relative gap at which the sweeps stop for a check; the tolerance of the solve by default.
     """
@@ -119,7 +119,13 @@ class DualCoordinateDescent(PenaltiesOnFactor):
         return 2000
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
-        """Return the state at x0 or at a = 0."""
+        """Return the state at x0, or at a = 0, on a simplex at a vertex.
+
+        Raises
+        ------
+        InputError
+            If Newton steps are asked for on a squared loss.
+        """
         domain, gram, kernel = problem.domain, problem.gram, problem.gram.kernel
         X = distinct_points(kernel).factor()
         bias = isinstance(domain, BoxHyperplane)
@@ -128,6 +134,8 @@ class DualCoordinateDescent(PenaltiesOnFactor):
             upper = domain.upper
         else:
             upper = np.full(problem.m, np.inf)
+            if self.newton:
+                raise InputError("newton must be None or False on squared losses; got True")
         zeros = np.zeros(problem.m)
         x = domain.repair(x0) if x0 is not None else domain.linear_min(zeros) if scaled else zeros
         random = np.array([rng.integers(1, 2**62)], np.uint64)
@@ -182,7 +190,10 @@ class DualCoordinateDescent(PenaltiesOnFactor):
     def refresh(self, problem: QP, state: State, product: Vector) -> None:
         """Start from the feasible point and its product."""
         state.a[:] = state.x[state.at] * state.total
-        state.sum_weights()
+        if state.bias:  # b is kept: y'a is 0
+            state.sum_points(state.a, state.w)
+        else:
+            state.sum_weights()
         state.set_product(product)
         state.restart()
 

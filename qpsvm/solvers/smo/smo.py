@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import isqrt
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,24 +30,22 @@ from qpsvm.domains import (
     SimplexProduct,
 )
 from qpsvm.errors import check_number
-from qpsvm.gram.column_store import Columns
-from qpsvm.numerics.argextremes import greatest_key
-from qpsvm.numerics.jit import vectorized
-from qpsvm.numerics.work_sharing import TILE_POINTS, WorkSharing, run_shared, work_sharing_for
-from qpsvm.solvers.base import BUDGET_CODE, STALLED_CODE, Reply, Solver, Stop
-from qpsvm.solvers.shared.column_reads import COLUMN_MISSING, is_cached, touch
+from qpsvm.numerics.work_sharing import WorkSharing, run_shared, work_sharing_for
+from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.prefetch import Prefetch, least_uncached
 from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.face_step import face_step, first_face_step, pair_steps_worth
 from qpsvm.solvers.smo.pair_data import GROUP_STEP, IN_LOW, IN_UP, PairData, pair_data
 from qpsvm.solvers.smo.pair_steps import assist_pairs
-from qpsvm.solvers.smo.stopping import GapTest, pair_steps_until_closed
+from qpsvm.solvers.smo.stopping import (
+    GapTest,
+    pair_steps_until_closed,
+    single_steps_until_closed,
+)
 
 UNCOUPLED_DOMAINS = (PenaltyBox, Orthant)
 """Domains without an equality constraint, on which steps move one coordinate."""
-
-MAX_SINGLE_STEP = 1e150
-"""Step of one coordinate above which the value is unbounded below: its square still is a number."""
 
 MAX_POINTS_FILLED_AT_ONCE = 2000
 """Maximum number of points at which the first missing column fills all columns, in milliseconds."""
@@ -108,16 +106,16 @@ class SMO(Solver):
             return Reply(1, Stop.BUDGET)
         missing = np.full(2, -1, np.int64)
         cols = problem.columns()
+        n_steps = int(min(n_steps, max(1.0, state.next_face_step - state.n_steps)))
+        limits = state.n_steps, n_steps, self._test(problem, state)
         if isinstance(problem.domain, UNCOUPLED_DOMAINS):
-            done, stop = single_steps(cols, *state.arrays()[1:], n_steps, missing)
+            done, stop = single_steps_until_closed(cols, *state.arrays(), *limits, missing)
         else:
             if state.pair_data is None:
                 state.pair_data = pair_data(
                     cols, state.z, state.s, state.up_barrier, state.low_barrier
                 )
             data, sharing = state.pair_data, state.sharing
-            n_steps = int(min(n_steps, max(1.0, state.next_face_step - state.n_steps)))
-            limits = state.n_steps, n_steps, self._test(problem, state)
             done, stop = run_shared(
                 sharing,
                 lambda: pair_steps_until_closed(
@@ -139,7 +137,7 @@ class SMO(Solver):
         """Return when the steps stop for a check."""
         tol = self.check_threshold * (self.target or 0.0)
         is_bounded = bool(np.isfinite(state.upper[0]))
-        return GapTest(problem.linear, problem.constant, tol, is_bounded)
+        return GapTest(state.group, problem.linear, problem.constant, tol, is_bounded)
 
     def _makes_face_step(self, problem: QP, state: SMOState) -> bool:
         """Make a Newton step on the face of the free weights where it is due and possible."""
@@ -275,78 +273,3 @@ class SMOState(PairState):
         """Steps by kind."""
         single = isinstance(self.problem.domain, UNCOUPLED_DOMAINS)
         return {"single" if single else "pair": self.n_steps, "newton": self.n_face_steps}
-
-
-@vectorized
-def _single_gains(
-    diagonal: Any, s: Any, up_barrier: Any, low_barrier: Any, tiny: float, gain: Any
-) -> None:
-    """Write twice the decrease of the value, s^2 / diagonal, of each coordinate of a tile."""
-    for k in range(len(s)):
-        rise, fall = -s[k] - up_barrier[k], s[k] - low_barrier[k]
-        slope = rise if rise > fall else fall
-        slope = slope if slope > 0.0 else 0.0
-        value = slope * (slope / (diagonal[k] if diagonal[k] > tiny else tiny))
-        gain[k] = value if slope > 0.0 else 0.0
-
-
-@vectorized
-def single_steps(
-    cols: Columns,
-    upper: Any,
-    x: Any,
-    s: Any,
-    up_barrier: Any,
-    low_barrier: Any,
-    n_steps: int,
-    missing: Any,
-) -> Any:
-    """Make single-coordinate steps in place; return the number of steps and the stop code."""
-    diagonal = cols.scale * (cols.diag + cols.shift) + cols.ridge
-    tiny = 1e-12 * np.max(np.abs(diagonal))
-    m, sign = len(s), cols.sign
-    n_tiles = (m + TILE_POINTS - 1) // TILE_POINTS
-    gain, keys = np.empty(m), np.empty(n_tiles, np.int64)
-    row, change, i, rise = cols.store[0], 0.0, 0, 0.0  # the first pass only searches
-    for step in range(n_steps + 1):
-        # 1. Update s by the last step, and evaluate the gains.
-        for tile in range(n_tiles):
-            start = tile * TILE_POINTS
-            stop = min(start + TILE_POINTS, m)
-            if step > 0:
-                for k in range(start, stop):
-                    s[k] += change * sign[k] * (row[k] + cols.shift)
-                if start <= i < stop:
-                    s[i] += rise
-            s_tile, up, down = s[start:stop], up_barrier[0, start:stop], low_barrier[0, start:stop]
-            _single_gains(diagonal[start:stop], s_tile, up, down, tiny, gain[start:stop])
-            keys[tile] = greatest_key(gain[start:stop])
-        if step == n_steps:
-            break
-        # 2. The coordinate of greatest gain.
-        tile = int(np.argmax(keys))
-        if keys[tile] <= 0:  # the key of 0
-            return step, STALLED_CODE
-        start = tile * TILE_POINTS
-        gain_tile = gain[start : min(start + TILE_POINTS, m)]
-        i = start + int(np.argmax(gain_tile))
-        if not is_cached(cols, i):
-            missing[:] = i
-            return step, COLUMN_MISSING
-        touch(cols, i)
-        # 3. Step length, clipped to the box.
-        slack = upper[i] - x[i] if s[i] < 0.0 else x[i]
-        t = min(abs(s[i]) / max(diagonal[i], tiny), slack)
-        if t > MAX_SINGLE_STEP:  # the value is unbounded below
-            return step, STALLED_CODE
-        grows = s[i] < 0.0
-        before = x[i]
-        if t >= slack:
-            x[i] = upper[i] if grows else 0.0
-        else:
-            x[i] += t if grows else -t
-        change, rise = cols.scale * cols.sign[i] * (x[i] - before), cols.ridge[i] * (x[i] - before)
-        row = cols.store[cols.slot[i]]
-        up_barrier[0, i] = np.inf if x[i] >= upper[i] else 0.0
-        low_barrier[0, i] = np.inf if x[i] <= 0.0 else 0.0
-    return n_steps, BUDGET_CODE

@@ -1,4 +1,4 @@
-"""Pair steps until an estimate of the gap passes: a check costs as much as a hundred short steps.
+"""Steps of `smo` until an estimate of the gap passes: a check costs as much as a hundred short steps.
 
 For fixed multipliers t_g of the groups, with the signed gradient s and r_i = z_i (s_i - t_g),
 
@@ -6,8 +6,8 @@ For fixed multipliers t_g of the groups, with the signed gradient s and r_i = z_
 
 is at least the gap at x, and equal to it at the best multipliers. These lie between the minimum of s
 over I_up and its maximum over I_low. A few steps of Newton's method, or of bisection without a ridge,
-come near them. The sum is an estimate, without rounding errors: it decides when a check is made, and
-nothing else.
+come near them. Without equality constraints t is 0. The sum is an estimate, without rounding errors: it
+decides when a check is made, and nothing else.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.argextremes import MAX_KEY
-from qpsvm.numerics.jit import from64, vectorized
+from qpsvm.numerics.jit import from64, inlined, vectorized
 from qpsvm.numerics.work_sharing import WorkSharing
 from qpsvm.solvers.base import BUDGET_CODE, NEWS_CODE
-from qpsvm.solvers.smo.pair_data import GROUP_STEP, PairData
+from qpsvm.solvers.smo.pair_data import PairData
 from qpsvm.solvers.smo.pair_steps import pair_steps
+from qpsvm.solvers.smo.single_steps import single_steps
 
 MIN_STEPS_BETWEEN_ESTIMATES = 32
 """Minimum number of pair steps from one estimate to the next: an estimate costs a few of them."""
@@ -41,6 +42,7 @@ MAX_RATIO_FOR_MULTIPLIERS = 4.0
 class GapTest(NamedTuple):
     """What an estimate of the gap reads besides the data of the steps."""
 
+    group: NDArray[np.int64]  # (m,), which equality constraint a coordinate belongs to
     linear: NDArray[np.float64]  # (m,), c
     constant: float
     tol: float  # relative gap at which a check is worth its time; 0 for no estimates
@@ -49,7 +51,7 @@ class GapTest(NamedTuple):
 
 @vectorized
 def _sum_at(
-    multipliers: Any, data: PairData, ridge: Any, z: Any, upper: Any, x: Any, s: Any, slope: Any
+    multipliers: Any, test: GapTest, ridge: Any, z: Any, upper: Any, x: Any, s: Any, slope: Any
 ) -> float:
     """Return the sum of the module at multipliers; write its derivatives, (2, n_groups).
 
@@ -58,7 +60,7 @@ def _sum_at(
     total = 0.0
     slope[:] = 0.0
     for k in range(len(x)):
-        group = data.mark[k] // GROUP_STEP
+        group = test.group[k]
         r, d = z[k] * (s[k] - multipliers[group]), ridge[k]
         if x[k] == 0.0 and r >= 0.0:
             continue
@@ -72,10 +74,25 @@ def _sum_at(
 
 
 @vectorized
+def _value_at(z: Any, x: Any, s: Any, test: GapTest) -> float:
+    """Return the value 1/2 x'(G + D)x + c'x + constant, from the gradient."""
+    value = test.constant
+    for k in range(len(x)):
+        value += 0.5 * x[k] * (z[k] * s[k] + test.linear[k])
+    return value
+
+
+@vectorized
+def _wanted_gap(gap: float, value: float, test: GapTest) -> float:
+    """Return the largest gap that passes at a value."""
+    return test.tol * max(abs(value), abs(value - gap) if gap < np.inf else 0.0)
+
+
+@vectorized
 def is_closed(
     data: PairData, ridge: Any, z: Any, upper: Any, x: Any, s: Any, test: GapTest
 ) -> bool:
-    """Return whether the estimate of the gap passes."""
+    """Return whether the estimate of the gap passes, for steps on pairs."""
     n_groups = len(data.low)
     low, high, at = np.empty(n_groups), np.empty(n_groups), np.empty(n_groups)
     has_ridge = False
@@ -86,16 +103,15 @@ def is_closed(
         low[g] = from64(least ^ ((least >> 63) & MAX_KEY))
         high[g] = max(from64(greatest ^ ((greatest >> 63) & MAX_KEY)), low[g])
         at[g] = 0.5 * (low[g] + high[g]) if test.is_bounded else low[g]
-    value = test.constant
     for k in range(len(x)):
-        value += 0.5 * x[k] * (z[k] * s[k] + test.linear[k])
         has_ridge = has_ridge or ridge[k] > 0.0
+    value = _value_at(z, x, s, test)
     slope = np.empty((2, n_groups))
     # above `low` the sum is infinite without bounds and ridge
     n_multipliers = MULTIPLIERS_PER_ESTIMATE if test.is_bounded or has_ridge else 1
     for _ in range(n_multipliers):
-        gap = _sum_at(at, data, ridge, z, upper, x, s, slope)
-        wanted = test.tol * max(abs(value), abs(value - gap) if gap < np.inf else 0.0)
+        gap = _sum_at(at, test, ridge, z, upper, x, s, slope)
+        wanted = _wanted_gap(gap, value, test)
         if gap <= wanted:
             return True
         if gap > MAX_RATIO_FOR_MULTIPLIERS * wanted:
@@ -109,6 +125,12 @@ def is_closed(
             if not low[g] < at[g] < high[g]:
                 at[g] = 0.5 * (low[g] + high[g])
     return False
+
+
+@inlined
+def _period(n_steps: int) -> int:
+    """Return the number of steps to the next estimate."""
+    return max(MIN_STEPS_BETWEEN_ESTIMATES, n_steps // ESTIMATES_PER_DOUBLING)
 
 
 @vectorized
@@ -133,7 +155,7 @@ def pair_steps_until_closed(
     """
     done, stop = np.int64(0), BUDGET_CODE
     while done < n_steps and stop == BUDGET_CODE:
-        period = max(MIN_STEPS_BETWEEN_ESTIMATES, (n_before + done) // ESTIMATES_PER_DOUBLING)
+        period = _period(n_before + done)
         arrays = (z, upper, x, s, up_barrier, low_barrier)
         wanted = min(period, n_steps - done)
         made, stop = pair_steps(cols, data, *arrays, wanted, 0.0, missing, sharing)
@@ -141,4 +163,33 @@ def pair_steps_until_closed(
         is_due = made == period and test.tol > 0.0
         if is_due and is_closed(data, cols.ridge, z, upper, x, s, test):
             return done, NEWS_CODE
+    return done, stop
+
+
+@vectorized
+def single_steps_until_closed(
+    cols: Columns,
+    z: Any,
+    upper: Any,
+    x: Any,
+    s: Any,
+    up_barrier: Any,
+    low_barrier: Any,
+    n_before: int,
+    n_steps: int,
+    test: GapTest,
+    missing: Any,
+) -> Any:
+    """Do what `single_steps` does; end with `NEWS_CODE` where the estimate of the gap passes."""
+    done, stop = np.int64(0), BUDGET_CODE
+    zeros, slope = np.zeros(1), np.empty((2, 1))
+    while done < n_steps and stop == BUDGET_CODE:
+        period = _period(n_before + done)
+        wanted = min(period, n_steps - done)
+        made, stop = single_steps(cols, upper, x, s, up_barrier, low_barrier, wanted, missing)
+        done += made
+        if made == period and test.tol > 0.0:
+            gap = _sum_at(zeros, test, cols.ridge, z, upper, x, s, slope)
+            if gap <= _wanted_gap(gap, _value_at(z, x, s, test), test):
+                return done, NEWS_CODE
     return done, stop

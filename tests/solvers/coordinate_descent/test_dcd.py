@@ -14,6 +14,7 @@ from qpsvm import HingePrimal, L2SVMDual, L2SVRDual, Linear, Status, SVRDual
 from qpsvm.driver.fallback import Stage, run_with_fallbacks
 from qpsvm.driver.selection import find
 from qpsvm.driver.trace import Limits
+from qpsvm.errors import InputError
 from qpsvm.numerics.csr_rows import rows_of
 from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
 from qpsvm.solvers.coordinate_descent.dcd import DualCoordinateDescent
@@ -331,6 +332,11 @@ def test_squared_losses_have_the_answer_of_newton_steps(kind, penalty):
     assert ours.certificate.upper == pytest.approx(other.certificate.upper, rel=2e-9)
     assert ours.counters["single"] > 0
     np.testing.assert_allclose(ours.x, other.x, atol=1e-3 * np.abs(other.x).max())
+
+
+def test_newton_steps_on_a_squared_loss_are_refused():
+    with pytest.raises(InputError, match="newton must be None or False on squared losses"):
+        qpsvm.solve(L2SVMDual(Linear(X), Y, 1.0), "dcd", newton=True)
 
 
 @pytest.mark.parametrize("kind", ["l2-svm", "without bias"])

@@ -225,14 +225,22 @@ def test_an_estimate_of_the_gap_is_near_the_gap_and_no_less(kind, ridge):
         data = pair_data(cols, state.z, state.s, state.up_barrier, state.low_barrier)
         bounded = bool(np.isfinite(state.upper[0]))
         tests = [
-            GapTest(form.linear, form.constant, tol, bounded) for tol in (0.999 * share, 2 * share)
+            GapTest(state.group, form.linear, form.constant, tol, bounded)
+            for tol in (0.999 * share, 2 * share)
         ]
         assert [is_closed(data, cols.ridge, *arrays, test) for test in tests] == [False, True]
 
 
-@pytest.mark.parametrize("kind", ["hinge", "weighted", "l2-svm", "ball", "soft ball"])
-def test_steps_end_for_a_check_where_the_gap_is_closed(kind):
+@pytest.mark.parametrize(
+    "declare",
+    [
+        *(PROBLEM_KINDS[kind] for kind in ("hinge", "weighted", "l2-svm", "ball", "soft ball")),
+        lambda K, y: HingeDual(K, y, 0.5, bias=False),
+        lambda K, y: L2SVMDual(K, y, 0.5, bias=False),
+    ],
+)
+def test_steps_end_for_a_check_where_the_gap_is_closed(declare):
     X, y = two_clouds(300, 3, seed=2)
-    result = solve(PROBLEM_KINDS[kind](RBF(X, 0.5), y), "smo", tol=1e-4)
+    result = solve(declare(RBF(X, 0.5), y), "smo", tol=1e-4)
     assert result.converged and len(result.history) <= 3
     assert result.n_iter < SMO.first_check
