@@ -167,7 +167,7 @@ def test_an_interrupt_is_raised_again_where_it_is_asked_for(hard, sigint):  # no
 
 
 def test_an_interrupt_ends_a_users_loop_with_the_answers_so_far(hard, sigint):  # noqa: F811
-    answers, (callback, _) = [], pressing(5)
+    answers, (callback, _) = [], pressing(3)
     with pytest.raises(KeyboardInterrupt):
         for _ in range(5):
             answers.append(

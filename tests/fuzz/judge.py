@@ -203,7 +203,11 @@ def _direction(problem: Problem, result: Any, verdict: Verdict) -> None:
         verdict.fail("direction", f"weights from {float(a.min()):.3g}, sums {sums}")
     far = np.asarray(problem.X, dtype=np.longdouble)
     far = float((far * far).sum(axis=1).max()) if problem.kernel == "linear" else size
-    if square > 64 * eps * size + (16 * eps) ** 2 * far + 64 * program.value(a).error:
+    allowed = 64 * eps * size + (16 * eps) ** 2 * far + 64 * program.value(a).error
+    if problem.kernel == "rbf":  # squared distances are computed from norms of centered points
+        centered = problem.X - problem.X.mean(axis=0)
+        allowed += 16 * eps * problem.settings["gamma"] * float((centered**2).sum(axis=1).max())
+    if square > allowed:
         verdict.fail("direction", f"the common point is {square:.3g} off, of size {size:.3g}")
 
 
