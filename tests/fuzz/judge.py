@@ -201,13 +201,11 @@ def _direction(problem: Problem, result: Any, verdict: Verdict) -> None:
     eps = float(np.finfo(problem.X.dtype).eps)
     if a.min() < 0 or max(abs(float(total) - 1.0) for total in sums) > 1e-12:
         verdict.fail("direction", f"weights from {float(a.min()):.3g}, sums {sums}")
-    far = np.asarray(problem.X, dtype=np.longdouble)
-    far = float((far * far).sum(axis=1).max()) if problem.kernel == "linear" else size
-    allowed = 64 * eps * size + (16 * eps) ** 2 * far + 64 * program.value(a).error
+    X = np.asarray(problem.X, dtype=np.longdouble)
+    far = float((X * X).sum(axis=1).max()) if problem.kernel == "linear" else size
     if problem.kernel == "rbf":  # squared distances are computed from norms of centered points
-        centered = problem.X - problem.X.mean(axis=0)
-        allowed += 16 * eps * problem.settings["gamma"] * float((centered**2).sum(axis=1).max())
-    if square > allowed:
+        size += 0.25 * problem.settings["gamma"] * float(((X - X.mean(axis=0)) ** 2).sum(1).max())
+    if square > 64 * eps * size + (16 * eps) ** 2 * far + 64 * program.value(a).error:
         verdict.fail("direction", f"the common point is {square:.3g} off, of size {size:.3g}")
 
 
