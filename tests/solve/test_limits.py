@@ -124,6 +124,8 @@ def test_checks_of_smo_come_more_and_more_seldom_up_to_the_period(hard, pair_ste
         seen.append(SMO().next_check(seen[-1], period))
     apart = np.diff(seen)
     assert apart[0] == SMO.first_check and np.all(np.diff(apart) >= 0) and apart[-1] == period
+    expected = np.clip(24 * np.sqrt(seen[:-1]), SMO.first_check, period)
+    np.testing.assert_allclose(apart, expected, rtol=0.02)
     most = 3 * SMO.first_check
     result = solve(hard, "smo", tol=TIGHT_TOLERANCE, max_iter=most)
     assert result.history.iteration.tolist() == [n for n in seen if n < most] + [most]

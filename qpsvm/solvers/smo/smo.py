@@ -137,7 +137,8 @@ class SMO(Solver):
         """Return when the steps stop for a check."""
         tol = self.check_threshold * (self.target or 0.0)
         is_bounded = bool(np.isfinite(state.upper[0]))
-        return GapTest(state.group, problem.linear, problem.constant, tol, is_bounded)
+        has_ridge = problem.gram.ridged
+        return GapTest(state.group, problem.linear, problem.constant, tol, is_bounded, has_ridge)
 
     def _makes_face_step(self, problem: QP, state: SMOState) -> bool:
         """Make a Newton step on the face of the free weights where it is due and possible."""

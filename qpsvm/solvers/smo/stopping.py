@@ -47,6 +47,7 @@ class GapTest(NamedTuple):
     constant: float
     tol: float  # relative gap at which a check is worth its time; 0 for no estimates
     is_bounded: bool  # whether the upper bounds are finite
+    has_ridge: bool
 
 
 @vectorized
@@ -95,7 +96,6 @@ def is_closed(
     """Return whether the estimate of the gap passes, for steps on pairs."""
     n_groups = len(data.low)
     low, high, at = np.empty(n_groups), np.empty(n_groups), np.empty(n_groups)
-    has_ridge = False
     for g in range(n_groups):
         least, greatest = data.low[g].min(), data.high[g].max()
         if least == MAX_KEY or greatest == -MAX_KEY:  # a group whose weights cannot move
@@ -103,12 +103,10 @@ def is_closed(
         low[g] = from64(least ^ ((least >> 63) & MAX_KEY))
         high[g] = max(from64(greatest ^ ((greatest >> 63) & MAX_KEY)), low[g])
         at[g] = 0.5 * (low[g] + high[g]) if test.is_bounded else low[g]
-    for k in range(len(x)):
-        has_ridge = has_ridge or ridge[k] > 0.0
     value = _value_at(z, x, s, test)
     slope = np.empty((2, n_groups))
     # above `low` the sum is infinite without bounds and ridge
-    n_multipliers = MULTIPLIERS_PER_ESTIMATE if test.is_bounded or has_ridge else 1
+    n_multipliers = MULTIPLIERS_PER_ESTIMATE if test.is_bounded or test.has_ridge else 1
     for _ in range(n_multipliers):
         gap = _sum_at(at, test, ridge, z, upper, x, s, slope)
         wanted = _wanted_gap(gap, value, test)

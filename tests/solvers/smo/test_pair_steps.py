@@ -225,7 +225,7 @@ def test_an_estimate_of_the_gap_is_near_the_gap_and_no_less(kind, ridge):
         data = pair_data(cols, state.z, state.s, state.up_barrier, state.low_barrier)
         bounded = bool(np.isfinite(state.upper[0]))
         tests = [
-            GapTest(state.group, form.linear, form.constant, tol, bounded)
+            GapTest(state.group, form.linear, form.constant, tol, bounded, form.gram.ridged)
             for tol in (0.999 * share, 2 * share)
         ]
         assert [is_closed(data, cols.ridge, *arrays, test) for test in tests] == [False, True]
