@@ -112,12 +112,15 @@ def with_bounds(G: Any, c: Any, bounds: Any, x: Any) -> Bounds:
 def on_simplices(G: Any, d: Any, c: Any, x: Any, groups: list[Any]) -> Bounds:
     """Bound min 1/2 x'(G + D)x + c'x, weights of each group on a simplex.
 
-    By convexity 1/2 a'Ga >= (Gx)'a - 1/2 x'Gx, so the rest is separable in a.
+    By convexity 1/2 a'Ga >= (Gx)'a - 1/2 x'Gx, so the rest is separable in a. With c = 0 the ridge
+    alone is another lower bound, since a'Ga >= 0.
     """
     product = G @ x
     quadratic = x @ product
     upper = 0.5 * quadratic + 0.5 * d @ x**2 + c @ x
     lower = sum(least(product[of] + c[of], d[of]) for of in groups) - 0.5 * quadratic
+    if not c.any():
+        lower = max(lower, sum(least(np.zeros(of.sum()), d[of]) for of in groups))
     scale = float(np.max(np.diag(G) + d))
     sums = [abs(x[of].sum() - 1.0) for of in groups]
     return Bounds(upper, lower, 32 * EPS * scale, scale, max(-x.min(), *sums))

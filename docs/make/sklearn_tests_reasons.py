@@ -78,6 +78,10 @@ CLOSE_ANSWERS: dict[str, str] = {
     "test_svm.py::test_svm_classifier_sided_sample_weight[estimator0]": (
         "asks for a value below 1e-12 where `tol` is 1e-3; it is 4e-10"
     ),
+    "test_svm.py::test_svc_ovr_tie_breaking[NuSVC]": (
+        "counts votes by the sign of a pairwise decision value that is 0 by symmetry, and 3e-12 here; "
+        "scikit-learn's source says that rounding errors may decide it"
+    ),
     "test_sparse.py::test_sparse_oneclasssvm[*-linear-X_train0-*]": SIGNS_OF_ZERO,
     "test_sparse.py::test_sparse_oneclasssvm[*-linear-X_train2-*]": SIGNS_OF_ZERO,
 }

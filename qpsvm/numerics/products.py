@@ -143,7 +143,7 @@ def squared_norms(A: Any) -> NDArray[Any]:
     if hasattr(A, "squared_norms"):
         return np.asarray(A.squared_norms())
     if sp.issparse(A):
-        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+        return squared_norms_in_float64(A).astype(A.dtype, copy=False)
     return np.einsum("ij,ij->i", A, A)
 
 
@@ -158,8 +158,9 @@ def squared_norms_in_float64(X: Any) -> NDArray[np.float64]:
 
         squares = csr_row_squares(X)
     elif sp.issparse(X):
-        entries = np.square(X.data, dtype=np.float64)
-        squares = sp.csr_matrix((entries, X.indices, X.indptr), X.shape) @ np.ones(X.shape[1])
+        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        terms = np.square(X.data, dtype=np.float64)
+        squares = np.bincount(row, terms, X.shape[0]).astype(np.float64, copy=False)
     else:
         squares = np.asarray(squared_norms(X.astype(np.float64, copy=False)))
     squares.flags.writeable = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import ApproximateProducts, Form
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, Orthant, SimplexProduct
+from qpsvm.errors import check_number
 from qpsvm.gram import Gram, SignedGram
 from qpsvm.gram.base import BLOCK_ENTRIES
 from qpsvm.gram.repeated import distinct_points
@@ -191,6 +192,28 @@ class Solver(ABC):
         return max(100 * problem.m, min(5_000_000, int(1e10 / problem.m)))
 
 
+@dataclass(frozen=True)
+class WithTargetGap(Solver):
+    """A method whose steps stop for a check where they find a gap by themselves.
+
+    Parameters
+    ----------
+    target : float, optional
+        This relative gap; by default the tolerance of the solve.
+    """
+
+    target: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.target is not None:
+            check_number("target", self.target, low=0.0)
+
+    def for_tolerance(self, tol: float) -> Self:
+        """Return the solver with this target, unless its settings have one."""
+        return self if self.target is not None else replace(self, target=tol)
+
+
 def has_squared_slacks(problem: QP) -> bool:
     """Return whether it is the dual of a machine with squared slacks on a Gram with a factor.
 
@@ -268,7 +291,7 @@ class Method:
         Fewest simplices of the domain: 2 for the methods of the polytope distance.
     general : callable or None
         Makes the solver for the problems that `solver` does not fit: the same rule on domains
-        whose vertices are not coordinates.
+        whose vertices are not coordinates, or on other losses.
     general_gap : float, optional
         Relative gap that those problems reach; `gap` by default.
     """

@@ -191,6 +191,8 @@ METHODS: dict[str, Method] = {
         "Hsieh et al. (2008), Algorithms 1 and 3; Ho and Lin (2012)",
         gap=1e-8,
         budget=200,
+        general=solver_of("coordinate_descent.dcd", "SquaredLossCoordinateDescent"),
+        general_gap=1e-5,
     ),
     "pegasos": Method(
         solver_of("coordinate_descent.pegasos", "Pegasos"),

@@ -11,8 +11,8 @@ gradient. After `SAMPLES_PER_STEP` successive samples whose gap is small, the sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from qpsvm.distributed.working_set import ShardedState
 from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.column_store import Columns
 from qpsvm.numerics.work_sharing import TILE_POINTS, work_sharing_for
-from qpsvm.solvers.base import BUDGET_CODE, STALLED_CODE, Reply, Stop
+from qpsvm.solvers.base import BUDGET_CODE, STALLED_CODE, Reply, Stop, WithTargetGap
 from qpsvm.solvers.frank_wolfe.simplex import FrankWolfe
 from qpsvm.solvers.frank_wolfe.simplex_steps import simplex_steps
 from qpsvm.solvers.frank_wolfe.step_rules import STEP_KINDS, STEP_RULES, VERTEX_STEP_RULES
@@ -79,7 +79,7 @@ class FrankWolfeShardedState(VertexState):
 
 
 @dataclass(frozen=True)
-class ShardedFrankWolfe(OnVertices):
+class ShardedFrankWolfe(WithTargetGap, OnVertices):
     """Frank-Wolfe with a choice of step rule.
 
     Parameters
@@ -102,11 +102,11 @@ class ShardedFrankWolfe(OnVertices):
     rule: str = "toward"
     steps_per_trip: int | None = None
     sampling: int | None = None
-    target: float | None = None
 
     def __post_init__(self) -> None:
         """Check the settings; a single step needs a single vertex."""
-        super().__post_init__()
+        WithTargetGap.__post_init__(self)
+        OnVertices.__post_init__(self)
         check_choice("rule", self.rule, VERTEX_STEP_RULES)
         if self.steps_per_trip is not None:
             check_number("steps_per_trip", self.steps_per_trip, low=1, integer=True)
@@ -115,12 +115,6 @@ class ShardedFrankWolfe(OnVertices):
         if self.sampling is not None:
             check_number("sampling", self.sampling, low=1, integer=True)
             check_choice("rule (with sampling)", self.rule, ("toward", "away"))
-        if self.target is not None:
-            check_number("target", self.target, low=0.0)
-
-    def for_tolerance(self, tol: float) -> Self:
-        """Return the solver with this target, unless its settings have one."""
-        return self if self.target is not None else replace(self, target=tol)
 
     def start_solver(self) -> FrankWolfe:
         """Return the solver of the problem over a few random points."""

@@ -26,3 +26,15 @@ def stored_alike(points: Any, sparse: bool) -> Any:
     if sparse and isinstance(points, np.ndarray):
         return sp.csr_matrix(points)
     return points.toarray() if sp.issparse(points) and not sparse else points
+
+
+def without_empty_columns(points: Any) -> Any:
+    """Return CSR points without features that none has; as they are where there may be no such one."""
+    if points.nnz >= points.shape[1]:
+        return points
+    from qpsvm.gram.storage.sparse_panels import numbered
+
+    rows = numbered(points)
+    shape = points.shape[0], rows.n_numbers - 1
+    fewer = sp.csr_matrix((rows.data, rows.numbers.astype(np.int32) - 1, rows.ends), shape)
+    return fewer.sorted_indices()

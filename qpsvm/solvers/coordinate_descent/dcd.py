@@ -25,8 +25,8 @@ its weight to the Newton steps. Squared losses are left to the fallback of this 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,10 +34,17 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, Domain, Orthant, PenaltyBox, SimplexProduct
-from qpsvm.errors import InputError, check_choice, check_number
+from qpsvm.errors import InputError, check_choice
 from qpsvm.gram.repeated import RepeatedGram, distinct_points
+from qpsvm.gram.storage.csr import without_empty_columns
 from qpsvm.numerics.csr_rows import rows_of
-from qpsvm.solvers.base import PenaltiesOnFactor, Reply, Stop, has_squared_slacks
+from qpsvm.solvers.base import (
+    PenaltiesOnFactor,
+    Reply,
+    Stop,
+    WithTargetGap,
+    has_squared_slacks,
+)
 from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
 from qpsvm.solvers.coordinate_descent.state import (
     MAX_SWEEPS_PER_ROUND,
@@ -61,7 +68,7 @@ MIN_DIGITS_PER_PASS = 0.01
 
 
 @dataclass(frozen=True)
-class DualCoordinateDescent(PenaltiesOnFactor):
+class DualCoordinateDescent(WithTargetGap, PenaltiesOnFactor):
     """Coordinate descent on the dual of a linear machine, then proximal Newton steps.
 
     Parameters
@@ -70,40 +77,22 @@ class DualCoordinateDescent(PenaltiesOnFactor):
         Whether points that stay at their bounds are omitted from the sweeps.
     newton : bool, optional
         Whether Newton steps follow the sweeps; by default where they are cheaper, and
-        always with a free bias. Squared losses have none.
+        always with a free bias.
     target : float, optional
         Relative gap at which the sweeps stop for a check; the tolerance of the solve by default.
     """
 
     shrinking: bool = True
     newton: bool | None = None
-    target: float | None = None
 
-    domains: ClassVar[tuple[type[Domain], ...]] = (
-        PenaltyBox,
-        BoxHyperplane,
-        SimplexProduct,
-        Orthant,
-    )
+    domains: ClassVar[tuple[type[Domain], ...]] = (PenaltyBox, BoxHyperplane)
     check_threshold: ClassVar[float] = 0.98  # the products are recomputed from w
-    slow_steps_per_point: ClassVar[int] = 1000  # sweeps over squared losses, each of one pass
 
     def __post_init__(self) -> None:
         """Check the settings."""
+        super().__post_init__()
         check_choice("shrinking", self.shrinking, (True, False))
         check_choice("newton", self.newton, (True, False, None))
-        if self.target is not None:
-            check_number("target", self.target, low=0.0)
-
-    def fits(self, problem: QP) -> bool:
-        """Return whether it is the dual of absolute or squared errors on a Gram with a factor."""
-        if isinstance(problem.domain, PenaltyBox | BoxHyperplane):
-            return super().fits(problem)
-        return has_squared_slacks(problem)
-
-    def for_tolerance(self, tol: float) -> Self:
-        """Return the solver whose sweeps stop for a check at this gap."""
-        return self if self.target is not None else replace(self, target=tol)
 
     def period(self, problem: QP) -> int:
         """Check after every round: each costs several passes over the points."""
@@ -119,13 +108,7 @@ class DualCoordinateDescent(PenaltiesOnFactor):
         return 2000
 
     def init(self, problem: QP, x0: Vector | None, rng: np.random.Generator) -> State:
-        """Return the state at x0, or at a = 0, on a simplex at a vertex.
-
-        Raises
-        ------
-        InputError
-            If Newton steps are asked for on a squared loss.
-        """
+        """Return the state at x0, or at a = 0, on a simplex at a vertex."""
         domain, gram, kernel = problem.domain, problem.gram, problem.gram.kernel
         X = distinct_points(kernel).factor()
         bias = isinstance(domain, BoxHyperplane)
@@ -134,13 +117,12 @@ class DualCoordinateDescent(PenaltiesOnFactor):
             upper = domain.upper
         else:
             upper = np.full(problem.m, np.inf)
-            if self.newton:
-                raise InputError("newton must be None or False on squared losses; got True")
         zeros = np.zeros(problem.m)
         x = domain.repair(x0) if x0 is not None else domain.linear_min(zeros) if scaled else zeros
         random = np.array([rng.integers(1, 2**62)], np.uint64)
         points: Any = slice(None)
         if sp.issparse(X):  # a run has RUN_POINTS equally spaced points
+            X = without_empty_columns(X)  # each sweep reads w
             n = X.shape[0]
             stride = -(-n // RUN_POINTS)
             points = np.arange(RUN_POINTS * stride).reshape(RUN_POINTS, stride).T.ravel()
@@ -218,3 +200,24 @@ class DualCoordinateDescent(PenaltiesOnFactor):
         return bool(left > 0.0) and (
             2.0 * left / gained > steps * (1.0 + proximal.cost(state) / state.rows.entries)
         )
+
+
+@dataclass(frozen=True)
+class SquaredLossCoordinateDescent(DualCoordinateDescent):
+    """The sweeps alone, on the dual of a linear machine with squared losses.
+
+    They converge linearly, the more slowly the larger the penalties are.
+    """
+
+    domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, Orthant)
+    slow_steps_per_point: ClassVar[int] = 1000  # each of one pass
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        if self.newton:
+            raise InputError("newton must be None or False on squared losses; got True")
+
+    def fits(self, problem: QP) -> bool:
+        """Return whether it is the dual of squared errors on a Gram with a factor."""
+        return has_squared_slacks(problem)

@@ -25,8 +25,8 @@ modified finite Newton method for fast solution of large scale linear SVMs" (200
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,11 +34,16 @@ from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
 from qpsvm.domains import Domain, Orthant, SimplexProduct
-from qpsvm.errors import check_number
 from qpsvm.gram.repeated import RepeatedGram, distinct_points
 from qpsvm.numerics.csr_rows import moments
 from qpsvm.numerics.jit import reassociating
-from qpsvm.solvers.base import WORK_BETWEEN_CHECKS, Reply, Solver, Stop, has_squared_slacks
+from qpsvm.solvers.base import (
+    WORK_BETWEEN_CHECKS,
+    Reply,
+    Stop,
+    WithTargetGap,
+    has_squared_slacks,
+)
 from qpsvm.solvers.coordinate_descent.proximal_newton import MAX_ORDER_FOR_ONE_THREAD, conjugate
 from qpsvm.solvers.interior_point.normal_equations import MAX_DENSE_ORDER, NormalEquations
 
@@ -70,7 +75,7 @@ MIN_RELATIVE_DECREASE = 1e-15
 
 
 @dataclass(frozen=True)
-class FiniteNewton(Solver):
+class FiniteNewton(WithTargetGap):
     """Newton's method on the primal of a linear machine with squared slacks, by exact line searches.
 
     Parameters
@@ -79,21 +84,10 @@ class FiniteNewton(Solver):
         Relative gap near which every step is checked; the tolerance of the solve by default.
     """
 
-    target: float | None = None
-
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, Orthant)
     on_columns: ClassVar[bool] = False
     check_threshold: ClassVar[float] = 0.98  # the products are recomputed
     first_check: ClassVar[int] = MAX_STEPS_BETWEEN_CHECKS
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.target is not None:
-            check_number("target", self.target, low=0.0)
-
-    def for_tolerance(self, tol: float) -> Self:
-        """Return the solver that checks its steps near this gap."""
-        return self if self.target is not None else replace(self, target=tol)
 
     def fits(self, problem: QP) -> bool:
         """Return whether it is such a problem with finite penalties on a Gram with a factor."""

@@ -6,7 +6,7 @@ all m points; 59 draws contain one of the best 5 per cent with probability 0.95 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from qpsvm.domains import SimplexProduct
 from qpsvm.errors import check_choice, check_number
-from qpsvm.solvers.base import Solver
+from qpsvm.solvers.base import WithTargetGap
 
 SAMPLED_PERIOD = 5000
 """Number of steps between two checks; a check with confirmation evaluates the gradient at all points."""
@@ -24,7 +24,7 @@ SAMPLES_PER_STEP = 8
 
 
 @dataclass(frozen=True)
-class OnSamples(Solver):
+class OnSamples(WithTargetGap):
     """A method that may take the best of a sample instead of the best of all points.
 
     Parameters
@@ -42,15 +42,13 @@ class OnSamples(Solver):
 
     sampling: int | None = None
     confirm: bool = True
-    target: float | None = None
 
     def __post_init__(self) -> None:
         """Check the settings."""
+        super().__post_init__()
         if self.sampling is not None:
             check_number("sampling", self.sampling, low=1, integer=True)
         check_choice("confirm", self.confirm, (True, False) if self.sampling else (True,))
-        if self.target is not None:
-            check_number("target", self.target, low=0.0)
 
     @property
     def goal(self) -> float:
@@ -59,8 +57,7 @@ class OnSamples(Solver):
 
     def for_tolerance(self, tol: float) -> Self:
         """Return the solver whose samples target this gap."""
-        known = self.sampling is None or self.target is not None
-        return self if known else replace(self, target=tol)
+        return self if self.sampling is None else super().for_tolerance(tol)
 
     def low_precision(self, problem: Any) -> bool:
         """Return whether steps use samples: kernel values in float32 take half the memory."""

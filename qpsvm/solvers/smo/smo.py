@@ -13,7 +13,7 @@ simplex it is pairwise Frank-Wolfe with a second-order away vertex).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isqrt
 from typing import ClassVar, Self
 
@@ -29,9 +29,8 @@ from qpsvm.domains import (
     PenaltyBox,
     SimplexProduct,
 )
-from qpsvm.errors import check_number
 from qpsvm.numerics.work_sharing import WorkSharing, run_shared, work_sharing_for
-from qpsvm.solvers.base import Reply, Solver, Stop
+from qpsvm.solvers.base import Reply, Stop, WithTargetGap
 from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.prefetch import Prefetch, least_uncached
 from qpsvm.solvers.shared.starting_points import pair_start
@@ -52,7 +51,7 @@ MAX_POINTS_FILLED_AT_ONCE = 2000
 
 
 @dataclass(frozen=True)
-class SMO(Solver):
+class SMO(WithTargetGap):
     """Second-order SMO.
 
     Parameters
@@ -61,8 +60,6 @@ class SMO(Solver):
         Relative gap at which the steps stop for a check, by an estimate; the tolerance of the solve by
         default.
     """
-
-    target: float | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (
         SimplexProduct,
@@ -83,15 +80,6 @@ class SMO(Solver):
         correct products near a value of zero, and find out that steps have no effect.
         """
         return n_iter + min(max(self.first_check, 24 * isqrt(n_iter)), period)
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if self.target is not None:
-            check_number("target", self.target, low=0.0)
-
-    def for_tolerance(self, tol: float) -> Self:
-        """Return the solver whose steps stop for a check at this gap."""
-        return self if self.target is not None else replace(self, target=tol)
 
     def init(
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator

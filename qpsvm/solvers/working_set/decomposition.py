@@ -29,7 +29,7 @@ from qpsvm.canonical.qp import QP
 from qpsvm.domains import BoxHyperplane, CappedSimplex, Domain, SimplexProduct
 from qpsvm.errors import check_number
 from qpsvm.gram.column_store import ColumnStore
-from qpsvm.solvers.base import Reply, Stop, shared
+from qpsvm.solvers.base import Reply, Stop, WithTargetGap, shared
 from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set.working_set import (
@@ -80,7 +80,7 @@ SAMPLE_SIZE = 2048
 
 
 @dataclass(frozen=True)
-class Decomposition(OnWorkingSet):
+class Decomposition(WithTargetGap, OnWorkingSet):
     """Solve over a working set of the coordinates that matter.
 
     Parameters
@@ -105,7 +105,6 @@ class Decomposition(OnWorkingSet):
     least: float = 0.2
     largest: int = 4096
     inner_tol: float = 0.3
-    target: float | None = None
     max_rows_ahead: int | None = None
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, BoxHyperplane, CappedSimplex)
@@ -114,16 +113,11 @@ class Decomposition(OnWorkingSet):
 
     def __post_init__(self) -> None:
         """Check the settings."""
+        super().__post_init__()
         check_number("entering", self.entering, low=2, integer=True)
         check_number("least", self.least, low=0.0, high=0.9)
         check_number("largest", self.largest, low=2, integer=True)
         check_number("inner_tol", self.inner_tol, low=0.0, high=1.0, open_low=True)
-        if self.target is not None:
-            check_number("target", self.target, low=0.0)
-
-    def for_tolerance(self, tol: float) -> Self:
-        """Return the solver that solves the last working sets for this gap."""
-        return self if self.target is not None else replace(self, target=tol)
 
     def within(self, problem: QP, memory_limit: int) -> tuple[Self, int]:
         """Return the solver whose Gram matrix takes at most half of the memory.

@@ -17,7 +17,10 @@ from qpsvm.driver.trace import Limits
 from qpsvm.errors import InputError
 from qpsvm.numerics.csr_rows import rows_of
 from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
-from qpsvm.solvers.coordinate_descent.dcd import DualCoordinateDescent
+from qpsvm.solvers.coordinate_descent.dcd import (
+    DualCoordinateDescent,
+    SquaredLossCoordinateDescent,
+)
 
 X, Y = two_clouds(400, 12, seed=31)
 C = weights(400, seed=32)
@@ -366,7 +369,7 @@ def test_slow_sweeps_over_squared_losses_are_continued_by_newton_steps(rng):
     """A regression of fewer features than points at a large penalty."""
     points = rng.standard_normal((200, 50))
     problem = L2SVRDual(Linear(points), rng.standard_normal(200), 1e6)
-    form, dcd = problem.as_qp(), DualCoordinateDescent()
+    form, dcd = problem.as_qp(), SquaredLossCoordinateDescent()
     stage = Stage("dcd", dcd)
     outcome, after = run_with_fallbacks(form, stage, None, Limits(1e-9, 2000), 1 << 28, 0)
     assert after.name == "dcd + mfn" and outcome.certified.certificate.passed
