@@ -135,8 +135,10 @@ class QP(Form):
         return {"columns": self.store.n_computed, "bytes": self.store.n_bytes}
 
     def product(self, x: Vector) -> Vector:
-        """Return G x; of least squares A x."""
-        return self.gram.product(x)
+        """Return G x, recomputed in float64; of least squares A x."""
+        if self.store is None or not isinstance(self.gram, SignedGram):
+            return self.gram.product(x)
+        return self.gram.product(x, store=self.store)
 
     def entry_roundoff(self, x: Vector) -> float | Vector:
         """Return a bound on the rounding error of each entry of a recomputed G x."""

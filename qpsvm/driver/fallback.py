@@ -17,6 +17,8 @@ from qpsvm.clock import Expired
 from qpsvm.driver.loop import Outcome, run
 from qpsvm.driver.trace import Limits
 from qpsvm.gram import SignedGram
+from qpsvm.gram.column_store import MAX_POINTS_FILLED_AT_ONCE
+from qpsvm.gram.repeated import distinct_points
 from qpsvm.result import Status
 from qpsvm.solvers.base import Solver
 from qpsvm.solvers.methods import METHODS
@@ -65,6 +67,7 @@ def run_with_fallbacks(
     continues with columns in float64.
     """
     name, reason = stage.name, stage.reason
+    form = _in_float64_if_small(form, stage.solver, memory_limit)
 
     @cache
     def fallback() -> str | None:  # evaluated on demand: loading another method takes time
@@ -127,6 +130,18 @@ def _next_stages(
         yield precise, name, make(), f"warm start of {name}"
 
 
+def _in_float64_if_small(form: Form, solver: Solver, memory_limit: int) -> Form:
+    """Return a problem of few points in float32 with columns in float64.
+
+    The test for positive semidefiniteness and the certificate then read the columns of the steps.
+    """
+    if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
+        return form
+    is_small = form.m <= MAX_POINTS_FILLED_AT_ONCE and 8 * form.m**2 <= memory_limit
+    is_read = is_small and solver.on_columns and not solver.low_precision(form)
+    return form.to_float64() if is_read and distinct_points(form.gram.kernel).is_kernel else form
+
+
 def run_with_store(
     form: Form,
     solver: Solver,
@@ -137,6 +152,7 @@ def run_with_store(
     after: Outcome | None = None,
 ) -> Outcome:
     """Run a method with a store of columns that lives as long as the run."""
+    form = _in_float64_if_small(form, solver, memory_limit)
     low_precision = after is None and solver.low_precision(form)
     solver, memory_limit = solver.within(form, memory_limit)
     with ExitStack() as stack:

@@ -67,8 +67,7 @@ class MEBDual(Formulation[Ball]):
         expansion = Expansion.of(self.K, certified.x, known)
         center = expansion.vector
         if center is None:
-            rows = np.flatnonzero(certified.x != 0)
-            square = float(certified.x[rows] @ self.K.dot(certified.x, rows))
+            square = 0.5 * float(certified.x @ certified.product)
         else:
             square = float(center @ center)
         model = Ball(

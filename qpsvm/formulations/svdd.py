@@ -87,8 +87,8 @@ class SVDDDual(WeightedFormulation[Ball]):
         x, product, bounds = certified.x, certified.product, certified.certificate
         weights = self.scatter(x)
         point = certified.primal or qp.primal_point(x, certified.multipliers)
+        own = 0.5 * float(x @ product)  # |c|^2 from the origin of the solve
         if point is None or not isinstance(qp.primal, BallPoint):
-            own = 0.5 * float(x @ product)  # |c|^2 from the origin of the solve
             square = own - product - qp.linear  # squared distances from the center
             level, expansion = own - float(certified.multipliers[0]), Expansion.of(self.K, weights)
         else:
@@ -104,6 +104,6 @@ class SVDDDual(WeightedFormulation[Ball]):
         else:  # no point may lie outside
             radius, least = (float(np.sqrt(max(-b, 0.0))) for b in (bounds.lower, bounds.upper))
             outside, slack = np.zeros(0, bool), 0.0
-        here = float(weights @ self.K.dot(weights)) if center is None else float(center @ center)
+        here = own if center is None else float(center @ center)
         ball = Ball(radius, least, expansion, here, center, int(np.sum(outside)), slack)
         return Recovery(weights, certified.multipliers, ball)

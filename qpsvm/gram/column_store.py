@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError
 from qpsvm.gram.engine.error_bounds import RelativeError
+from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS
 
 Gram = Any  # `qpsvm.gram.base.Gram`, which hands out these stores
 
@@ -18,6 +19,12 @@ log = logging.getLogger("qpsvm")
 
 QUANTUM = 1.0 / 65535.0
 """Quantum of values in [0, 1] stored in 16 bits; their rounding error is at most half of it."""
+
+MAX_POINTS_FILLED_AT_ONCE = 2000
+"""Maximum number of points all of whose columns are cached together, in milliseconds."""
+
+COLUMNS_OF_PRODUCT = 512
+"""Number of columns that a product sums at a time."""
 
 FEWEST_COLUMNS = 8
 """Minimum number of columns of a store: no step needs more at once."""
@@ -120,6 +127,16 @@ class ColumnStore:
         return self.n_slots * self.gram.m
 
     @property
+    def n_columns(self) -> int:
+        """Number of different columns."""
+        return int(self.gram.m)
+
+    @property
+    def is_filled_at_once(self) -> bool:
+        """Whether all columns are cached together."""
+        return self.n_columns <= min(MAX_POINTS_FILLED_AT_ONCE, self.n_slots)
+
+    @property
     def n_bytes(self) -> int:
         """Memory of the cached columns, in bytes; 0 for a precomputed matrix."""
         return self._n_filled * self.gram.dtype.itemsize * self.gram.m
@@ -171,6 +188,31 @@ class ColumnStore:
         self.slot[missing] = slots
         self.stamp[slots] = self.clock[0]
         self.n_computed += n
+
+    def dot(
+        self, x: NDArray[np.float64], rows: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64] | None:
+        """Return K x, or its entries `rows`, as `Gram.dot` does, by columns that this solve evaluated.
+
+        None where they are not in float64, or are kept between solves, or where one that is needed is not
+        cached.
+        """
+        if self.gram.dtype != np.float64 or self.lasting or self.index is not None:
+            return None
+        support = np.flatnonzero(x != 0)
+        slots, weights = self.slot[support], x[support]
+        if np.any(slots < 0):
+            return None
+        if rows is None and len(slots) * self.gram.m >= MIN_ENTRIES_FOR_COMPILED_PASS:
+            from qpsvm.numerics.row_products import row_combination  # which is compiled
+
+            return row_combination(self.store, slots, weights)
+        out = np.zeros(self.gram.m if rows is None else len(rows))
+        for first in range(0, len(slots), COLUMNS_OF_PRODUCT):
+            at = slice(first, first + COLUMNS_OF_PRODUCT)
+            K = self.store[slots[at]]
+            out += weights[at] @ (K if rows is None else K[:, rows])
+        return out
 
     def entries_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the entries of a column that belong to coordinates."""

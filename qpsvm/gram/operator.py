@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from qpsvm.errors import InputError, check_points
 from qpsvm.gram.base import Gram
+from qpsvm.gram.column_store import ColumnStore
 from qpsvm.gram.precomputed import Precomputed
 from qpsvm.gram.signed import SignedGram
 
@@ -194,10 +195,15 @@ class QuadraticGram(SignedGram, General):
             return largest(self.kernel.block(np.arange(self.m), None, np.float64))
         return largest_by_lanczos(self.m, self.product)
 
-    def product(self, x: Vector, rows: NDArray[np.int64] | None = None) -> Vector:
+    def product(
+        self,
+        x: Vector,
+        rows: NDArray[np.int64] | None = None,
+        store: ColumnStore | None = None,
+    ) -> Vector:
         """Return Qx or its entries `rows`; only the rows of few nonzero entries are read."""
         if rows is not None:
-            return super().product(x, rows)
+            return super().product(x, rows, store)
         if not isinstance(self.kernel, Precomputed) or self.kernel.dtype != np.float64:
             return self.kernel.dot(x)
         support = np.flatnonzero(x != 0)

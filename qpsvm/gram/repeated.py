@@ -239,12 +239,22 @@ class ExpandedStore(ColumnStore):
         if points.lasting:
             self._evaluate = self._copy
 
+    @property
+    def n_columns(self) -> int:
+        """Number of points."""
+        return self.gram.gram.m
+
     def ensure(self, indices: Indices) -> None:
         """Cache the columns `indices`, evaluating those of missing points in one block."""
         first, computed = self.gram.first, self.n_computed
         super().ensure(np.unique(first[indices]))
         if self.n_computed > computed:
             self.slot[:] = self.slot[first]
+
+    def dot(self, x: Vector, rows: Indices | None = None) -> Vector | None:
+        """Return K x, with the weights of a point merged, as `RepeatedGram.dot` has it."""
+        merged = np.bincount(self.gram.first, weights=x, minlength=self.gram.m)
+        return super().dot(merged.astype(np.float64, copy=False), rows)
 
     def _copy(self, missing: Indices, base: Any, slots: Indices) -> None:
         """Write columns of the points, where they are kept, and expand them."""

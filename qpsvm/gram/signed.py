@@ -52,22 +52,27 @@ class SignedGram:
         """Return the diagonal of G, shape (m,), without the ridge."""
         return self.scale * (self.kernel.diag() + self.shift)
 
-    def column(self, i: int) -> NDArray[np.float64]:
-        """Return column i of G, recomputed in float64, without the ridge."""
-        k = self.kernel.block(np.array([i]), None, np.float64)[0]
-        return self.scale * self.sign[i] * self.sign * (k + self.shift)
-
     def matrix(self) -> NDArray[np.float64]:
         """Return G in float64, shape (m, m), without the ridge."""
         K = self.kernel.block(np.arange(self.m), None, np.float64)
         return np.asarray((self.scale * self.sign)[:, None] * (K + self.shift) * self.sign)
 
     def product(
-        self, x: NDArray[np.float64], rows: NDArray[np.int64] | None = None
+        self,
+        x: NDArray[np.float64],
+        rows: NDArray[np.int64] | None = None,
+        store: ColumnStore | None = None,
     ) -> NDArray[np.float64]:
-        """Return G x, or its entries `rows`, recomputed in float64."""
+        """Return G x, or its entries `rows`, recomputed in float64.
+
+        Columns of the kernel that a `store` has in float64 need no second evaluation. With a factor the
+        product is X (X'x), whose rounding is less: see `roundoff`.
+        """
         signed = x if self.plain else self.sign * x
-        total = self.kernel.dot(signed, rows)
+        is_readable = store is not None and store.gram is self.kernel and not self.kernel.by_factor
+        total = store.dot(signed, rows) if store is not None and is_readable else None
+        if total is None:
+            total = self.kernel.dot(signed, rows)
         if self.shift:
             total += self.shift * float(np.sum(signed))
         if not self.plain:

@@ -20,6 +20,7 @@ from qpsvm import (
     SVDDDual,
     solve,
 )
+from qpsvm.driver import fallback
 from qpsvm.driver.fallback import (
     SLOW_MIN_PAIRS,
     Stage,
@@ -118,7 +119,8 @@ def test_columns_in_float64_follow_where_float32_is_not_enough(kind):
     X = rng.standard_normal((150, 2)).astype(np.float32) + np.float32(10_000)  # far from zero
     X[:, 1] = 0.0  # half of the coordinates are not stored: the points are not centered
     value = {"nu": 0.3} if kind is OneClassDual else {"C": 0.05}
-    result = solve(kind(RBF(sp.csr_matrix(X), gamma=0.1), **value), tol=1e-6)
+    too_little = 8 * len(X) ** 2 - 1  # for all columns in float64
+    result = solve(kind(RBF(sp.csr_matrix(X), 0.1), **value), tol=1e-6, memory_limit=too_little)
     assert result.converged and "columns in float64" in result.reason
     exact = solve(kind(RBF(sp.csr_matrix(X.astype(np.float64)), gamma=0.1), **value), tol=1e-9)
     assert result.value == pytest.approx(exact.value, rel=2e-6)
@@ -170,7 +172,15 @@ def test_points_are_copied_to_float64_only_where_a_fallback_runs(monkeypatch):
     X, y = two_clouds(80, 3, seed=4)
     gram = RBF(X.astype(np.float32), gamma=0.5)
     monkeypatch.setattr(RBF, "to_float64", lambda self: pytest.fail("the first method was enough"))
-    assert solve(HingeDual(gram, y), tol=1e-3).converged
+    assert solve(HingeDual(gram, y), tol=1e-3, memory_limit=8 * 80**2 - 1).converged
+
+
+def test_few_points_in_float32_have_columns_in_float64(monkeypatch):
+    X, y = two_clouds(80, 3, seed=4)
+    gram = RBF(X.astype(np.float32), gamma=0.5)
+    monkeypatch.setattr(RBF, "dot", lambda *given: pytest.fail("the columns are cached"))
+    result = solve(HingeDual(gram, y), tol=1e-6)
+    assert result.converged and result.counters["bytes"] == 8 * 80**2
 
 
 def test_a_fallback_that_meets_no_number_leaves_a_stalled_solve():
@@ -186,10 +196,13 @@ def test_a_fallback_that_meets_no_number_leaves_a_stalled_solve():
     assert started.status is Status.STALLED
 
 
-def test_a_gram_that_is_refuted_in_float64_leaves_no_bound_of_the_first_method():
+def test_a_gram_that_is_refuted_in_float64_leaves_no_bound_of_the_first_method(monkeypatch):
     X = np.array([[2.0, 2.0], [2.0, 3.0], [-1.0, -3.0]], dtype=np.float32)
     K = qpsvm.Sigmoid(X, gamma=9.638554216867469e-08, coef0=0.0)
-    result = solve(qpsvm.NuSVCDual(K, [1.0, -1.0, -1.0], nu=1e-6), tol=1e-12)
+    problem = qpsvm.NuSVCDual(K, [1.0, -1.0, -1.0], nu=1e-6)
+    assert solve(problem, tol=1e-12).status is Status.NONCONVEX
+    monkeypatch.setattr(fallback, "MAX_POINTS_FILLED_AT_ONCE", 0)  # columns in float32 at first
+    result = solve(problem, tol=1e-12)
     assert "columns in float64" in result.reason and result.status is Status.NONCONVEX
     assert result.certificate.lower == -np.inf
 

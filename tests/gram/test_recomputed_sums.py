@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from qpsvm import RBF, CustomKernel, HingeDual, Laplacian, Linear, Polynomial, Precomputed, solve
+from qpsvm import (
+    RBF,
+    Cached,
+    CustomKernel,
+    HingeDual,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Precomputed,
+    solve,
+)
 from qpsvm.canonical.base import FLOAT64_EPS
 
 ROUNDOFF_OF_SUM = 4.0 * FLOAT64_EPS
@@ -47,6 +57,26 @@ def test_sums_over_a_given_matrix_have_few_roundings(n):
     K, x = np.full((n, n), 1.0 / 3.0), rng.uniform(0.1, 1.0, n)
     exact = math.fsum(x / 3.0)
     assert np.max(np.abs(Precomputed(K, psd="assume").dot(x) - exact)) <= ROUNDOFF_OF_SUM * exact
+
+
+@pytest.mark.parametrize("n", [300, 1800])
+def test_sums_of_cached_columns_have_few_roundings(n):
+    x = np.random.default_rng(n).uniform(0.1, 1.0, n)
+    gram = RBF(np.zeros((n, 2)), gamma=1.0)
+    with gram.hold(1 << 30) as store:
+        assert store.dot(x) is None  # no column is cached
+        store.ensure(np.arange(n))
+        for rows in (None, np.arange(0, n, 7)):
+            found = store.dot(x, rows)
+            assert np.max(np.abs(found - math.fsum(x))) <= ROUNDOFF_OF_SUM * math.fsum(x)
+
+
+def test_columns_in_float32_or_of_other_solves_are_not_summed():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    for gram in (RBF(X.astype(np.float32), gamma=1.0), Cached(RBF(X, gamma=1.0))):
+        with gram.hold(1 << 20) as store:
+            store.ensure(np.arange(30))
+            assert store.dot(np.ones(30)) is None
 
 
 def test_bounds_far_from_the_origin_enclose_the_optimum():

@@ -173,3 +173,14 @@ def test_a_defect_grows_with_the_repetitions():
     assert psd_defect(repeated) == 2.0 * of_points
     least = np.linalg.eigvalsh(dense(repeated))[0]
     assert -psd_defect(repeated) * (1.0 + 1e-6) <= least + 1e-13 < 0.0
+
+
+def test_expanded_columns_are_summed_as_those_of_the_points(repeated):
+    x = np.random.default_rng(53).standard_normal(repeated.m)
+    with repeated.hold(1 << 20) as store:
+        store.ensure(np.arange(repeated.m))
+        found = store.dot(x)
+    if repeated.dtype == np.float64:
+        np.testing.assert_allclose(found, dense(repeated) @ x, atol=1e-12)
+    else:
+        assert found is None

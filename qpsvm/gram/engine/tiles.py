@@ -26,7 +26,7 @@ from qpsvm.gram.engine.maps import finish_map
 from qpsvm.gram.engine.sweep import mapping, summing
 from qpsvm.gram.engine.tile_products import load_tile, multiply_group, new_tile
 from qpsvm.gram.storage.base import StoredPoints
-from qpsvm.gram.storage.sparse_panels import NumberedRows, numbered, sparse_sides
+from qpsvm.gram.storage.sparse_panels import NumberedRows, SparseRows, numbered, sparse_sides
 from qpsvm.numerics.jit import njit
 from qpsvm.numerics.parallel import alternating_starts, parallel_for
 from qpsvm.numerics.simd import aligned
@@ -44,6 +44,9 @@ MIN_ENTRIES_FOR_TWO_THREADS = 1 << 16
 MAX_FEATURES_TO_SWEEP = 64
 """Number of features of a dense point up to which values of a few hundred points are swept by tiles; with
 more, products of whole groups by BLAS take less time."""
+
+CHUNKS_OF_MATRIX = 16
+"""Number of chunks of a symmetric matrix, of which each is smaller than the one before."""
 
 Vector = NDArray[np.float64]
 ALL_ROWS, NO_NUMBERS = np.empty(0, np.int64), np.empty(0)
@@ -71,7 +74,30 @@ def fill(
     """
     points, b, factor, kernel_map = evaluator
     sides, factor = sides_of_sweep(points[columns], b[columns], points, b, factor, rows)
-    fill_sides(sides, factor, kernel_map, rows, out, slots)
+    every = np.arange(len(b))
+    if rows is None and np.array_equal(columns, every) and np.array_equal(slots, every):
+        return _fill_matrix(sides, factor, kernel_map, out)
+    return fill_sides(sides, factor, kernel_map, rows, out, slots)
+
+
+def _fill_matrix(sides: Any, factor: Any, kernel_map: Any, out: NDArray[Any]) -> None:
+    """Write the values of all pairs of points: those below the diagonal, and from there those above."""
+    few, a, *others = sides
+    m, dtype = len(others[-1]), factor.dtype
+    width = TILE_POINTS * -(-m // (CHUNKS_OF_MATRIX * TILE_POINTS))
+    slots, x = np.arange(m), np.empty((2, 0), dtype)
+
+    def chunk(first: int) -> None:
+        last = min(first + width, m)
+        if isinstance(few, SparseRows):
+            rows: Any = few._replace(ends=few.ends[first:])
+        else:
+            rows = few[first:]
+        below = rows, a[first:], *others, np.array(ALL_ROWS), first, last, factor, kernel_map
+        sweep_tiles(*below, out, NO_PACKED_BLOCK, slots[first:], x, *(NO_NUMBERS,) * 5)
+        out[first:last, last:m] = out[last:m, first:last].T
+
+    parallel_for(chunk, list(range(0, m, width)), with_blas=False)
 
 
 def fill_between(

@@ -256,7 +256,7 @@ class PointGram(Gram):
 
     def to_float64(self) -> Gram:
         """Return the Gram of the points in float64."""
-        return self if self.dtype == np.float64 else replace(self, X=self.X.astype(np.float64))
+        return self if self.dtype == np.float64 else self._over(self.X.astype(np.float64))
 
     def block(
         self, columns: NDArray[np.int64], rows: Any = None, dtype: Any = None

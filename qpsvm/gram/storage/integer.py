@@ -24,9 +24,13 @@ from qpsvm.gram.storage.byte_grid import (
     zero_octets,
 )
 from qpsvm.numerics.parallel import parallel_for
+from qpsvm.numerics.products import squared_norms_in_float64
 
 MAX_EXACT_SQUARED_NORM = 2.0**24
 """Maximum squared norm at which float32 sums of products of integers are exact."""
+
+QUANTUM_SAMPLE_COORDINATES = 1 << 18
+"""Number of coordinates of the points that determine the candidate quantum."""
 
 QUANTUM_SAMPLE_POINTS, FIRST_TRIED_POINTS = 1024, 64
 """Number of points that determine the candidate quantum, and of those that test it first."""
@@ -237,7 +241,8 @@ def _binary(X: Any, one: float) -> bool:
 
 def _least(X: Any) -> float:
     """Return the least absolute coordinate other than 0 in a sample; 1 if all are 0."""
-    sample = X[:QUANTUM_SAMPLE_POINTS]
+    n_points = max(FIRST_TRIED_POINTS, QUANTUM_SAMPLE_COORDINATES // X.shape[1])
+    sample = X[: min(n_points, QUANTUM_SAMPLE_POINTS)]
     values = np.abs(sample.data if sp.issparse(sample) else sample)
     least = float(np.min(np.where(values > 0, values, np.inf), initial=np.inf))
     return least if least < np.inf else 1.0
@@ -275,9 +280,7 @@ def norms_of(points: Any) -> NDArray[np.float64]:
     if isinstance(points, StoredPoints):
         return points.squared_norms()
     if sp.issparse(points):
-        squares = np.square(points.data, dtype=np.float64)
-        by_entry = sp.csr_matrix((squares, points.indices, points.indptr), points.shape)
-        return np.asarray(by_entry @ np.ones(points.shape[1]))
+        return squared_norms_in_float64(points)
     norms = np.empty(len(points))
     step = max(1, CHUNK_COORDINATES // points.shape[1])
 

@@ -109,7 +109,7 @@ class FrankWolfeState:
             scratch=step_scratch(domain.n_groups),
             written=support.at[:0],
         )
-        state.set_product(problem, problem.gram.product(x))
+        state.set_product(problem, problem.product(x))
         return state
 
     def set_product(self, problem: QP, product: NDArray[np.float64]) -> None:

@@ -157,7 +157,7 @@ class MinNormPoint(Solver):
         )
         state.max_block_points = self.max_block_points or problem.m
         if len(support) > START_POINTS:
-            state.waiting, state.product[:] = support, problem.gram.product(x)
+            state.waiting, state.product[:] = support, problem.product(x)
             return state
         admit(problem, state, support)
         factor_face(state.block, np.arange(len(support)))
@@ -363,7 +363,7 @@ def update_product(problem: QP, state: MinNormPointState, before: NDArray[np.flo
     now = state.block.x[: len(state.members)]
     state.x[state.members] = now
     if problem.gram.kernel.factor() is not None:
-        state.product[:] = problem.gram.product(state.x)
+        state.product[:] = problem.product(state.x)
         return
     assert problem.store is not None
     change = now - before

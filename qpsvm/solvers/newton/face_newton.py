@@ -213,7 +213,7 @@ class FaceNewton(Solver):
             _set_point(problem, state, u, g, 0.0)
         if not state.x.any():  # the prediction is of no use
             state.x[0] = 1.0
-            self._set_product(problem, state, gram.column(0))
+            self._set_product(problem, state, problem.product(state.x))
             state.add_rows(0.0)
         return state
 

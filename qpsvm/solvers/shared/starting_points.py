@@ -27,7 +27,7 @@ def two_points(problem: QP) -> NDArray[np.float64]:
     own = gram.diag() + gram.ridge
     x = np.zeros(problem.m)
     if domain.n_groups == 1:
-        distance = own - 2.0 * gram.column(0)
+        distance = own - 2.0 * _column(problem, 0)
         distance[0] = -np.inf
         far = int(np.argmax(distance))
         x[0] += 0.5
@@ -36,12 +36,19 @@ def two_points(problem: QP) -> NDArray[np.float64]:
     chosen = [int(of[0]) for of in domain.members[:1]]
     for k in [*range(1, domain.n_groups), 0]:
         others = chosen[1:] if k == 0 else chosen
-        value = 0.5 * own + problem.linear + sum(gram.column(i) for i in others)
+        value = 0.5 * own + problem.linear + sum(_column(problem, i) for i in others)
         of = domain.members[k]
         best = int(of[np.argmin(value[of])])
         chosen = [best, *others] if k == 0 else [*chosen, best]
     x[chosen] = 1.0
     return x
+
+
+def _column(problem: QP, i: int) -> NDArray[np.float64]:
+    """Return column i of G in float64."""
+    x = np.zeros(problem.m)
+    x[i] = 1.0
+    return problem.product(x)
 
 
 def pair_start(problem: QP, x0: NDArray[np.float64] | None) -> NDArray[np.float64]:
@@ -81,7 +88,7 @@ def corner(problem: QP) -> NDArray[np.float64]:
         own = np.arange(problem.m)[of]
         sample = own[np.unique(np.linspace(0, len(own) - 1, CORNER_SAMPLE_SIZE).astype(np.int64))]
         x[sample] = total / len(sample)
-    return domain.linear_min(problem.gram.product(x) + problem.linear)
+    return domain.linear_min(problem.product(x) + problem.linear)
 
 
 def random_ball(

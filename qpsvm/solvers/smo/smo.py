@@ -46,9 +46,6 @@ from qpsvm.solvers.smo.stopping import (
 UNCOUPLED_DOMAINS = (PenaltyBox, Orthant)
 """Domains without an equality constraint, on which steps move one coordinate."""
 
-MAX_POINTS_FILLED_AT_ONCE = 2000
-"""Maximum number of points at which the first missing column fills all columns, in milliseconds."""
-
 
 @dataclass(frozen=True)
 class SMO(WithTargetGap):
@@ -85,6 +82,9 @@ class SMO(WithTargetGap):
         self, problem: QP, x0: NDArray[np.float64] | None, rng: np.random.Generator
     ) -> SMOState:
         """Return the state at x0, or at two points of a simplex, or at a corner of a box."""
+        assert problem.store is not None
+        if problem.store.is_filled_at_once:
+            problem.store.ensure(np.arange(problem.m))
         return SMOState.at(problem, pair_start(problem, x0))
 
     def advance(self, problem: QP, state: SMOState, n_steps: int) -> Reply:
@@ -113,11 +113,7 @@ class SMO(WithTargetGap):
             )
         state.n_steps += done
         if stop == COLUMN_MISSING:
-            fill_all = problem.m <= min(MAX_POINTS_FILLED_AT_ONCE, problem.store.n_slots)
-            if fill_all:
-                problem.store.ensure(np.arange(problem.m))
-            else:
-                state.prefetch.serve(problem.store, np.unique(missing), state.wanted)
+            state.prefetch.serve(problem.store, np.unique(missing), state.wanted)
             stop = Stop.BUDGET.value
         return Reply(done, Stop(stop))
 
@@ -185,7 +181,7 @@ class PairState:
         shape = (int(group.max()) + 1, m)
         empty = np.empty(m), np.empty(shape), np.empty(shape)
         state = cls(problem, group, z, upper, x, *empty, np.empty(m))
-        state.set_product(problem.gram.product(x) if x.any() else np.zeros(m))
+        state.set_product(problem.product(x) if x.any() else np.zeros(m))
         return state
 
     def set_product(self, product: NDArray[np.float64]) -> None:

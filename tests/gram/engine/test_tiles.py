@@ -51,6 +51,16 @@ def sides(kind, m, d, rng):
     return X, Evaluator(points, terms, formula.factor, formula.map)
 
 
+@pytest.mark.parametrize("m", [1, tiles.TILE_POINTS + 1, 1700])
+def test_a_whole_matrix_is_that_of_its_columns(kind, m, rng):
+    _, evaluator = sides(kind, m, 9, rng)
+    every = np.arange(m)
+    K, columns = np.full((2, m + 1, m + 2), -1.0, evaluator.terms.dtype)
+    tiles.fill(evaluator, every, None, K, every)
+    tiles.fill(evaluator, every, every, columns, every)
+    np.testing.assert_array_equal(K, columns)
+
+
 @pytest.mark.parametrize("m", [1, 5, tiles.TILE_POINTS, tiles.TILE_POINTS + 1, 1000])
 @pytest.mark.parametrize("d", [1, 2, 9, 16, 17, 70])
 def test_columns_and_sums_are_those_of_the_kernel(kind, m, d, rng):

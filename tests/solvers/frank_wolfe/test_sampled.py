@@ -68,7 +68,7 @@ def advanced(problem, method, chunks, seed=0, memory_limit=1 << 28, exact=False,
 def paper_steps(problem, takes_away, n_steps, seed=0):
     """Algorithms 2 and 3 of Frandi et al. with section 5.2.3, in plain numpy: return x."""
     qp = problem.as_qp()
-    Q = np.stack([qp.gram.column(i) for i in range(qp.m)]) + np.diag(qp.gram.ridge)
+    Q = qp.gram.matrix() + np.diag(qp.gram.ridge)
     draws = Draws(qp.domain, 59, np.random.default_rng(seed))
     samples = draws.draw(max(1, 2048 // draws.size)).reshape(-1, draws.size)
     x = METHODS["fw"].maker(qp)().init(qp, None, np.random.default_rng(0)).x.copy()
