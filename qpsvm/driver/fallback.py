@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,6 @@ FALLBACKS = {
     "face-newton": ("decomposition",),
 }
 """Fallbacks of a method that ends without a certificate: the first that fits is taken."""
-
-SLOW_MIN_PAIRS = 10_000
-"""Number of pair steps, in addition to those per point, above which a method is slow."""
 
 WITHOUT_DENSE_MATRICES = ("decomposition", "mfn")
 """Fallbacks whose memory does not grow with the square of the number of points."""
@@ -73,9 +70,8 @@ def run_with_fallbacks(
     def fallback() -> str | None:  # evaluated on demand: loading another method takes time
         return None if named else _fallback(form, stage.name, memory_limit)
 
-    def is_slow(pairs: int) -> bool:
-        most = SLOW_MIN_PAIRS + stage.solver.slow_steps_per_point * form.m
-        return pairs > most and fallback() is not None
+    def is_slow(state: Any) -> bool:
+        return stage.solver.is_slow(form, state) and fallback() is not None
 
     ending_slow = replace(limits, is_slow=is_slow)
     outcome = run_with_store(form, stage.solver, x0, ending_slow, memory_limit, seed)

@@ -160,7 +160,7 @@ def _iterate(
         reached = trace.limit()
         if reached is not None:
             return reached, None
-        if limits.is_slow is not None and limits.is_slow(_n_pair_steps(state)):
+        if limits.is_slow is not None and limits.is_slow(state):
             return Status.STALLED, None
         stop = _advance_to_next_check(problem, solver, state, period, chunk, limits, trace)
 
@@ -322,8 +322,3 @@ def _refuted(problem: Form, certified: Certified) -> bool:
 def _is_convexity_decided(problem: Form) -> bool:
     """Return whether the Gram is positive semidefinite: negative curvature is then rounding."""
     return problem.convex and isinstance(problem, QP) and is_psd_decided(problem.gram.kernel)
-
-
-def _n_pair_steps(state: Any) -> int:
-    """Return the pair and single steps of `smo`, alone or inside another method."""
-    return int(state.counters.get("pair", 0) + state.counters.get("single", 0))

@@ -22,7 +22,7 @@ from qpsvm.gram.cached import Cached
 from qpsvm.gram.precomputed import Precomputed
 from qpsvm.gram.repeated import RepeatedGram, distinct_points
 
-MIN_POINTS_FOR_BLOCKS = 1500
+MIN_POINTS_FOR_BLOCKS = 2000
 """Number of points from which ``method="auto"`` prefers blocks of columns to pairs."""
 
 MIN_REPEATED_POINTS_FOR_BLOCKS = 50
@@ -44,12 +44,14 @@ more than passes over the points."""
 COSTLY_MATRIX_RATIO = 10.0
 """The same ratio for CSR points, above which Newton matrices cost too much."""
 
-MIN_FEATURES_PER_LABEL, MIN_FEATURES_PER_VALUE = 0.25, 1.0
-"""Features per point from which squared losses of labels and of values need few sweeps at any penalty:
-the points are separable then, or nearly, or their values can be interpolated."""
+MIN_NEWTON_PASSES = 16.0
+"""Cost of the Newton steps of a squared loss, in passes over the factor, from which sweeps are tried."""
 
 WEAK_SQUARED_PENALTY_MEAN = 1.0
-"""Mean of |x_i|^2 / D_i below which an L2-SVM needs few sweeps with fewer features."""
+"""Mean of |x_i|^2 / D_i below which they are tried from fewer passes on."""
+
+MIN_NEWTON_PASSES_IF_WEAK = 11.0
+"""This number of passes."""
 
 MIN_POINTS_FOR_SAMPLE = 5000
 """Number of points from which ``method="auto"`` estimates the share of support vectors by a sample."""
@@ -222,9 +224,9 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         (factor, "crsvm", short_factor),
         (bias and factor, "dcd", short_factor),
         (
-            squared and _few_sweeps(qp, X),
+            squared and _tries_sweeps(qp, X),
             "dcd",
-            "the Gram has a factor, and squared slacks that need few sweeps over it",
+            "the Gram has a factor, over which sweeps may take less time than Newton steps",
         ),
         (
             squared,
@@ -247,18 +249,12 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
     return next(fitting, ("bpfw", "nothing else is left"))
 
 
-def _few_sweeps(qp: QP, X: Any) -> bool:
-    """Return whether coordinate descent on a squared loss is predicted to converge in few sweeps.
+def _tries_sweeps(qp: QP, X: Any) -> bool:
+    """Return whether Newton steps of a squared loss on the factor X cost more than to try sweeps."""
+    from qpsvm.solvers.coordinate_descent.dcd import newton_passes
 
-    Newton steps have matrices in the columns of the factor X.
-    """
-    is_regression = isinstance(qp.gram.kernel, RepeatedGram)
-    least = MIN_FEATURES_PER_VALUE if is_regression else MIN_FEATURES_PER_LABEL
-    if X.shape[1] >= least * X.shape[0]:
-        return True
-    if qp.m < MIN_POINTS_FOR_PENALTY_RULES or _cubed_columns(X) <= CHEAP_MATRIX_RATIO:
-        return False
-    return bool(np.mean(qp.gram.kernel.diag() / qp.gram.ridge) < WEAK_SQUARED_PENALTY_MEAN)
+    weak = float(np.mean(qp.gram.kernel.diag() / qp.gram.ridge)) < WEAK_SQUARED_PENALTY_MEAN
+    return newton_passes(X) >= (MIN_NEWTON_PASSES_IF_WEAK if weak else MIN_NEWTON_PASSES)
 
 
 def _cubed_columns(X: Any) -> float:

@@ -40,8 +40,8 @@ class Limits:
     max_iter: int
     callback: Callable[[Progress], Any] | None = None
     clock: Clock = field(default_factory=Clock)
-    is_slow: Callable[[int], bool] | None = None
-    """Whether a method counts as stalled after this number of steps on pairs or single coordinates."""
+    is_slow: Callable[[Any], bool] | None = None
+    """Whether a method counts as stalled in this state, since a fallback is likely to be faster."""
 
 
 class Choice(NamedTuple):

@@ -26,6 +26,10 @@ WORK_BETWEEN_CHECKS = 2e7
 WORK_BETWEEN_POLLS = 1e8
 """Number of entries read or written between two readings of the clock: about 50 ms."""
 
+SLOW_MIN_STEPS = 10_000
+"""Number of steps on pairs or single coordinates, in addition to those per point, above which a method is
+slow."""
+
 FLOOR_BYTES = 8 * BLOCK_ENTRIES
 """Bytes of a method's own matrices that do not count against `memory_limit`: 16 MB."""
 
@@ -102,7 +106,7 @@ class Solver(ABC):
     """Seconds after which a point is certified that is not near the tolerance: it may be the last one."""
 
     slow_steps_per_point: ClassVar[int] = 100
-    """Steps on pairs or single coordinates, per point, above which the method is slow and has a fallback.
+    """Steps on pairs or single coordinates, per point, above which the method is slow.
 
     Problems that suit pair steps need 1 to 6 per point, down to gaps of 1e-6.
     """
@@ -126,6 +130,11 @@ class Solver(ABC):
     def for_tolerance(self, tol: float) -> Self:
         """Return the solver for this relative gap; its settings may depend on it."""
         return self
+
+    def is_slow(self, problem: Any, state: Any) -> bool:
+        """Return whether a fallback is likely to reach the tolerance earlier from here."""
+        n_steps = state.counters.get("pair", 0) + state.counters.get("single", 0)
+        return bool(n_steps > SLOW_MIN_STEPS + self.slow_steps_per_point * problem.m)
 
     def low_precision(self, problem: Any) -> bool:
         """Return whether float32 columns suffice for the steps: `refresh` corrects the products."""

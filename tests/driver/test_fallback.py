@@ -22,12 +22,12 @@ from qpsvm import (
 )
 from qpsvm.driver import fallback
 from qpsvm.driver.fallback import (
-    SLOW_MIN_PAIRS,
     Stage,
     run_with_fallbacks,
     run_with_store,
 )
 from qpsvm.driver.loop import Limits
+from qpsvm.solvers.base import SLOW_MIN_STEPS
 from qpsvm.solvers.methods import METHODS
 from qpsvm.solvers.smo.smo import SMO
 
@@ -49,7 +49,7 @@ K, Y = low_rank_kernel()
 STALLING_PROBLEMS = {
     "smo + crsvm": HingeDual(K, Y, C=1e4),
     "smo + mnp": L2SVMDual(K, Y, C=1e5),
-    "decomposition + mnp": PolytopeDistanceDual(*low_rank_kernel(1500), chi=1e4),
+    "decomposition + mnp": PolytopeDistanceDual(*low_rank_kernel(2000), chi=1e4),
 }
 
 
@@ -82,7 +82,7 @@ def test_a_method_that_was_named_and_a_given_limit_are_kept():
     problem = STALLING_PROBLEMS["smo + crsvm"]
     few = solve(problem, max_iter=500)
     assert few.method == "smo" and few.status is Status.MAX_ITER and few.n_iter == 500
-    some = SLOW_MIN_PAIRS + SMO.slow_steps_per_point * problem.n_points + 10_000
+    some = SLOW_MIN_STEPS + SMO.slow_steps_per_point * problem.n_points + 10_000
     named = solve(problem, "smo", tol=1e-5, max_iter=some)
     assert named.method == "smo" and named.status is Status.MAX_ITER
 

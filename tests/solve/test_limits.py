@@ -328,12 +328,12 @@ def test_bar_goes_to_the_standard_error_and_leaves_the_answer_alone(hard, capsys
 def test_the_automatic_choice_says_why(clouds):
     X, y = clouds
     for problem, method, reason in (
-        (HingeDual(RBF(X), y), "smo", "below 1,500 points"),
+        (HingeDual(RBF(X), y), "smo", "below 2,000 points"),
         (HingePrimal(X, y), "crsvm", "factor"),
         (
-            MEBDual(RBF(np.vstack([X + k for k in range(13)]))),
+            MEBDual(RBF(np.vstack([X + k for k in range(17)]))),
             "decomposition",
-            "from 1,500 points on",
+            "from 2,000 points on",
         ),
     ):
         result = solve(problem)

@@ -7,13 +7,14 @@ the block of `mnp` at the client. The points stay where they are, and those that
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from qpsvm.distributed.decomposition import ShardedDecomposition
 from qpsvm.distributed.sharded_qp import ShardedQP
 from qpsvm.distributed.simplex.min_norm_point import ShardedMinNormPoint
 from qpsvm.domains import SimplexProduct
-from qpsvm.driver.fallback import DENSE_BYTES_PER_ENTRY, SLOW_MIN_PAIRS, Stage
+from qpsvm.driver.fallback import DENSE_BYTES_PER_ENTRY, Stage
 from qpsvm.driver.loop import Outcome, run
 from qpsvm.driver.trace import Limits
 from qpsvm.errors import ClusterError
@@ -37,8 +38,7 @@ def run_with_fallback(
     """
     first_limits = limits
     if isinstance(qp.domain, SimplexProduct) and DENSE_BYTES_PER_ENTRY * qp.m**2 <= memory_limit:
-        most = SLOW_MIN_PAIRS + stage.solver.slow_steps_per_point * qp.m
-        first_limits = replace(limits, is_slow=lambda pairs: pairs > most)
+        first_limits = replace(limits, is_slow=partial(stage.solver.is_slow, qp))
     outcome = run(qp, stage.solver, x0, first_limits, seed)
     solver = _fallback(qp, stage.solver, memory_limit)
     if solver is None or outcome.status not in (Status.STALLED, Status.MAX_ITER):

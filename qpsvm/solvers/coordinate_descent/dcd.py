@@ -47,7 +47,7 @@ from qpsvm.solvers.base import (
 )
 from qpsvm.solvers.coordinate_descent import proximal_newton as proximal
 from qpsvm.solvers.coordinate_descent.state import (
-    MAX_SWEEPS_PER_ROUND,
+    MAX_PASSES_PER_ROUND,
     PASSES_BEFORE_NEWTON,
     ROUND_END_FRACTION,
     Stage,
@@ -62,6 +62,13 @@ FIRST_NEWTON_STEPS = 5.0
 
 NEWTON_STEPS_PER_DIGIT = 8.0
 """Newton steps for each factor of ten of the gap from there on."""
+
+SURE_SHARE = 0.5
+"""Passes over squared losses, relative to the cost of Newton steps, from which a prediction counts in
+full: the rate of the gap rises at first."""
+
+WIDE_MATRICES = 5.0
+"""Number of matrices in the rows that the Newton steps of a squared loss compute; it is 2 in columns."""
 
 MIN_DIGITS_PER_PASS = 0.01
 """Powers of ten that a pass is assumed to gain at least; later passes gain half of what the last did."""
@@ -151,7 +158,7 @@ class DualCoordinateDescent(WithTargetGap, PenaltiesOnFactor):
         """Make rounds of sweeps, or stages of Newton steps."""
         for step in range(n_steps):
             state.is_current = state.closed = False
-            if state.stage is None and self._is_newton_due(state):
+            if state.stage is None and not state.has_ridge and self._is_newton_due(state):
                 state.stage = Stage.at(state)
             if state.stage is None:
                 moved = self._round(state)
@@ -181,7 +188,7 @@ class DualCoordinateDescent(WithTargetGap, PenaltiesOnFactor):
 
     def _round(self, state: State) -> bool:
         """Sweep until the gap looks closed or Newton steps are due; return whether a moved."""
-        for _ in range(MAX_SWEEPS_PER_ROUND):
+        for _ in range(MAX_PASSES_PER_ROUND // state.passes):
             moved = state.sweep(self.shrinking, self.target or 0.0)
             if state.closed or not moved or self._is_newton_due(state):
                 break
@@ -189,28 +196,33 @@ class DualCoordinateDescent(WithTargetGap, PenaltiesOnFactor):
 
     def _is_newton_due(self, state: State) -> bool:
         """Return whether Newton steps are predicted to be faster than sweeps."""
-        if state.has_ridge or state.n_visits < PASSES_BEFORE_NEWTON * len(state.y):
+        if state.n_visits < PASSES_BEFORE_NEWTON * len(state.y):
             return False
         if state.bias or self.newton is not None:
             return state.bias or bool(self.newton)
+        left, passes = self._left(state)
+        steps = FIRST_NEWTON_STEPS + NEWTON_STEPS_PER_DIGIT * left
+        return left > 0.0 and (
+            2.0 * passes > steps * (1.0 + proximal.cost(state) / state.rows.entries)
+        )
+
+    def _left(self, state: State) -> tuple[float, float]:
+        """Return the powers of ten from the gap to the tolerance, and the passes that they may take."""
         left = np.log10(state.gap / (ROUND_END_FRACTION * max(self.target or 0.0, 1e-15)))
         gain = max(state.gap_before / state.gap, 1.0)  # 0 where the gap was 0 and has grown
-        gained = max(np.log10(gain) / (PASSES_BEFORE_NEWTON / 2.0), MIN_DIGITS_PER_PASS)
-        steps = FIRST_NEWTON_STEPS + NEWTON_STEPS_PER_DIGIT * left
-        return bool(left > 0.0) and (
-            2.0 * left / gained > steps * (1.0 + proximal.cost(state) / state.rows.entries)
-        )
+        gained = max(np.log10(gain) / (state.passes / 2.0), MIN_DIGITS_PER_PASS)
+        return float(left), float(left / gained)
 
 
 @dataclass(frozen=True)
 class SquaredLossCoordinateDescent(DualCoordinateDescent):
     """The sweeps alone, on the dual of a linear machine with squared losses.
 
-    They converge linearly, the more slowly the larger the penalties are.
+    They converge linearly, the more slowly the larger the penalties are; `mfn` is the fallback where its
+    Newton steps are predicted to be faster.
     """
 
     domains: ClassVar[tuple[type[Domain], ...]] = (SimplexProduct, Orthant)
-    slow_steps_per_point: ClassVar[int] = 1000  # each of one pass
 
     def __post_init__(self) -> None:
         """Check the settings."""
@@ -221,3 +233,28 @@ class SquaredLossCoordinateDescent(DualCoordinateDescent):
     def fits(self, problem: QP) -> bool:
         """Return whether it is the dual of squared errors on a Gram with a factor."""
         return has_squared_slacks(problem)
+
+    def is_slow(self, problem: QP, state: State) -> bool:
+        """Return whether the Newton steps of `mfn` are predicted to take less time than more sweeps."""
+        return self._is_newton_due(state)
+
+    def _is_newton_due(self, state: State) -> bool:
+        newton = newton_passes(state.X)
+        made = state.n_visits / len(state.y)
+        certainty = min(1.0, made / (SURE_SHARE * newton))
+        return certainty**2 * self._left(state)[1] > newton
+
+
+def newton_passes(X: Any) -> float:
+    """Return the cost of a solve of a squared loss by `mfn`, in passes of sweeps over the points X.
+
+    The matrix in the columns is summed up in the first Newton step; later ones change it by the rows
+    whose slack appears or vanishes, together by about as many. One in the rows is made in each step.
+    """
+    entries = X.nnz if sp.issparse(X) else X.size
+    n, d = X.shape
+    width = entries / max(n, 1)
+    matrix = entries * width / 2.0 if d <= n else n * n * width / 2.0
+    operations = matrix + min(n, d) ** 3 / 3.0
+    of_matrix = operations / (proximal.BLAS_OPERATIONS_PER_ENTRY * max(entries, 1))
+    return 2.0 * FIRST_NEWTON_STEPS + (2.0 if d <= n else WIDE_MATRICES) * of_matrix

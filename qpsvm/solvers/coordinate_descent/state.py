@@ -17,8 +17,11 @@ Vector = NDArray[np.float64]
 PASSES_BEFORE_NEWTON = 8
 """Number of passes over all points, counted in visits, after which Newton steps are considered."""
 
-MAX_SWEEPS_PER_ROUND = 3
-"""Maximum number of calls of the sweeps in a round."""
+TRIAL_PASSES = 4
+"""The same number over squared losses, whose Newton steps cost less."""
+
+MAX_PASSES_PER_ROUND = 24
+"""Maximum number of passes in a round."""
 
 ROUND_END_FRACTION = 0.9
 """Fraction of the tolerance below which the gap of the last sweep ends a round.
@@ -90,6 +93,7 @@ class State:
     unit: float = field(init=False)  # mean |t|
     is_shared: bool = field(init=False)  # whether coordinates share points
     has_ridge: bool = field(init=False)
+    passes: int = field(init=False)  # of a call of the sweeps
     window: Window = field(init=False)
     w: Vector = field(init=False)
     margins: Vector = field(init=False)  # y_i x_i'w at x: G x, in the order given
@@ -99,6 +103,7 @@ class State:
         self.unit = float(np.mean(np.abs(self.target))) or 1.0
         self.is_shared = len(self.y) > self.n_points
         self.has_ridge = bool(np.any(self.ridge > 0.0))
+        self.passes = TRIAL_PASSES if self.has_ridge else PASSES_BEFORE_NEWTON
         self.window = window(len(self.y), self.d)
         self.w = np.zeros(self.d)
         self.margins = np.zeros(len(self.y))
@@ -170,12 +175,12 @@ class State:
             self.stage = replace(Stage.at(self), factor=self.stage.factor, b=self.stage.b)
 
     def sweep(self, shrinking: bool, target: float) -> bool:
-        """Sweep over the active points, with as many visits as in `PASSES_BEFORE_NEWTON` passes."""
+        """Sweep over the active points, with as many visits as in `passes` over all points."""
         m = len(self.y)
         goal = 0.0 if self.bias else self.share * target
         self.n_active, self.b, visits, largest, self.gap_before, self.gap, self.predicted_gap = sweeps(
             self.rows, self.row, self.y, self.target, self.upper, self.ridge, self.squares,
-            self.order, self.n_active, self.random, shrinking, PASSES_BEFORE_NEWTON * m, goal,
+            self.order, self.n_active, self.random, shrinking, self.passes * m, goal,
             self.lift, self.b, self.gradient_range, self.a, self.w, self.window,
         )  # fmt: skip
         self.n_visits += visits
@@ -195,5 +200,5 @@ class State:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Visits of coordinates, as single steps where slow ones have a fallback, and Newton steps."""
-        return {"single" if self.has_ridge else "visits": self.n_visits, "newton": self.n_newton}
+        """Visits of coordinates, and Newton steps."""
+        return {"visits": self.n_visits, "newton": self.n_newton}

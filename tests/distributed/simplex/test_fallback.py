@@ -7,9 +7,9 @@ import pytest
 
 from qpsvm import RBF, L2SVMDual, MEBDual, NuSVCDual, PolytopeDistanceDual, Status, solve
 from qpsvm.distributed.decomposition import ShardedDecomposition
-from qpsvm.distributed.simplex import fallback
 from qpsvm.distributed.simplex.min_norm_point import ShardedMinNormPoint
 from qpsvm.errors import ClusterError
+from qpsvm.solvers import base
 from qpsvm.solvers.base import Reply, Stop
 from tests.distributed.test_simplex import assert_bounds_overlap, chunked
 
@@ -57,7 +57,7 @@ def test_a_stalled_decomposition_is_continued_by_mnp(cloud, stalling, name):
 
 def test_slow_pair_steps_end_the_decomposition(cloud, monkeypatch):
     X, _ = cloud
-    monkeypatch.setattr(fallback, "SLOW_MIN_PAIRS", 0)
+    monkeypatch.setattr(base, "SLOW_MIN_STEPS", 0)
     monkeypatch.setattr(ShardedDecomposition, "slow_steps_per_point", 0)
     there = solve(MEBDual(RBF(chunked(X), gamma=0.3)), tol=1e-6)
     assert there.method == "decomposition + mnp"
