@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
@@ -18,6 +19,7 @@ from qpsvm.driver.loop import Outcome, run
 from qpsvm.driver.trace import Limits
 from qpsvm.gram import SignedGram
 from qpsvm.gram.column_store import MAX_POINTS_FILLED_AT_ONCE
+from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.repeated import distinct_points
 from qpsvm.result import Status
 from qpsvm.solvers.base import Solver
@@ -133,9 +135,12 @@ def _in_float64_if_small(form: Form, solver: Solver, memory_limit: int) -> Form:
     """
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
         return form
-    is_small = form.m <= MAX_POINTS_FILLED_AT_ONCE and 8 * form.m**2 <= memory_limit
-    is_read = is_small and solver.on_columns and not solver.low_precision(form)
-    return form.to_float64() if is_read and distinct_points(form.gram.kernel).is_kernel else form
+    kernel = distinct_points(form.gram.kernel)
+    if not isinstance(kernel, PointGram) or form.m > MAX_POINTS_FILLED_AT_ONCE:
+        return form
+    n_entries = form.m**2 + (kernel.X.nnz if sp.issparse(kernel.X) else kernel.X.size)
+    is_read = solver.on_columns and not solver.low_precision(form)
+    return form.to_float64() if is_read and 8 * n_entries <= memory_limit else form
 
 
 def run_with_store(

@@ -75,7 +75,8 @@ def fill(
     points, b, factor, kernel_map = evaluator
     sides, factor = sides_of_sweep(points[columns], b[columns], points, b, factor, rows)
     every = np.arange(len(b))
-    if rows is None and np.array_equal(columns, every) and np.array_equal(slots, every):
+    is_matrix = rows is None and np.array_equal(columns, every) and np.array_equal(slots, every)
+    if is_matrix and out.dtype != np.uint16:
         return _fill_matrix(sides, factor, kernel_map, out)
     return fill_sides(sides, factor, kernel_map, rows, out, slots)
 
