@@ -143,7 +143,7 @@ def squared_norms(A: Any) -> NDArray[Any]:
     if hasattr(A, "squared_norms"):
         return np.asarray(A.squared_norms())
     if sp.issparse(A):
-        return squared_norms_in_float64(A).astype(A.dtype, copy=False)
+        return squared_norms_in_float64(A).astype(A.dtype)  # which may be written
     return np.einsum("ij,ij->i", A, A)
 
 

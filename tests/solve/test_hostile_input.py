@@ -369,12 +369,12 @@ def test_steps_that_overflow_are_said_and_silent():
     )
     far = Linear(np.array([[1.2000000000000001e51, -8.004e50]]))
     cases = [
-        (HingeDual(near, [1.0, -1.0, 1.0], C=np.inf), "smo", 1e-3),
-        (HingePrimal(steep, [1.0, -1.0], C=np.inf), "decomposition", 1e-4),
-        (L2SVRDual(far, [-1.0], C=1e15, epsilon=1e-6), "mfn", 1e-6),
+        (HingeDual(near, [1.0, -1.0, 1.0], C=np.inf), "smo", 1e-3, 60),  # columns in float32
+        (HingePrimal(steep, [1.0, -1.0], C=np.inf), "decomposition", 1e-4, None),
+        (L2SVRDual(far, [-1.0], C=1e15, epsilon=1e-6), "mfn", 1e-6, None),
     ]
-    for problem, method, tol in cases:
+    for problem, method, tol, memory_limit in cases:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            result = solve(problem, method, tol=tol)
+            result = solve(problem, method, tol=tol, memory_limit=memory_limit)
         assert result.status in (Status.STALLED, Status.NONCONVEX, Status.NUMERICAL_ERROR)

@@ -190,7 +190,10 @@ class DualCoordinateDescent(WithTargetGap, PenaltiesOnFactor):
         """Sweep until the gap looks closed or Newton steps are due; return whether a moved."""
         for _ in range(MAX_PASSES_PER_ROUND // state.passes):
             moved = state.sweep(self.shrinking, self.target or 0.0)
-            if state.closed or not moved or self._is_newton_due(state):
+            if state.closed or not moved:
+                break
+            if not state.was_newton_due and self._is_newton_due(state):
+                state.was_newton_due = True  # a method that was named continues in full rounds
                 break
         return moved
 

@@ -85,6 +85,7 @@ class State:
     gap_before: float = np.inf  # its value half a round earlier
     share: float = ROUND_END_FRACTION  # fraction of the tolerance at which a round ends
     closed: bool = False  # whether the gap ended the last round
+    was_newton_due: bool = False  # whether a round ended since other steps were due
     n_visits: int = 0
     n_newton: int = 0
     stage: Stage | None = None
