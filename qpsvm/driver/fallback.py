@@ -136,7 +136,9 @@ def _in_float64_if_small(form: Form, solver: Solver, memory_limit: int) -> Form:
     if not isinstance(form, QP) or not isinstance(form.gram, SignedGram):
         return form
     kernel = distinct_points(form.gram.kernel)
-    if not isinstance(kernel, PointGram) or form.m > MAX_POINTS_FILLED_AT_ONCE:
+    if kernel.dtype == np.float64 or form.m > MAX_POINTS_FILLED_AT_ONCE:
+        return form
+    if not isinstance(kernel, PointGram):
         return form
     n_entries = form.m**2 + (kernel.X.nnz if sp.issparse(kernel.X) else kernel.X.size)
     is_read = solver.on_columns and not solver.low_precision(form)
