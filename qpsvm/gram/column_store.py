@@ -189,10 +189,8 @@ class ColumnStore:
         self.stamp[slots] = self.clock[0]
         self.n_computed += n
 
-    def dot(
-        self, x: NDArray[np.float64], rows: NDArray[np.int64] | None = None
-    ) -> NDArray[np.float64] | None:
-        """Return K x, or its entries `rows`, as `Gram.dot` does, by columns that this solve evaluated.
+    def dot(self, x: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return K x, as `Gram.dot` does, by columns that this solve evaluated.
 
         None where they are not in float64, or are kept between solves, or where one that is needed is not
         cached.
@@ -203,15 +201,14 @@ class ColumnStore:
         slots, weights = self.slot[support], x[support]
         if np.any(slots < 0):
             return None
-        if rows is None and len(slots) * self.gram.m >= MIN_ENTRIES_FOR_COMPILED_PASS:
+        if len(slots) * self.gram.m >= MIN_ENTRIES_FOR_COMPILED_PASS:
             from qpsvm.numerics.row_products import row_combination  # which is compiled
 
             return row_combination(self.store, slots, weights)
-        out = np.zeros(self.gram.m if rows is None else len(rows))
+        out = np.zeros(self.gram.m)
         for first in range(0, len(slots), COLUMNS_OF_PRODUCT):
             at = slice(first, first + COLUMNS_OF_PRODUCT)
-            K = self.store[slots[at]]
-            out += weights[at] @ (K if rows is None else K[:, rows])
+            out += weights[at] @ self.store[slots[at]]
         return out
 
     def entries_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:

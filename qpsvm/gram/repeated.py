@@ -251,10 +251,10 @@ class ExpandedStore(ColumnStore):
         if self.n_computed > computed:
             self.slot[:] = self.slot[first]
 
-    def dot(self, x: Vector, rows: Indices | None = None) -> Vector | None:
+    def dot(self, x: Vector) -> Vector | None:
         """Return K x, with the weights of a point merged, as `RepeatedGram.dot` has it."""
         merged = np.bincount(self.gram.first, weights=x, minlength=self.gram.m)
-        return super().dot(merged.astype(np.float64, copy=False), rows)
+        return super().dot(merged.astype(np.float64, copy=False))
 
     def _copy(self, missing: Indices, base: Any, slots: Indices) -> None:
         """Write columns of the points, where they are kept, and expand them."""

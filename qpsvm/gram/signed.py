@@ -65,12 +65,12 @@ class SignedGram:
     ) -> NDArray[np.float64]:
         """Return G x, or its entries `rows`, recomputed in float64.
 
-        Columns of the kernel that a `store` has in float64 need no second evaluation. With a factor the
-        product is X (X'x), whose rounding is less: see `roundoff`.
+        All entries need no second evaluation of columns of the kernel that a `store` has in float64. With
+        a factor the product is X (X'x), whose rounding is less: see `roundoff`.
         """
-        signed = x if self.plain else self.sign * x
-        is_readable = store is not None and store.gram is self.kernel and not self.kernel.by_factor
-        total = store.dot(signed, rows) if store is not None and is_readable else None
+        signed, total = x if self.plain else self.sign * x, None
+        if rows is None and store is not None and not self.kernel.by_factor:
+            total = store.dot(signed) if store.gram is self.kernel else None
         if total is None:
             total = self.kernel.dot(signed, rows)
         if self.shift:

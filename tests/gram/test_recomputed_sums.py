@@ -66,9 +66,8 @@ def test_sums_of_cached_columns_have_few_roundings(n):
     with gram.hold(1 << 30) as store:
         assert store.dot(x) is None  # no column is cached
         store.ensure(np.arange(n))
-        for rows in (None, np.arange(0, n, 7)):
-            found = store.dot(x, rows)
-            assert np.max(np.abs(found - math.fsum(x))) <= ROUNDOFF_OF_SUM * math.fsum(x)
+        found = store.dot(x)
+    assert np.max(np.abs(found - math.fsum(x))) <= ROUNDOFF_OF_SUM * math.fsum(x)
 
 
 def test_columns_in_float32_or_of_other_solves_are_not_summed():
