@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import qpsvm
 from problems import INSTANCES
+from qpsvm.gram import Gram
 
 QUICK_INSTANCES = {
     "l2_svm/random-rbf-C10",
@@ -60,3 +62,11 @@ def cases(everywhere: tuple[str, ...] = ()) -> list[Any]:
         for instance in INSTANCES.values()
         for method in qpsvm.methods(instance.declare())
     ]
+
+
+def with_points(problem: Any, X: Any) -> Any:
+    """Return the problem on other points, the parameters of the kernel unchanged."""
+    if hasattr(problem, "X"):
+        kernel = isinstance(problem.X, Gram)
+        return replace(problem, X=replace(problem.X, X=X) if kernel else X)
+    return replace(problem, K=replace(problem.K, X=X))

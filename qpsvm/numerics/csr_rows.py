@@ -30,8 +30,8 @@ class Rows(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """Number of entries of all rows."""
-        return int(self.ends[-1])
+        """Number of entries of all rows, at least 1: costs are relative to it."""
+        return max(int(self.ends[-1]), 1)
 
 
 def compressed(X: Any) -> sp.csr_matrix:

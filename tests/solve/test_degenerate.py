@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import qpsvm
+from problems import INSTANCES
 from problems.clouds import cloud, separable_clouds, two_clouds
 from qpsvm import (
     RBF,
@@ -23,6 +24,7 @@ from qpsvm import (
     solve,
 )
 from qpsvm.solvers.methods import METHODS
+from tests.cases import with_points
 
 INF = np.inf
 OVERLAPPING_CLOUDS = two_clouds(60, 3, seed=7)
@@ -87,6 +89,15 @@ def test_one_class_has_no_distance_and_a_zero_machine(label):
         for result in answers(HingePrimal(X, y, C=C)):
             assert not result.x[:-1].any() and label * result.x[-1] >= 1.0
             assert result.value == result.certificate.gap == 0.0
+
+
+@pytest.mark.parametrize("name", [name for name in INSTANCES if name.endswith("all-zero")])
+def test_csr_points_without_entries(name):
+    instance = INSTANCES[name]
+    problem = with_points(instance.declare(), sp.csr_matrix(instance.data()["X"]))
+    for result in answers(problem):
+        assert result.certificate.lower <= instance.exact + 1e-12
+        assert result.certificate.upper >= instance.exact - 1e-12
 
 
 @pytest.mark.parametrize("point", [[0.0, 0.0], [1.0, 2.0], [0.3, -1e4], [1e8, 1e8]], ids=str)

@@ -11,17 +11,8 @@ import scipy.sparse as sp
 import qpsvm
 from problems import INSTANCES, PRIMAL_FAMILIES
 from qpsvm import Cached, Precomputed, Status
-from qpsvm.gram import Gram
-from tests.cases import QUICK_INSTANCES
+from tests.cases import QUICK_INSTANCES, with_points
 from tests.independent import EPS
-
-
-def with_points(problem, X):
-    """Return the problem on other points, the parameters of the kernel unchanged."""
-    if hasattr(problem, "X"):
-        kernel = isinstance(problem.X, Gram)
-        return replace(problem, X=replace(problem.X, X=X) if kernel else X)
-    return replace(problem, K=replace(problem.K, X=X))
 
 
 def tight(problem):

@@ -228,9 +228,11 @@ def _by_conjugate_gradients(
     of the cost of the factors. db is eliminated.
     """
     rows, d = state.rows, state.d
-    entries = 2.0 * len(free) * state.rows.entries / state.n_points + 4.0 * d
+    if len(rows.columns) == 0:
+        return None
+    entries = 2.0 * len(free) * rows.entries / state.n_points + 4.0 * d
     max_products = int(CG_COST_FRACTION * _cost(state, len(free)) / entries)
-    if max_products < MIN_CG_PRODUCTS or len(rows.columns) == 0:
+    if max_products < MIN_CG_PRODUCTS:
         return None
     diagonal, moment = np.ones(d), np.zeros(d)
     moments(rows, free, s_free, moment, diagonal)

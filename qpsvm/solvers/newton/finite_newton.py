@@ -102,7 +102,7 @@ class FiniteNewton(WithTargetGap):
         """Return the number of Newton steps between two checks: 1 where a step takes long."""
         X = distinct_points(problem.gram.kernel).factor()
         entries = X.nnz if sp.issparse(X) else X.size
-        return int(np.clip(WORK_BETWEEN_CHECKS / entries, 1, MAX_STEPS_BETWEEN_CHECKS))
+        return int(np.clip(WORK_BETWEEN_CHECKS / max(entries, 1), 1, MAX_STEPS_BETWEEN_CHECKS))
 
     def default_max_iter(self, problem: QP) -> int:
         """Return a finite budget far above all observed numbers of steps."""
