@@ -19,8 +19,10 @@ from qpsvm.errors import InputError, MethodMismatchError
 from qpsvm.formulations import Formulation
 from qpsvm.gram import SignedGram
 from qpsvm.gram.cached import Cached
+from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.precomputed import Precomputed
 from qpsvm.gram.repeated import RepeatedGram, distinct_points
+from qpsvm.solvers.smo.trial import is_worth_a_trial
 
 MIN_POINTS_FOR_BLOCKS = 2000
 """Number of points from which ``method="auto"`` prefers blocks of columns to pairs."""
@@ -36,6 +38,9 @@ WEAK_PENALTY_MEAN = 0.3
 
 STRONG_PENALTY_MEAN = 2.0
 """The same mean, above which Newton steps do most of the work."""
+
+MAX_PENALTY_MEAN_FOR_PAIRS = 20.0
+"""The same mean, up to which pair steps on few points are likely to be few."""
 
 CHEAP_MATRIX_RATIO = 1.0
 """Cubed number of columns per entry of the points up to which Newton matrices in the columns cost no
@@ -221,6 +226,11 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
         (strong, "crsvm", "the Gram has a factor with few columns and the penalties are large"),
         (free, "dcd", "the Gram has a factor and no bias couples the coordinates"),
         (sweeps, "dcd", "the Gram has a factor whose matrices cost more than passes over it"),
+        (
+            bias and factor and _tries_pairs(qp, X),
+            "smo",
+            "few points, on which pair steps may take less time than an interior-point method",
+        ),
         (factor, "crsvm", short_factor),
         (bias and factor, "dcd", short_factor),
         (
@@ -247,6 +257,16 @@ def auto(qp: Form | None, clock: Clock | None = None) -> tuple[str, str]:
     )
     fitting = (rule[1:] for rule in rules if rule[0] and METHODS[rule[1]].fits(qp))
     return next(fitting, ("bpfw", "nothing else is left"))
+
+
+def _tries_pairs(qp: QP, X: Any) -> bool:
+    """Return whether pair steps with a bias on a factor X are tried: on few points, at no large C."""
+    if not isinstance(qp.gram.kernel, PointGram) or not is_worth_a_trial(*X.shape):
+        return False
+    upper: Any = qp.domain.upper  # type: ignore[attr-defined]
+    return bool(np.isfinite(upper).all()) and (
+        float(np.mean(upper * qp.gram.diag())) <= MAX_PENALTY_MEAN_FOR_PAIRS
+    )
 
 
 def _tries_sweeps(qp: QP, X: Any) -> bool:

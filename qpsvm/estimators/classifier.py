@@ -68,6 +68,8 @@ def encoded(y: Any, weight: Vector, class_weight: Any) -> tuple[Any, Vector, Ind
             f"The number of classes has to be greater than one; got {len(classes)} class"
         )
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    if class_weight is None:
+        return classes, np.ones(len(classes)), codes
     kept = weight > 0
     factors = compute_class_weight(
         class_weight, classes=classes, y=y[kept], **_weighted(class_weight, weight[kept])

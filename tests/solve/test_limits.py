@@ -329,7 +329,8 @@ def test_the_automatic_choice_says_why(clouds):
     X, y = clouds
     for problem, method, reason in (
         (HingeDual(RBF(X), y), "smo", "below 2,000 points"),
-        (HingePrimal(X, y), "crsvm", "factor"),
+        (HingePrimal(X, y), "smo", "few points"),
+        (HingePrimal(X, y, C=1e3), "crsvm", "factor"),
         (
             MEBDual(RBF(np.vstack([X + k for k in range(17)]))),
             "decomposition",

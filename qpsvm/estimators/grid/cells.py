@@ -26,6 +26,7 @@ from qpsvm.gram.engine.matrices import (
 from qpsvm.gram.psd import psd_defect
 from qpsvm.numerics.parallel import BufferPool, parallel_for
 from qpsvm.resources import processors
+from qpsvm.solvers.working_set.matrix_blocks import fits_float32
 from qpsvm.solvers.working_set.matrix_bounds import SubsetPath
 from qpsvm.solvers.working_set.matrix_paths import (
     Subset,
@@ -43,9 +44,6 @@ float32, parts of them."""
 MIN_CHUNKS_PER_THREAD = 16
 """Number of chunks of a kernel's problems for each thread, below which two kernels are solved at a time:
 threads that find no chunk left then wait half as often."""
-
-FLOAT32_RANGE = (1e-30, 1e30)
-"""Range of the largest diagonal entry of a matrix that float32 stores."""
 
 
 class Split(NamedTuple):
@@ -143,7 +141,7 @@ def search(
         solved: dict[int, KernelMatrix] = {}
         for number in group:
             matrix = next(matrices)
-            if psd_defect(grams[number]) == 0.0 and _fits_float32(matrix.values):
+            if psd_defect(grams[number]) == 0.0 and fits_float32(np.diag(matrix.values)):
                 solved[number] = matrix
             else:
                 done(number, None)
@@ -159,12 +157,6 @@ def search(
 def _groups(n: int, size: int) -> list[range]:
     """Return groups of n numbers; the first may be smaller: narrow kernels, the last, take longest."""
     return [range(max(0, stop - size), stop) for stop in range(n % size or size, n + 1, size)]
-
-
-def _fits_float32(K: NDArray[np.float32]) -> bool:
-    """Return whether float32 stores a positive semidefinite matrix without over- and underflow."""
-    least, greatest = FLOAT32_RANGE
-    return least <= float(np.max(np.diag(K))) <= greatest
 
 
 def _subsets(split: Split, codes: Indices, k: int) -> list[Subset | None]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,13 @@ from qpsvm.estimators.training import Machine, Plan, Task, Terms, solve_task
 from qpsvm.gram import Gram
 from qpsvm.gram.engine.groups import PointGroups
 from qpsvm.gram.engine.matrices import entry_error, write_block
+from qpsvm.gram.kernels.base import PointGram
 from qpsvm.gram.psd import psd_defect
 from qpsvm.numerics.parallel import BufferPool, parallel_for
+from qpsvm.numerics.products import transposed_times
 from qpsvm.result import Certificate, History, Result, Status, passed_test
-from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks, sum_rows
+from qpsvm.solvers.smo.trial import is_worth_a_trial, max_trial_steps
+from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks, fits_float32, sum_rows
 from qpsvm.solvers.working_set.matrix_bounds import SubsetPath
 from qpsvm.solvers.working_set.matrix_pairs import hinge_path
 from qpsvm.solvers.working_set.matrix_paths import chunks_of
@@ -34,8 +37,14 @@ MAX_PAIR_POINTS = 3000
 """Maximum number of points of a pair whose matrix is computed; `solve` computes some columns of a
 larger one."""
 
+MAX_POINTS_OF_ONE_PAIR = 1000
+"""The same for two classes, which share nothing with other pairs."""
+
 LOCAL_BACKENDS = ("ThreadingBackend", "LokyBackend", "MultiprocessingBackend", "SequentialBackend")
 """Backends of joblib that use this machine alone; its threads then solve the pairs."""
+
+Indices = NDArray[np.int64]
+Vector = NDArray[np.float64]
 
 ONE_PENALTY = np.ones(1)
 """Penalty of a path: the penalties of the points are their weights."""
@@ -44,9 +53,9 @@ ONE_PENALTY = np.ones(1)
 def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
     """Return the hinge machines of pairs of classes; None where `solve` suits all of them better.
 
-    That is where an option of `solve` is used, the kernel has a factor, or no gap could be proved because
-    K is not positive semidefinite. A pair of many points is solved by `solve`, and so is one whose gap
-    was not reached.
+    That is where an option of `solve` is used, where float32 would overflow, or where no gap could be
+    proved because K is not positive semidefinite. A pair of many points is solved by `solve`, and so is
+    one whose gap was not reached.
 
     Raises
     ------
@@ -54,27 +63,28 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
         On Ctrl-C, unless the options say that answers so far are returned.
     """
     gram, tol = plan.points, plan.options["tol"]
-    sizes = [len(task.C) for task in tasks]
-    small = [k for k, n in enumerate(sizes) if n <= MAX_PAIR_POINTS]
-    is_suited = len(tasks) > 1 and small and _is_plain(plan, tasks)
-    if not is_suited or psd_defect(gram) > 0.0:
+    if not _is_plain(plan, tasks):
+        return None
+    most = MAX_PAIR_POINTS if len(tasks) > 1 else MAX_POINTS_OF_ONE_PAIR
+    small = [k for k, task in enumerate(tasks) if _is_small(gram, len(task.C), most)]
+    if not small or not fits_float32(gram.diag()) or psd_defect(gram) > 0.0:
         return None
     machines: list[Machine | None] = [None] * len(tasks)
-    few = [tasks[k] for k in small]
-    matrices = _PairMatrices(gram, few, plan.options["memory_limit"])
+    pairs = {k: Pair.of(tasks[k]) for k in small}
+    matrices = _PairMatrices(gram, list(pairs.values()), plan.options["memory_limit"])
 
     def solve_chunk(chunk: list[int]) -> None:
         for k in [small[number] for number in chunk]:
-            begun, task = time.perf_counter(), tasks[k]
-            path = matrices.path(task, tol)
-            machines[k] = _machine(task, path, tol, time.perf_counter() - begun)
+            begun, pair = time.perf_counter(), pairs[k]
+            path = matrices.path(pair, tol)
+            machines[k] = _machine(gram, tasks[k], pair, path, tol, time.perf_counter() - begun)
 
     clock = Clock(None, call_clock())
     with clock.listening():
         try:
             with clock.abandoning():
                 matrices.prepare()
-                parallel_for(solve_chunk, chunks_of([sizes[k] for k in small]))
+                parallel_for(solve_chunk, chunks_of([len(pairs[k].y) for k in small]))
         except Expired:
             if plan.options["interrupt"] == "raise":
                 raise Interrupted(None) from None
@@ -82,6 +92,28 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
         solve_task(plan, task) if machine is None else machine
         for task, machine in zip(tasks, machines, strict=True)
     ]
+
+
+class Pair(NamedTuple):
+    """The points of two classes, those of the first one, where y = 1, before the others."""
+
+    rows: Indices
+    y: Vector
+    C: Vector
+
+    @classmethod
+    def of(cls, task: Task) -> Pair:
+        """Return the points of a problem; those of all points are put into this order."""
+        if task.rows is not None:
+            return cls(np.asarray(task.rows, np.int64), task.y, task.C)
+        order = np.argsort(-task.y, kind="stable")
+        return cls(order, task.y[order], task.C[order])
+
+    @property
+    def groups(self) -> tuple[Indices, Indices]:
+        """The points of each class."""
+        n = int(np.count_nonzero(self.y > 0.0))
+        return self.rows[:n], self.rows[n:]
 
 
 class _PairMatrices:
@@ -94,17 +126,16 @@ class _PairMatrices:
     Parameters
     ----------
     gram : Gram
-    tasks : list of Task
-        Those that are solved.
+    pairs : list of Pair
     memory_limit : int
         Bytes. Blocks of classes that do not fit are computed for each pair.
     """
 
-    def __init__(self, gram: Gram, tasks: list[Task], memory_limit: int) -> None:
-        pairs = [_groups(task) for task in tasks]
-        classes = {int(rows[0]): rows for pair in pairs for rows in pair}
+    def __init__(self, gram: Gram, pairs: list[Pair], memory_limit: int) -> None:
+        groups = [pair.groups for pair in pairs]
+        classes = {int(rows[0]): rows for both in groups for rows in both}
         self._gram, self._limit, self._rows = gram, memory_limit, list(classes.values())
-        self._n_uses = Counter(int(rows[0]) for pair in pairs for rows in pair)
+        self._n_uses = Counter(int(rows[0]) for both in groups for rows in both)
         self._number = {first: number for number, first in enumerate(classes)}
         self._points = None
         if PointGroups.are_available(gram):
@@ -126,10 +157,10 @@ class _PairMatrices:
                 chosen.append(number)
         parallel_for(lambda k: self._write(k, k, self._stored[k]), chosen)
 
-    def path(self, task: Task, tol: float) -> SubsetPath:
+    def path(self, pair: Pair, tol: float) -> SubsetPath:
         """Return the answer of a pair."""
-        i, j = (self._number[int(rows[0])] for rows in _groups(task))
-        own = self._diagonal[task.rows], task.y, task.C, ONE_PENALTY, tol, self._error
+        i, j = (self._number[int(rows[0])] for rows in pair.groups)
+        own = self._diagonal[pair.rows], pair.y, pair.C, ONE_PENALTY, tol, self._error
         with self._within(i) as first, self._within(j) as second, self._block(i, j) as between:
             self._write(i, j, between)
             blocks = GroupBlocks(first, second, between)
@@ -137,7 +168,9 @@ class _PairMatrices:
                 sums = partial(sum_rows, blocks)
             else:
                 sums = partial(self._points.sums, i, j)
-            return hinge_path(blocks, sums, *own, self._buffers)
+            return hinge_path(
+                blocks, sums, *own, self._buffers, _max_steps(self._gram, len(pair.y))
+            )
 
     def _write(self, i: int, j: int, out: NDArray[Any]) -> None:
         if self._points is None:
@@ -174,9 +207,21 @@ def _is_plain(plan: Plan, tasks: list[Task]) -> bool:
         and plan.deadline is None
         and (plan.n_workers == 1 or _is_local())
         and isinstance(gram, Gram)
-        and gram.factor() is None
+        and (gram.factor() is None or isinstance(gram, PointGram))
         and all(task.start is None and np.isfinite(task.C).all() for task in tasks)
     )
+
+
+def _is_small(gram: Gram, n: int, most: int) -> bool:
+    """Return whether the matrix of n points, `most` at most, is to be computed."""
+    factor = gram.factor()
+    return n <= most and (factor is None or is_worth_a_trial(n, factor.shape[1]))
+
+
+def _max_steps(gram: Gram, n: int) -> int | None:
+    """Return the number of steps on n points after which `solve` is called; None for the usual one."""
+    factor = gram.factor()
+    return None if factor is None else max_trial_steps(n, factor.shape[1])
 
 
 def _is_local() -> bool:
@@ -186,20 +231,13 @@ def _is_local() -> bool:
     return type(get_active_backend(prefer="threads")[0]).__name__ in LOCAL_BACKENDS
 
 
-def _rows(task: Task) -> NDArray[np.int64]:
-    assert task.rows is not None, "a pair of classes has not all points"
-    return np.asarray(task.rows, dtype=np.int64)
-
-
-def _groups(task: Task) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the points of the first class, which come first, and those of the second."""
-    rows, n = _rows(task), int(np.count_nonzero(task.y > 0.0))
-    return rows[:n], rows[n:]
-
-
-def _machine(task: Task, path: SubsetPath, tol: float, seconds: float) -> Machine | None:
+def _machine(
+    gram: Gram, task: Task, pair: Pair, path: SubsetPath, tol: float, seconds: float
+) -> Machine | None:
     """Return the machine of an answer; None where the gap was not reached."""
-    x, b = path.x[0], float(path.b[0])
+    x, b = path.x[0].copy(), float(path.b[0])
+    if task.rows is None:
+        x[pair.rows] = path.x[0]
     value, gap, roundoff = float(path.value[0]), float(path.gap[0]), float(path.roundoff[0])
     test = passed_test(gap, value, value - gap, tol, 0.0)
     if test == "none":
@@ -207,7 +245,7 @@ def _machine(task: Task, path: SubsetPath, tol: float, seconds: float) -> Machin
     support, n_steps = np.flatnonzero(x > 0.0), int(path.n_steps[0])
     violation = abs(float(task.y @ x))
     result: Result[Any] = Result(
-        x=x.copy(),
+        x=x,
         dual=np.array([b, 1.0]),
         status=Status.OPTIMAL,
         certificate=Certificate(value, value - gap, gap, violation, roundoff, 0.0, tol, test),
@@ -231,4 +269,8 @@ def _machine(task: Task, path: SubsetPath, tol: float, seconds: float) -> Machin
     )
     values = {"y": task.y, "C": task.C, "bias": True}
     terms = Terms("HingeDual", values, False, task.rows)
-    return Machine(_rows(task)[support], x[support] * task.y[support], b, None, result, terms)
+    coef = x[support] * task.y[support]
+    support = support if task.rows is None else task.rows[support]
+    factor = gram.factor()
+    w = None if factor is None else transposed_times(factor[support], coef)
+    return Machine(support, coef, b, w, result, terms)

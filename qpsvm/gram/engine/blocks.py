@@ -8,14 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qpsvm.gram.engine.formula import Exponential, Formula, Power, Tangent
-from qpsvm.numerics.products import MIN_ENTRIES_FOR_COMPILED_PASS
+
+MIN_ENTRIES_FOR_COMPILED_MAP = 1 << 12
+"""Number of entries from which the compiled map takes less time: not every processor has a vectorized
+exponential in numpy."""
 
 
 def values_of_products(
     K: NDArray[np.floating], formula: Formula, a: NDArray[np.float64], b: NDArray[np.float64]
 ) -> NDArray[np.floating]:
     """Turn inner products into kernel values in place, given the terms of rows and columns."""
-    if K.size >= MIN_ENTRIES_FOR_COMPILED_PASS:
+    if K.size >= MIN_ENTRIES_FOR_COMPILED_MAP:
         from qpsvm.gram.engine.sweep import map_products
 
         map_products(K, formula.factor, formula.map, a, b)

@@ -29,6 +29,7 @@ from qpsvm.domains import (
     PenaltyBox,
     SimplexProduct,
 )
+from qpsvm.gram.kernels.base import PointGram
 from qpsvm.numerics.work_sharing import WorkSharing, run_shared, work_sharing_for
 from qpsvm.solvers.base import Reply, Stop, WithTargetGap
 from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
@@ -42,9 +43,13 @@ from qpsvm.solvers.smo.stopping import (
     pair_steps_until_closed,
     single_steps_until_closed,
 )
+from qpsvm.solvers.smo.trial import max_trial_steps
 
 UNCOUPLED_DOMAINS = (PenaltyBox, Orthant)
 """Domains without an equality constraint, on which steps move one coordinate."""
+
+MAX_DOUBLINGS = 4
+"""Number of times that the pair steps before the next Newton step double where these fail."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +143,24 @@ class SMO(WithTargetGap):
         state.next_face_step = state.n_steps + worth
         found = face_step(problem, state.group, state.z, x, upper, state.z * state.s)
         if found is None:
+            state.n_failed_face_steps += 1  # as on a face of dependent points
+            doublings = min(state.n_failed_face_steps, MAX_DOUBLINGS)
+            state.next_face_step = state.n_steps + worth * 2.0**doublings
             return False
+        state.n_failed_face_steps = 0
         product = state.product + found[1]
         x[:] = found[0]
         state.set_product(product)
         state.n_face_steps += 1
         return True
+
+    def is_slow(self, problem: QP, state: SMOState) -> bool:
+        """Return whether a fallback is likely to be faster: on a factor, the interior-point method."""
+        kernel, m = problem.gram.kernel, problem.m
+        is_tried = isinstance(problem.domain, BoxHyperplane) and isinstance(kernel, PointGram)
+        if is_tried and (X := kernel.factor()) is not None and X.shape[1] <= m:
+            return state.n_steps >= max_trial_steps(m, X.shape[1])
+        return super().is_slow(problem, state)
 
     def refresh(self, problem: QP, state: SMOState, product: NDArray[np.float64]) -> None:
         """Set the gradient by a recomputed G x."""
@@ -221,6 +238,7 @@ class SMOState(PairState):
     sharing: WorkSharing = field(init=False)  # shared state of the passes
     n_steps: int = 0
     n_face_steps: int = 0
+    n_failed_face_steps: int = 0  # since the last that succeeded
     last_face_step: float = 0.0  # number of pair steps at the last Newton step
     next_face_step: float = 0.0  # and before the next one
     pair_data: PairData | None = None  # data of the steps; None after s was set

@@ -17,6 +17,9 @@ from qpsvm.gram.engine.maps import apply_map
 from qpsvm.gram.engine.matrices import KernelMatrix
 from qpsvm.numerics.jit import vectorized
 
+FLOAT32_RANGE = (1e-30, 1e30)
+"""Range of the largest diagonal entry of a matrix that float32 stores."""
+
 MAPPED_ENTRIES = 1024
 """Number of kernel values that are computed at a time, in the first-level cache."""
 
@@ -29,6 +32,12 @@ class MatrixRows(NamedTuple):
 
     matrix: KernelMatrix
     rows: NDArray[np.int64]  # (n,), ascending
+
+
+def fits_float32(diagonal: NDArray[np.floating]) -> bool:
+    """Return whether float32 stores a positive semidefinite matrix without over- and underflow."""
+    least, greatest = FLOAT32_RANGE
+    return least <= float(np.max(diagonal)) <= greatest
 
 
 class GroupBlocks(NamedTuple):

@@ -63,6 +63,7 @@ def hinge_path(
     tol: float,
     entry_error: float,
     buffers: BufferPool,
+    max_steps: int | None = None,
 ) -> SubsetPath:
     """Solve the hinge dual of two groups of points for each penalty, in this thread.
 
@@ -75,13 +76,18 @@ def hinge_path(
     diagonal : ndarray, shape (n,)
     y, weight, penalties, tol, entry_error, buffers
         As in `matrix_paths.hinge_paths`.
+    max_steps : int, optional
+        Number of steps for each penalty; `MAX_STEPS_PER_POINT` times n by default and at most.
 
     Returns
     -------
     SubsetPath
-        Where steps would read more rows than memory holds, the gap of the weights that they reached.
+        Where steps would read more rows than memory holds, or are too many, the gap of the weights that
+        they reached.
     """
-    n = len(y)
+    n, most_steps = len(y), MAX_STEPS_PER_POINT * len(y)
+    if max_steps is not None:
+        most_steps = min(max_steps, most_steps)
     path, width = empty_path(len(penalties), n), max(n, VECTOR_LANES)
     n_slots = min(n, max(MIN_ROWS, MAX_ROW_ENTRIES // width))
     rounding = entry_error + sum_error(n, float(np.max(diagonal)))
@@ -102,7 +108,7 @@ def hinge_path(
             for _ in range(MAX_EXACT_ROUNDS):
                 n_steps, tolerance, is_over = _rounds(
                     block, diagonal, y, upper, x, x_summed, s, tol, rounding, n_steps, tolerance,
-                    working_memory, MAX_WORKING_SET,
+                    working_memory, MAX_WORKING_SET, most_steps,
                 )  # fmt: skip
                 found = _exact_bounds(sums, y, x, upper, s, rounding)
                 if found.gap <= -tol * found.value or is_over:
@@ -149,22 +155,24 @@ def _rounds(
     tolerance: float,
     memory: Any,
     most: int,
+    max_steps: int,
 ) -> tuple[int, float, bool]:
     """Make rounds of steps until the gap by s is small.
 
     s is Ku - y at the weights `x_summed`, which become x: rows of weights that moved are added to s.
     A working set has at most `most` points. Return the number of all steps, the tolerance of the next
-    round, and whether it is the last one: memory is short for rows, or there were too many steps.
+    round, and whether it is the last one: memory is short for rows, or there were `max_steps`.
     """
-    n_met, most_steps, is_over = 0, MAX_STEPS_PER_POINT * len(y), False
+    n_met, is_over = 0, False
     for _ in range(MAX_ROUNDS):
         _add_moved(block, y, x, x_summed, s)
         found = _bounds(y, x, upper, rounding, s)
-        goal, is_over = -tol * found.value, block.counts[1] > 0 or n_steps > most_steps
+        goal, is_over = -tol * found.value, block.counts[1] > 0 or n_steps >= max_steps
         if found.gap <= ROUGH_GOAL_FRACTION * goal or n_met > MAX_MET_ROUNDS or is_over:
             break
         steps, is_met = make_steps(
-            block, diagonal, y, upper, x, s, found, tolerance, GAP_GOAL_FRACTION * goal, memory, most
+            block, diagonal, y, upper, x, s, found, tolerance, GAP_GOAL_FRACTION * goal, memory, most,
+            max_steps - n_steps,
         )  # fmt: skip
         n_steps += steps
         n_met += is_met

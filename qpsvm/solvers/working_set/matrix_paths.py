@@ -262,7 +262,8 @@ def _path(
                     t[k] -= y[k] if is_exact[k] else 0.0
                     correction[k] = t[k] - s[k]
                 found = bounds(y, x, upper, t, is_exact, exact_error, error, marked)
-            is_over = attempt == MAX_ROUNDS or total_steps > MAX_STEPS_PER_POINT * n
+            left = MAX_STEPS_PER_POINT * n - total_steps
+            is_over = attempt == MAX_ROUNDS or left <= 0
             if found.gap <= -tol * found.value or is_over or n_met > MAX_MET_ROUNDS:
                 break
             for k in range(n):
@@ -270,7 +271,7 @@ def _path(
             # 3. Steps.
             goal = -fraction * tol * found.value
             steps, is_met = make_steps(
-                block, diagonal, y, upper, x, t, found, tolerance, goal, memory, most
+                block, diagonal, y, upper, x, t, found, tolerance, goal, memory, most, left
             )  # fmt: skip
             total_steps += steps
             attempt += 1

@@ -82,6 +82,7 @@ def make_steps(
     goal: float,
     memory: Any,
     most: int,
+    max_steps: int,
 ) -> tuple[int, bool]:
     """Make steps on a working set, or on all points; return their number and whether the goal was met.
 
@@ -92,7 +93,7 @@ def make_steps(
     n_chosen = len(chosen)
     least = min(tolerance, LAST_TOLERANCE) if goal > 0.0 else tolerance
     if n_chosen < VECTOR_LANES or n_chosen > MAX_SHARE_OF_POINTS * len(y):
-        return _steps_on(block, diagonal, y, upper, x, s, tolerance, least, goal)
+        return _steps_on(block, diagonal, y, upper, x, s, tolerance, least, goal, max_steps)
     if is_part:
         tolerance = least = WORKING_SET_REDUCTION * found.violation
     n_rows = min(n_chosen, len(memory) // n_chosen)
@@ -106,7 +107,7 @@ def make_steps(
         own_x[a], own_s[a] = x[k], s[k]
     own = GatheredRows(part, slot, counts, block, chosen)
     n_steps, is_met = _steps_on(
-        own, own_diagonal, own_y, own_upper, own_x, own_s, tolerance, least, goal
+        own, own_diagonal, own_y, own_upper, own_x, own_s, tolerance, least, goal, max_steps
     )
     for a in range(n_chosen):
         x[chosen[a]] = own_x[a]
@@ -155,6 +156,7 @@ def _steps_on(
     tolerance: float,
     least: float,
     goal: float,
+    max_steps: int,
 ) -> tuple[int, bool]:
     """Make steps from the gradient s; return their number and whether tolerance and goal were met.
 
@@ -180,7 +182,7 @@ def _steps_on(
         return 0, True
     problem = InnerProblem(block, diagonal, side[:n], np.zeros(n), y, upper, 0.0, 1.0, 1.0)
     _read_gradient(state, s, up_barrier, low_barrier, center, violation)
-    n_done, most = 0, max(MAX_STEPS_PER_COORDINATE * n, MIN_STEPS_BETWEEN_SUMS)
+    n_done, most = 0, min(max(MAX_STEPS_PER_COORDINATE * n, MIN_STEPS_BETWEEN_SUMS), max_steps)
     while True:
         limit = max(0.99 * tolerance / violation, SINGLE_PRECISION_FRACTION)
         steps = _steps(
