@@ -16,7 +16,7 @@ STEP_ENTRIES, STEP_ENTRIES_PER_POINT = 250, 0.4
 INTERIOR_POINT_ENTRIES = 10_000_000
 """Time of the interior-point method besides its matrices."""
 
-MATRIX_SHARE, STEPS_SHARE = 0.25, 0.5
+MATRIX_SHARE, STEPS_SHARE = 0.25, 0.4
 """Shares of the time of the interior-point method that the matrix and the steps may take."""
 
 
