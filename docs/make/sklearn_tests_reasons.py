@@ -75,6 +75,9 @@ CLOSE_ANSWERS: dict[str, str] = {
         'compares a callable and `kernel="linear"` to six decimals; both gaps are below `tol`, '
         "and with `tol=1e-9` they agree to 1e-7"
     ),
+    "test_svm.py::test_libsvm_parameters": (
+        "asks for weights of exactly 1/4 where `tol` is 1e-3; they are 0.24999999, with a gap of 2e-7"
+    ),
     "test_svm.py::test_svm_classifier_sided_sample_weight[estimator0]": (
         "asks for a value below 1e-12 where `tol` is 1e-3; it is 4e-10"
     ),

@@ -218,7 +218,7 @@ def test_auto_weighs_penalties_by_the_points(scale, make):
 
 def test_auto_weighs_matrices_by_the_points():
     """Of 10 cubed columns an entry they are expensive on CSR points; of 1 they are cheap."""
-    points, y = two_clouds(1000, 120, seed=36)
+    points, y = two_clouds(1200, 120, seed=36)
     for make, columns, strong, weak in (
         (sp.csr_matrix, 120, "dcd", "dcd"),
         (np.asarray, 120, "crsvm", "dcd"),
@@ -227,9 +227,9 @@ def test_auto_weighs_matrices_by_the_points():
     ):
         some = points[:, :columns]
         mean = np.mean(np.sum(some**2, axis=1))
-        assert picked(make(some), y, 50.0 / mean, bias=False) == strong
-        assert picked(make(some), y, 50.0 / mean) == strong
-        assert picked(make(some), y, 0.1 / mean) == weak
+        assert picked(make(some), y, 50.0 / mean, 1200, bias=False) == strong
+        assert picked(make(some), y, 50.0 / mean, 1200) == strong
+        assert picked(make(some), y, 0.1 / mean, 1200) == weak
 
 
 def test_auto_on_wide_points():
@@ -248,7 +248,7 @@ def test_auto_on_wide_points():
 
 def test_auto_takes_coordinate_descent_without_bias():
     assert qpsvm.solve(HingePrimal(X, Y, bias=False)).method == "dcd"
-    assert qpsvm.solve(HingePrimal(X, Y)).method == "crsvm"
+    assert qpsvm.solve(HingePrimal(X, Y, 100.0)).method == "crsvm"
     assert qpsvm.solve(HingePrimal(X[:, :2], np.sign(X[:, 0]), np.inf, bias=False)).method == "mnp"
     assert qpsvm.solve(qpsvm.HingeDual(qpsvm.RBF(X, 0.1), Y, bias=False)).method == "smo"
 
