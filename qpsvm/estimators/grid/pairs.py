@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from qpsvm.clock import Clock, Expired, call_clock
 from qpsvm.errors import Interrupted
+from qpsvm.estimators.inputs.samples import Indices, Vector
 from qpsvm.estimators.training import Machine, Plan, Task, Terms, solve_task
 from qpsvm.gram import Gram
 from qpsvm.gram.engine.groups import PointGroups
@@ -43,9 +44,6 @@ MAX_POINTS_OF_ONE_PAIR = 1000
 LOCAL_BACKENDS = ("ThreadingBackend", "LokyBackend", "MultiprocessingBackend", "SequentialBackend")
 """Backends of joblib that use this machine alone; its threads then solve the pairs."""
 
-Indices = NDArray[np.int64]
-Vector = NDArray[np.float64]
-
 ONE_PENALTY = np.ones(1)
 """Penalty of a path: the penalties of the points are their weights."""
 
@@ -54,8 +52,9 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
     """Return the hinge machines of pairs of classes; None where `solve` suits all of them better.
 
     That is where an option of `solve` is used, where float32 would overflow, or where no gap could be
-    proved because K is not positive semidefinite. A pair of many points is solved by `solve`, and so is
-    one whose gap was not reached.
+    proved because K is not positive semidefinite; a single pair is not tested for that, since `solve`
+    would repeat the test. A pair of many points is solved by `solve`, and so is one whose gap was not
+    reached.
 
     Raises
     ------
@@ -63,7 +62,7 @@ def solve_pairs(plan: Plan, tasks: list[Task]) -> list[Machine] | None:
         On Ctrl-C, unless the options say that answers so far are returned.
     """
     gram, tol = plan.points, plan.options["tol"]
-    if not _is_plain(plan, tasks):
+    if not _is_plain(plan, tasks) or (len(tasks) == 1 and gram.psd == "check"):
         return None
     most = MAX_PAIR_POINTS if len(tasks) > 1 else MAX_POINTS_OF_ONE_PAIR
     small = [k for k, task in enumerate(tasks) if _is_small(gram, len(task.C), most)]

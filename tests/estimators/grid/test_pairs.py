@@ -77,6 +77,14 @@ def test_normals_of_a_linear_kernel_are_sums_of_support_vectors(store):
         np.testing.assert_allclose(w, expected, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:The certified relative gap is inf")
+def test_a_kernel_of_two_classes_that_must_be_tested_is_tested_by_solve_alone(monkeypatch):
+    monkeypatch.setattr(pairs, "psd_defect", lambda gram: pytest.fail("a second test"))
+    X, y = clouds(2)
+    model = SVC(kernel="sigmoid", gamma=0.01).fit(X, y)
+    assert on_matrices(model) == [False]
+
+
 def test_many_steps_on_a_linear_kernel_are_left_to_solve():
     X, y = clouds(3, d=5)
     model = SVC(kernel="linear", C=1e4, tol=1e-6).fit(X, y)
