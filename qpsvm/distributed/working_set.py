@@ -18,8 +18,8 @@ from qpsvm.distributed.messages import Violators
 from qpsvm.distributed.sharded_qp import Known, Product, ShardedQP
 from qpsvm.distributed.violators import joined, movable
 from qpsvm.solvers.base import Solver
+from qpsvm.solvers.smo.inner_smo import InnerProblem, solve_inner
 from qpsvm.solvers.working_set.gram_block import empty_square
-from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
 from qpsvm.solvers.working_set.working_set import inner_steps
 
 Vector = NDArray[np.float64]

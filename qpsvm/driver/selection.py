@@ -27,7 +27,7 @@ from qpsvm.solvers.smo.trial import is_worth_a_trial
 MIN_POINTS_FOR_BLOCKS = 2000
 """Number of points from which ``method="auto"`` prefers blocks of columns to pairs."""
 
-MIN_REPEATED_POINTS_FOR_BLOCKS = 50
+MIN_REPEATED_POINTS_FOR_BLOCKS = 500
 """The same of points that occur with both signs, whose columns other methods read twice as long."""
 
 MIN_POINTS_FOR_PENALTY_RULES = 1000

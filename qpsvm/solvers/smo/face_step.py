@@ -34,10 +34,10 @@ FIRST_STEPS_PER_POINT = 1.0
 FACTOR_OPERATIONS_PER_ENTRY = 30.0
 """Multiplications of a factor in the time in which a pair step updates an entry."""
 
-OVERHEAD_ENTRIES = 250_000.0
+OVERHEAD_ENTRIES = 400_000.0
 """Entries that pair steps update in the time in which a Newton step calls its routines."""
 
-PAIR_OVERHEAD_ENTRIES = 800.0
+PAIR_OVERHEAD_ENTRIES = 75.0
 """Entries that are updated in the time which a pair step takes besides."""
 
 Vector = NDArray[np.float64]
@@ -59,25 +59,24 @@ def face_step(
 ) -> tuple[Vector, Vector] | None:
     """Return the weights after a Newton step and the change of G x; None where none is possible.
 
-    All columns must be cached. `group` and `z` are the equality constraint of each weight and its
-    coefficient there, f is the gradient.
+    The columns of free weights must be cached. `group` and `z` are the equality constraint of each
+    weight and its coefficient there, f is the gradient.
     """
-    store, gram, m = problem.store, problem.gram, problem.m
+    store, gram = problem.store, problem.gram
     assert store is not None
     face = np.flatnonzero((x > 0.0) & (x < upper))
-    if len(face) < 2 or not np.array_equal(store.slot, np.arange(m)):
+    if len(face) < 2 or np.any(store.slot[face] < 0):
         return None
-    K, sign, ridge = store.store[:m], gram.sign, gram.ridge
-    Q = _matrix(K, gram, face)
+    rows, sign, ridge = store.store[store.slot[face]], gram.sign, gram.ridge
+    Q = _matrix(rows, gram, face)
     Q[np.diag_indices_from(Q)] = gram.scale * (store.diag[face] + gram.shift) + ridge[face]
     groups, own = np.unique(group[face], return_inverse=True)
     A = np.where(own[:, None] == np.arange(len(groups)), z[face, None], 0.0)
     d = _change(Q, A, f[face], x[face], upper[face])
     if d is None:
         return None
-    signed = np.zeros(m)
-    signed[face] = sign[face] * d
-    image = gram.scale * sign * (K @ signed + gram.shift * float(np.sum(signed)))
+    signed = sign[face] * d
+    image = gram.scale * sign * (signed @ rows + gram.shift * float(np.sum(signed)))
     slope, curvature = float(f[face] @ d), float(d @ (image[face] + ridge[face] * d))
     if not (slope < 0.0 < curvature < np.inf):
         return None
@@ -88,9 +87,9 @@ def face_step(
     return x_new, t * image
 
 
-def _matrix(K: NDArray[np.floating], gram: SignedGram, face: NDArray[np.int64]) -> Vector:
-    """Return G over the face, in float64."""
-    Q = np.asarray(K[face[:, None], face], np.float64)
+def _matrix(rows: NDArray[np.floating], gram: SignedGram, face: NDArray[np.int64]) -> Vector:
+    """Return G over the face, in float64, from the rows of K that belong to it."""
+    Q = rows.take(face, axis=1).astype(np.float64, copy=False)
     if gram.shift:
         Q += gram.shift
     if not gram.plain:

@@ -8,7 +8,8 @@ moves the coordinate that decreases the value most.
 Otherwise a step moves weight between two coordinates of one group. The first has the minimum of the
 signed gradient over I_up; the second maximizes the decrease of the value (Fan, Chen and Lin, "Working
 set selection using second order information for training support vector machines", WSS 2; on the
-simplex it is pairwise Frank-Wolfe with a second-order away vertex).
+simplex it is pairwise Frank-Wolfe with a second-order away vertex). Where all columns are cached at once,
+as those of few points are, these are the steps of `inner_smo` on the whole matrix, else of `pair_steps`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from qpsvm.solvers.shared.column_reads import COLUMN_MISSING
 from qpsvm.solvers.shared.prefetch import Prefetch, least_uncached
 from qpsvm.solvers.shared.starting_points import pair_start
 from qpsvm.solvers.smo.face_step import face_step, first_face_step, pair_steps_worth
+from qpsvm.solvers.smo.inner_smo import InnerProblem, InnerState, inner_state
+from qpsvm.solvers.smo.lazy_rows import CachedRows
 from qpsvm.solvers.smo.pair_data import GROUP_STEP, IN_LOW, IN_UP, PairData, pair_data
 from qpsvm.solvers.smo.pair_steps import assist_pairs
 from qpsvm.solvers.smo.stopping import (
@@ -44,6 +47,7 @@ from qpsvm.solvers.smo.stopping import (
     single_steps_until_closed,
 )
 from qpsvm.solvers.smo.trial import max_trial_steps
+from qpsvm.solvers.smo.whole_matrix import matrix_steps_until_closed
 
 UNCOUPLED_DOMAINS = (PenaltyBox, Orthant)
 """Domains without an equality constraint, on which steps move one coordinate."""
@@ -72,11 +76,11 @@ class SMO(WithTargetGap):
     )
 
     check_threshold: ClassVar[float] = 0.9  # cached columns update the gradient with small errors
-    first_check: ClassVar[int] = 1000  # earlier ones are made where an estimate passes
+    first_check: ClassVar[int] = 4000  # earlier ones are made where an estimate passes
     least_period: ClassVar[int] = 100
 
     def next_check(self, n_iter: int, period: int) -> int:
-        """Return the number of the next check: 24 sqrt(n) steps after n steps, at first 1000.
+        """Return the number of the next check: 24 sqrt(n) steps after n steps, at first 4000.
 
         A check costs some 70 steps. Most are made where an estimate of the gap passes; the others
         correct products near a value of zero, and find out that steps have no effect.
@@ -88,34 +92,30 @@ class SMO(WithTargetGap):
     ) -> SMOState:
         """Return the state at x0, or at two points of a simplex, or at a corner of a box."""
         assert problem.store is not None
-        if problem.store.is_filled_at_once:
+        is_whole = problem.store.is_filled_at_once
+        if is_whole:
             problem.store.ensure(np.arange(problem.m))
-        return SMOState.at(problem, pair_start(problem, x0))
+        state = SMOState.at(problem, pair_start(problem, x0))
+        if is_whole and not isinstance(problem.domain, UNCOUPLED_DOMAINS):
+            state.inner = _inner_problem(problem, state)
+        return state
 
     def advance(self, problem: QP, state: SMOState, n_steps: int) -> Reply:
         """Run the compiled steps until they are done or a column is missing; then fill the column."""
         assert problem.store is not None
         if state.n_steps >= state.next_face_step and self._makes_face_step(problem, state):
             return Reply(1, Stop.BUDGET)
-        missing = np.full(2, -1, np.int64)
-        cols = problem.columns()
         n_steps = int(min(n_steps, max(1.0, state.next_face_step - state.n_steps)))
-        limits = state.n_steps, n_steps, self._test(problem, state)
-        if isinstance(problem.domain, UNCOUPLED_DOMAINS):
-            done, stop = single_steps_until_closed(cols, *state.arrays(), *limits, missing)
-        else:
-            if state.pair_data is None:
-                state.pair_data = pair_data(
-                    cols, state.z, state.s, state.up_barrier, state.low_barrier
-                )
-            data, sharing = state.pair_data, state.sharing
-            done, stop = run_shared(
-                sharing,
-                lambda: pair_steps_until_closed(
-                    cols, data, *state.arrays(), *limits, missing, sharing
-                ),
-                lambda: assist_pairs(cols, data, state.s, sharing),
+        test, missing = self._test(problem, state), np.full(2, -1, np.int64)
+        if state.inner is not None:
+            done, stop = matrix_steps_until_closed(*state.inner, *state.arrays()[2:], n_steps, test)
+        elif isinstance(problem.domain, UNCOUPLED_DOMAINS):
+            limits = state.n_steps, n_steps, test
+            done, stop = single_steps_until_closed(
+                problem.columns(), *state.arrays(), *limits, missing
             )
+        else:
+            done, stop = _pair_steps(problem, state, n_steps, test, missing)
         state.n_steps += done
         if stop == COLUMN_MISSING:
             state.prefetch.serve(problem.store, np.unique(missing), state.wanted)
@@ -165,6 +165,33 @@ class SMO(WithTargetGap):
     def refresh(self, problem: QP, state: SMOState, product: NDArray[np.float64]) -> None:
         """Set the gradient by a recomputed G x."""
         state.set_product(product)
+
+
+def _inner_problem(problem: QP, state: SMOState) -> tuple[InnerProblem, InnerState]:
+    """Return the problem over all points on their cached columns, and memory for its steps."""
+    gram, store = problem.gram, problem.store
+    assert store is not None
+    diagonal = gram.scale * (store.diag + gram.shift) + gram.ridge
+    side = (state.z * gram.sign).astype(store.store.dtype)
+    arrays = CachedRows(store.store, store.slot), diagonal, side, gram.ridge, state.z, state.upper
+    whole = InnerProblem(*arrays, float(gram.shift), float(gram.scale))
+    return inner_state(whole, len(state.up_barrier))
+
+
+def _pair_steps(
+    problem: QP, state: SMOState, n_steps: int, test: GapTest, missing: NDArray[np.int64]
+) -> tuple[int, int]:
+    """Make steps on cached columns, in threads that share the passes; return number and stop code."""
+    cols, sharing = problem.columns(), state.sharing
+    if state.pair_data is None:
+        state.pair_data = pair_data(cols, state.z, state.s, state.up_barrier, state.low_barrier)
+    data = state.pair_data
+    arrays, limits = state.arrays(), (state.n_steps, n_steps, test)
+    return run_shared(
+        sharing,
+        lambda: pair_steps_until_closed(cols, data, *arrays, *limits, missing, sharing),
+        lambda: assist_pairs(cols, data, state.s, sharing),
+    )
 
 
 @dataclass
@@ -241,7 +268,8 @@ class SMOState(PairState):
     n_failed_face_steps: int = 0  # since the last that succeeded
     last_face_step: float = 0.0  # number of pair steps at the last Newton step
     next_face_step: float = 0.0  # and before the next one
-    pair_data: PairData | None = None  # data of the steps; None after s was set
+    inner: tuple[InnerProblem, InnerState] | None = None  # of steps on the whole matrix
+    pair_data: PairData | None = None  # data of the steps on columns; None after s was set
 
     def __post_init__(self) -> None:
         """Set up what the steps share, and no prefetch so far."""

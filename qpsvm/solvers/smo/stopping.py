@@ -91,17 +91,18 @@ def _wanted_gap(gap: float, value: float, test: GapTest) -> float:
 
 @vectorized
 def is_closed(
-    data: PairData, ridge: Any, z: Any, upper: Any, x: Any, s: Any, test: GapTest
+    low: Any, high: Any, ridge: Any, z: Any, upper: Any, x: Any, s: Any, test: GapTest
 ) -> bool:
-    """Return whether the estimate of the gap passes, for steps on pairs."""
-    n_groups = len(data.low)
-    low, high, at = np.empty(n_groups), np.empty(n_groups), np.empty(n_groups)
+    """Return whether the estimate of the gap passes, for steps on pairs.
+
+    `low` and `high` are the extremes of s over I_up and over I_low, (n_groups,); they are overwritten.
+    """
+    n_groups = len(low)
+    at = np.empty(n_groups)
     for g in range(n_groups):
-        least, greatest = data.low[g].min(), data.high[g].max()
-        if least == MAX_KEY or greatest == -MAX_KEY:  # a group whose weights cannot move
-            least = greatest = greatest if least == MAX_KEY else least
-        low[g] = from64(least ^ ((least >> 63) & MAX_KEY))
-        high[g] = max(from64(greatest ^ ((greatest >> 63) & MAX_KEY)), low[g])
+        if low[g] == np.inf or high[g] == -np.inf:  # a group whose weights cannot move
+            low[g] = high[g] = high[g] if low[g] == np.inf else low[g]
+        high[g] = max(high[g], low[g])
         at[g] = 0.5 * (low[g] + high[g]) if test.is_bounded else low[g]
     value = _value_at(z, x, s, test)
     slope = np.empty((2, n_groups))
@@ -123,6 +124,18 @@ def is_closed(
             if not low[g] < at[g] < high[g]:
                 at[g] = 0.5 * (low[g] + high[g])
     return False
+
+
+@vectorized
+def _read_extremes(data: PairData, low: Any, high: Any) -> None:
+    """Write the extremes of s from their keys; infinite where a set is empty."""
+    for g in range(len(data.low)):
+        least, greatest = data.low[g].min(), data.high[g].max()
+        low[g], high[g] = np.inf, -np.inf
+        if least != MAX_KEY:
+            low[g] = from64(least ^ ((least >> 63) & MAX_KEY))
+        if greatest != -MAX_KEY:
+            high[g] = from64(greatest ^ ((greatest >> 63) & MAX_KEY))
 
 
 @inlined
@@ -152,6 +165,7 @@ def pair_steps_until_closed(
     `n_before` is the number of steps that were made before.
     """
     done, stop = np.int64(0), BUDGET_CODE
+    low, high = np.empty(len(data.low)), np.empty(len(data.low))
     while done < n_steps and stop == BUDGET_CODE:
         period = _period(n_before + done)
         arrays = (z, upper, x, s, up_barrier, low_barrier)
@@ -159,8 +173,10 @@ def pair_steps_until_closed(
         made, stop = pair_steps(cols, data, *arrays, wanted, 0.0, missing, sharing)
         done += made
         is_due = made == period and test.tol > 0.0
-        if is_due and is_closed(data, cols.ridge, z, upper, x, s, test):
-            return done, NEWS_CODE
+        if is_due:
+            _read_extremes(data, low, high)
+            if is_closed(low, high, cols.ridge, z, upper, x, s, test):
+                return done, NEWS_CODE
     return done, stop
 
 

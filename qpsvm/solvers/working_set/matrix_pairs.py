@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.parallel import BufferPool
 from qpsvm.numerics.vector_shape import VECTOR_LANES
-from qpsvm.solvers.working_set.lazy_rows import StoredRows, row_of, write_row
+from qpsvm.solvers.smo.lazy_rows import StoredRows, row_of, write_row
 from qpsvm.solvers.working_set.matrix_blocks import GroupBlocks
 from qpsvm.solvers.working_set.matrix_bounds import (
     SubsetPath,

@@ -14,19 +14,19 @@ import numpy as np
 
 from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.vector_shape import VECTOR_LANES
-from qpsvm.solvers.smo.pair_data import is_blocked
-from qpsvm.solvers.working_set.inner_smo import (
+from qpsvm.solvers.smo.inner_smo import (
     MAX_STEPS_PER_COORDINATE,
     SINGLE_PRECISION_FRACTION,
     TOLERANCE_REDUCTION,
     InnerProblem,
     InnerState,
-    _gap,
-    _read_gradient,
-    _steps,
-    _violation_and_centers,
+    extremes_of_groups,
+    gap_of_steps,
+    make_pair_steps,
+    read_gradient,
 )
-from qpsvm.solvers.working_set.lazy_rows import GatheredRows
+from qpsvm.solvers.smo.lazy_rows import GatheredRows
+from qpsvm.solvers.smo.pair_data import is_blocked
 
 FIRST_TOLERANCE = 0.1
 """KKT violation, in units of the margin, down to which the first steps for a C go."""
@@ -169,28 +169,29 @@ def _steps_on(
         np.ones(width, np.float32),
         np.zeros(width, np.float32),
     )
-    state = InnerState(e, side, scaled, flags[0], flags[1], extremes[0], extremes[1])
-    up_barrier, low_barrier, center = np.empty((1, n)), np.empty((1, n)), np.zeros(1)
+    up_barrier, low_barrier = np.empty((1, n)), np.empty((1, n))
+    low, high = np.empty(1), np.empty(1)
     size = max(np.max(diagonal), MIN_DIAGONAL)
+    state = InnerState(e, side, scaled, size, flags[0], flags[1], extremes[0], extremes[1])
     for k in range(n):
         up_blocked, low_blocked = is_blocked(x, y, upper, k)
         up_barrier[0, k] = np.inf if up_blocked else 0.0
         low_barrier[0, k] = np.inf if low_blocked else 0.0
         scaled[k] = diagonal[k] / size
-    violation = _violation_and_centers(s, up_barrier, low_barrier, center)
+    violation = extremes_of_groups(s, up_barrier, low_barrier, low, high)
     if not min(tolerance, least) < violation < np.inf:
         return 0, True
     problem = InnerProblem(block, diagonal, side[:n], np.zeros(n), y, upper, 0.0, 1.0, 1.0)
-    _read_gradient(state, s, up_barrier, low_barrier, center, violation)
+    read_gradient(state, s, up_barrier, low_barrier, low, high, violation)
     n_done, most = 0, min(max(MAX_STEPS_PER_COORDINATE * n, MIN_STEPS_BETWEEN_SUMS), max_steps)
     while True:
         limit = max(0.99 * tolerance / violation, SINGLE_PRECISION_FRACTION)
-        steps = _steps(
-            problem, state, x, up_barrier, low_barrier, most - n_done, limit, violation, size
+        steps = make_pair_steps(
+            problem, state, x, up_barrier, low_barrier, most - n_done, limit, violation
         )
         n_done += steps
         if n_done == most or limit == SINGLE_PRECISION_FRACTION:
             return n_done, False
-        if tolerance <= least or violation * _gap(problem, state, x) <= goal:
+        if tolerance <= least or violation * gap_of_steps(problem, state, x) <= goal:
             return n_done, True
         tolerance = max(TOLERANCE_REDUCTION * tolerance, least)

@@ -17,10 +17,10 @@ from qpsvm.gram import SignedGram
 from qpsvm.gram.column_store import ColumnStore
 from qpsvm.gram.repeated import PointStore
 from qpsvm.solvers.base import WORK_BETWEEN_POLLS, Reply, Solver
+from qpsvm.solvers.smo.inner_smo import InnerProblem, solve_inner
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set.gradient_error import GradientError
 from qpsvm.solvers.working_set.gram_block import accumulate, compact, empty_square, extend
-from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
 
 MAX_VIOLATION_RATIO = 4.0
 """Ratio of the KKT violation of the gradient to that which the inner steps report, above which random

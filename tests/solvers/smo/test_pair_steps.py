@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -15,45 +14,23 @@ from qpsvm import (
     L2SVMDual,
     Linear,
     MEBDual,
-    NuSVCDual,
     PolytopeDistanceDual,
     SVDDDual,
     solve,
 )
+from qpsvm.gram import column_store
 from qpsvm.numerics.work_sharing import TILE_POINTS
 from qpsvm.solvers.base import Stop
 from qpsvm.solvers.smo.pair_data import pair_data
 from qpsvm.solvers.smo.smo import SMO
 from qpsvm.solvers.smo.stopping import GapTest, is_closed
-
-PROBLEM_KINDS = {
-    "hinge": lambda K, y: HingeDual(K, y, 0.5),
-    "weighted": lambda K, y: HingeDual(K, y, np.where(y > 0, 0.3, 2.0)),
-    "nu-svc": lambda K, y: NuSVCDual(K, y, 0.3),
-    "l2-svm": lambda K, y: L2SVMDual(K, y, 1.0),
-    "ball": lambda K, y: MEBDual(K),
-    "soft ball": lambda K, y: SVDDDual(K, 0.05),
-    "hulls": lambda K, y: PolytopeDistanceDual(K, y),
-}
-"""Boxes with a hyperplane, simplices, products of simplices, with bounds and without."""
+from tests.solvers.smo.cases import PROBLEM_KINDS, index_sets, started
 
 
-@contextmanager
-def started(problem, n_slots=None):
-    """Yield the problem with a store, all columns cached unless fewer are asked for, and the state."""
-    form = problem.as_qp()
-    with form.gram.kernel.hold((n_slots or form.m) * 8 * form.m) as store:
-        with_store = replace(form, store=store)
-        if n_slots is None:
-            store.ensure(np.arange(form.m))
-        yield with_store, SMO().init(with_store, None, np.random.default_rng(0))
-
-
-def index_sets(state):
-    """Return I_up and I_low: whose z x can grow, and whose can shrink."""
-    grows, shrinks = state.x < state.upper, state.x > 0
-    positive = state.z > 0
-    return np.where(positive, grows, shrinks), np.where(positive, shrinks, grows)
+@pytest.fixture(autouse=True)
+def columns_one_by_one(monkeypatch):
+    """Steps read columns, as for many points: on few points they are made on the whole matrix."""
+    monkeypatch.setattr(column_store, "MAX_POINTS_FILLED_AT_ONCE", 0)
 
 
 def plain_step(state, Q, s):
@@ -221,14 +198,18 @@ def test_an_estimate_of_the_gap_is_near_the_gap_and_no_less(kind, ridge):
         SMO().advance(form, state, 200)
         bounds = form.bounds(state.x, state.product)
         share = bounds.gap / max(abs(bounds.upper), abs(bounds.lower))
-        cols, arrays = form.columns(), (state.z, state.upper, state.x, state.s)
-        data = pair_data(cols, state.z, state.s, state.up_barrier, state.low_barrier)
+        arrays = form.gram.ridge, state.z, state.upper, state.x, state.s
         bounded = bool(np.isfinite(state.upper[0]))
         tests = [
             GapTest(state.group, form.linear, form.constant, tol, bounded, form.gram.ridged)
             for tol in (0.999 * share, 2 * share)
         ]
-        assert [is_closed(data, cols.ridge, *arrays, test) for test in tests] == [False, True]
+        closed = []
+        for test in tests:
+            low = np.min(state.s + state.up_barrier, axis=1)
+            high = np.max(state.s - state.low_barrier, axis=1)
+            closed.append(is_closed(low, high, *arrays, test))
+        assert closed == [False, True]
 
 
 @pytest.mark.parametrize(

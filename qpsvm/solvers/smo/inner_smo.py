@@ -1,7 +1,7 @@
-"""Second-order SMO over a working set whose Gram matrix is stored: the inner solve.
+"""Second-order SMO whose Gram matrix is stored: on few points, and over a working set.
 
-Problem: as in `qpsvm.solvers.smo.smo`, without the box alone; pairs are selected as there. A working set
-is solved to a fraction of its KKT violation. The steps therefore keep its gradient in single precision,
+Problem: as in `qpsvm.solvers.smo.smo`, without the box alone; pairs are selected as there. The steps go
+down to a fraction of the KKT violation at a time. They therefore keep its gradient in single precision,
 centered and relative to that violation: vectors then have twice as many entries. Weights, step lengths
 and curvatures are in double precision. Once the violation has fallen to a hundredth, or after many steps,
 the gradient is recomputed in double precision from the weights that changed, and the steps restart.
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from qpsvm.numerics.jit import vectorized, without_refcounts
 from qpsvm.numerics.vector_shape import VECTOR_LANES
-from qpsvm.solvers.smo.pair_data import is_blocked, move_pair
-from qpsvm.solvers.working_set.inner_smo_simd import (
+from qpsvm.solvers.smo.inner_smo_simd import (
     argextremes,
     second_index,
     update_gradient,
     update_gradient_of_two,
 )
-from qpsvm.solvers.working_set.lazy_rows import row_of, write_row
+from qpsvm.solvers.smo.lazy_rows import row_of, widened, write_row
+from qpsvm.solvers.smo.pair_data import is_blocked, move_pair
 
 TOLERANCE_REDUCTION = 0.7
 """Factor of the tolerance from one evaluation of the gap over the working set to the next."""
@@ -43,13 +43,13 @@ MIN_CURVATURE_RATIO = 1e-12
 
 
 class InnerProblem(NamedTuple):
-    """The problem over the working set: g_ij = scale side_i side_j (k_ij + shift), in terms of z x.
+    """The problem over n points: g_ij = scale side_i side_j (k_ij + shift), in terms of z x.
 
     k_ij is the unit times an entry of the block. A block of 16-bit multiples takes half the memory, whose
     bandwidth limits the steps over thousands of coordinates.
     """
 
-    block: Any  # (n, at least n), read-only; or rows that are written when read: `lazy_rows`
+    block: Any  # (n, at least n), read-only, or other rows of `lazy_rows`
     diagonal: NDArray[np.float64]  # (n,), the diagonal of G + D
     side: NDArray[np.floating]  # (n,), z times the sign, in the precision of curvatures
     ridge: NDArray[np.float64]  # (n,)
@@ -68,7 +68,8 @@ class InnerState(NamedTuple):
 
     e: NDArray[np.float32]
     side: NDArray[np.floating]  # as that of the problem
-    diagonal: NDArray[np.floating]  # relative to its maximum, in the same precision
+    diagonal: NDArray[np.floating]  # relative to `size`, in the same precision
+    size: float  # the maximum of the diagonal of the problem, or 1
     up_blocked: NDArray[np.int8]  # (n_groups, ...), 0 in I_up, else 1
     low_blocked: NDArray[np.int8]  # (n_groups, ...), 0 in I_low, else 1
     argmin: NDArray[np.intp]  # (n_groups,), index of the minimum of e over I_up, or -1
@@ -104,19 +105,25 @@ def solve_inner(
     rounding_limited : bool
         Whether the steps ended because of the rounding noise.
     """
-    n_groups, n = up_barrier.shape
-    width = max(n, VECTOR_LANES)
-    if width > n:
-        wide_block = np.zeros((n, width), problem.block.dtype)
-        wide_block[:, :n] = problem.block[:, :n]
-        wide_block.flags.writeable = False
-        problem = problem._replace(block=wide_block)
-    side, diagonal = np.ones((2, width), problem.side.dtype)
-    side[:n] = problem.side
-    flags, indices = np.ones((2, n_groups, width), np.int8), np.full((2, n_groups), -1, np.intp)
-    state = InnerState(np.zeros(width, np.float32), side, diagonal, *flags, *indices)
+    problem, state = inner_state(problem, len(up_barrier))
     limits = n_steps, tolerance, min_tolerance, gap_goal
     return _solve(problem, state, x, x_start, s, up_barrier, low_barrier, *limits)
+
+
+def inner_state(problem: InnerProblem, n_groups: int) -> tuple[InnerProblem, InnerState]:
+    """Return the problem, with rows of `VECTOR_LANES` entries at least, and memory for its steps."""
+    n = len(problem.side)
+    width = max(n, VECTOR_LANES)
+    if width > n:
+        problem = problem._replace(block=widened(problem.block, n, width))
+    side, diagonal = np.ones((2, width), problem.side.dtype)
+    side[:n] = problem.side
+    greatest = float(np.max(problem.diagonal))
+    size = greatest if greatest > 0.0 else 1.0
+    diagonal[:n] = problem.diagonal / size
+    flags, indices = np.ones((2, n_groups, width), np.int8), np.full((2, n_groups), -1, np.intp)
+    e = np.zeros(width, np.float32)
+    return problem, InnerState(e, side, diagonal, size, *flags, *indices)
 
 
 @vectorized
@@ -135,39 +142,30 @@ def _solve(
 ) -> tuple[int, float, bool]:
     """Do what `solve_inner` does, given memory for the data of the steps."""
     n_groups, n = up_barrier.shape
-    size: Any = np.max(problem.diagonal)
-    size = size if size > 0.0 else 1.0
-    for k in range(n):
-        state.diagonal[k] = problem.diagonal[k] / size
-    center, x_before, n_done = np.zeros(n_groups), x_start.copy(), 0
+    low, high = np.empty(n_groups), np.empty(n_groups)
+    x_before, n_done = x_start.copy(), 0
     while True:
         # 1. Update s in double precision by the weights that changed.
-        for i in range(n):
-            change = problem.z[i] * (x[i] - x_before[i])
-            if change != 0.0:
-                weight = problem.scale * problem.side[i] * change
-                write_row(problem.block, i)
-                row = row_of(problem.block, i)
-                x_before[i] = x[i]
-                for k in range(n):
-                    s[k] += weight * problem.side[k] * (problem.unit * row[k] + problem.shift)
-                s[i] += problem.ridge[i] * change
+        add_moves(problem, x, x_before, s)
         # 2. Restart the steps with e in single precision.
-        violation = _violation_and_centers(s, up_barrier, low_barrier, center)
+        violation = extremes_of_groups(s, up_barrier, low_barrier, low, high)
         if not min(tolerance, min_tolerance) < violation < np.inf:
             return n_done, violation, False
-        _read_gradient(state, s, up_barrier, low_barrier, center, violation)
+        read_gradient(state, s, up_barrier, low_barrier, low, high, violation)
         n_recent = 0
         while True:
             # 3. Make steps; lower the tolerance while the gap is above its goal.
             # The factor 0.99 is a margin for the roundoff of the steps.
             limit = max(0.99 * tolerance / violation, SINGLE_PRECISION_FRACTION)
             most = min(n_steps - n_done, MAX_STEPS_PER_COORDINATE * n - n_recent)
-            steps = _steps(problem, state, x, up_barrier, low_barrier, most, limit, violation, size)
+            steps = make_pair_steps(
+                problem, state, x, up_barrier, low_barrier, most, limit, violation
+            )
             n_done, n_recent = n_done + steps, n_recent + steps
             is_reached = steps < most and limit > SINGLE_PRECISION_FRACTION
             ends = is_reached and (
-                tolerance <= min_tolerance or violation * _gap(problem, state, x) <= gap_goal
+                tolerance <= min_tolerance
+                or violation * gap_of_steps(problem, state, x) <= gap_goal
             )
             ends = (
                 ends or n_done == n_steps or (n_recent == 0 and limit == SINGLE_PRECISION_FRACTION)
@@ -207,7 +205,7 @@ def _max_violation(state: InnerState) -> float:
 
 
 @vectorized
-def _gap(problem: InnerProblem, state: InnerState, x: Any) -> float:
+def gap_of_steps(problem: InnerProblem, state: InnerState, x: Any) -> float:
     """Return the duality gap over the working set by e, summed over groups.
 
     The multipliers are midway between the extremes, or at the lower ones where there are no upper bounds;
@@ -233,32 +231,59 @@ def _gap(problem: InnerProblem, state: InnerState, x: Any) -> float:
 
 
 @vectorized
-def _violation_and_centers(s: Any, up_barrier: Any, low_barrier: Any, center: Any) -> float:
-    """Return the greatest KKT violation of a group, and write the center of s of each group."""
+def add_moves(problem: InnerProblem, x: Any, x_before: Any, s: Any) -> None:
+    """Add the moves from `x_before`, to which s belongs, to x; `x_before` becomes x."""
+    for i in range(len(x)):
+        change = problem.z[i] * (x[i] - x_before[i])
+        if change != 0.0:
+            weight = problem.scale * problem.side[i] * change
+            write_row(problem.block, i)
+            row = row_of(problem.block, i)
+            x_before[i] = x[i]
+            for k in range(len(x)):
+                s[k] += weight * problem.side[k] * (problem.unit * row[k] + problem.shift)
+            s[i] += problem.ridge[i] * change
+
+
+@vectorized
+def extremes_of_groups(s: Any, up_barrier: Any, low_barrier: Any, low: Any, high: Any) -> float:
+    """Return the KKT violation; write the minimum of s over I_up and its maximum over I_low.
+
+    A group whose weights cannot move has no violation.
+    """
     violation = -np.inf
     for g in range(len(up_barrier)):
-        low, high = np.inf, -np.inf
+        least, greatest = np.inf, -np.inf
         for k in range(len(s)):
             up, down = s[k] + up_barrier[g, k], s[k] - low_barrier[g, k]
-            low = up if up < low else low
-            high = down if down > high else high
-        if low < np.inf and high > -np.inf:
-            center[g], violation = low + 0.5 * (high - low), max(violation, high - low)
+            least = up if up < least else least
+            greatest = down if down > greatest else greatest
+        low[g], high[g] = least, greatest
+        if least < np.inf and greatest > -np.inf:
+            violation = max(violation, greatest - least)
     return violation
 
 
 @vectorized
-def _read_gradient(
-    state: InnerState, s: Any, up_barrier: Any, low_barrier: Any, center: Any, violation: float
+def read_gradient(
+    state: InnerState,
+    s: Any,
+    up_barrier: Any,
+    low_barrier: Any,
+    low: Any,
+    high: Any,
+    violation: float,
 ) -> None:
-    """Write the data of the steps from s and the barriers."""
+    """Write the data of the steps from s, its extremes and the barriers."""
     state.e[:] = 0.0
     for g in range(len(up_barrier)):
+        is_movable = low[g] < np.inf and high[g] > -np.inf
+        center = low[g] + 0.5 * (high[g] - low[g]) if is_movable else 0.0
         for k in range(len(s)):
             state.up_blocked[g, k] = 0 if up_barrier[g, k] == 0.0 else 1
             state.low_blocked[g, k] = 0 if low_barrier[g, k] == 0.0 else 1
             if up_barrier[g, k] == 0.0 or low_barrier[g, k] == 0.0:
-                state.e[k] = (s[k] - center[g]) / violation
+                state.e[k] = (s[k] - center) / violation
     for g in range(len(up_barrier)):
         state.argmin[g], state.argmax[g] = argextremes(
             state.e, state.up_blocked[g], state.low_blocked[g]
@@ -266,7 +291,7 @@ def _read_gradient(
 
 
 @vectorized
-def _steps(
+def make_pair_steps(
     problem: InnerProblem,
     state: InnerState,
     x: Any,
@@ -275,7 +300,6 @@ def _steps(
     n_steps: int,
     relative_tolerance: float,
     violation: float,
-    size: float,
 ) -> int:
     """Make steps until the relative KKT violation is within the tolerance; return their number."""
     problem, state, x, up_barrier, low_barrier = without_refcounts(
@@ -283,7 +307,7 @@ def _steps(
     )
     e, block, side, diagonal = state.e, problem.block, state.side, problem.diagonal
     z, upper = problem.z, problem.upper
-    unit, shift = problem.unit, problem.shift / problem.unit
+    unit, shift, size = problem.unit, problem.shift / problem.unit, state.size
     scalars = np.empty(4, side.dtype)  # scalars in the precision of curvatures
     scalars[3], min_curvature = MIN_CURVATURE_RATIO, MIN_CURVATURE_RATIO * np.max(np.abs(diagonal))
     for step in range(n_steps):

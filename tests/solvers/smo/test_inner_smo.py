@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from qpsvm.gram.column_store import Columns
+from qpsvm.solvers.smo.inner_smo import InnerProblem, solve_inner
 from qpsvm.solvers.smo.pair_steps import pairs
-from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
 
 
 def kernel(rng, n, kind, duplicates=False):

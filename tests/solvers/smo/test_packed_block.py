@@ -10,10 +10,10 @@ import pytest
 from qpsvm import RBF, HingeDual, solve
 from qpsvm.gram.column_store import QUANTUM, ColumnStore
 from qpsvm.solvers.shared.starting_points import pair_start
+from qpsvm.solvers.smo.inner_smo import InnerProblem, solve_inner
 from qpsvm.solvers.smo.smo import PairState
 from qpsvm.solvers.working_set import working_set
 from qpsvm.solvers.working_set.gram_block import compact, empty_square, extend
-from qpsvm.solvers.working_set.inner_smo import InnerProblem, solve_inner
 from qpsvm.solvers.working_set.working_set import (
     WorkingSetState,
     add_to_working_set,

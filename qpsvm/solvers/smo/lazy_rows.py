@@ -1,8 +1,10 @@
-"""Rows of a kernel matrix that are written when steps first read them.
+"""Rows of a kernel matrix as the steps of `inner_smo` read them.
 
-Steps on a pair of classes read few of the rows: those of support vectors, and about as many others. The
-rows come from stored blocks (`StoredRows`). Rows of a working set are gathered from those of all points
-(`GatheredRows`). A plain array has all of its rows.
+A plain array has all of its rows; cached columns have them in the order of their slots (`CachedRows`).
+
+Steps on a pair of classes read few of the rows: those of support vectors, and about as many others. Such
+rows are written when they are first read: from stored blocks (`StoredRows`), or, those of a working set,
+from the rows of all points (`GatheredRows`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,13 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from qpsvm.numerics.jit import VECTORIZED_FLAGS, vectorized
+
+
+class CachedRows(NamedTuple):
+    """All columns of a symmetric matrix, in a `ColumnStore`."""
+
+    rows: NDArray[np.floating]  # (n_slots, at least n)
+    slot: NDArray[np.int64]  # (n,), the row of each coordinate; several may share one
 
 
 class StoredRows(NamedTuple):
@@ -41,6 +50,16 @@ class GatheredRows(NamedTuple):
 def row_of(source: Any, k: int) -> Any:
     """Return the row k, which has been written and not been forgotten."""
     return source[k] if isinstance(source, np.ndarray) else source.rows[source.slot[k]]
+
+
+def widened(source: Any, n: int, width: int) -> Any:
+    """Return an array or `CachedRows` with the first n entries of each row, and zeros up to a width."""
+    if isinstance(source, CachedRows):
+        return source._replace(rows=widened(source.rows, n, width))
+    wide = np.zeros((len(source), width), source.dtype)
+    wide[:, :n] = source[:, :n]
+    wide.flags.writeable = False
+    return wide
 
 
 def write_row(source: Any, k: int) -> None:
@@ -101,6 +120,7 @@ def _gather(row: Any, chosen: Any, to: Any) -> None:
 
 _WRITER_BY_SOURCE: dict[type, Any] = {
     np.ndarray: _nothing,
+    CachedRows: _nothing,
     StoredRows: _copy_row,
     GatheredRows: _gather_row,
 }

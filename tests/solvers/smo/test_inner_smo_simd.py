@@ -7,8 +7,8 @@ import pytest
 
 from qpsvm.numerics.jit import vectorized
 from qpsvm.numerics.vector_shape import VECTOR_LANES
-from qpsvm.solvers.working_set import inner_smo_simd
-from qpsvm.solvers.working_set.inner_smo_simd import (
+from qpsvm.solvers.smo import inner_smo_simd
+from qpsvm.solvers.smo.inner_smo_simd import (
     argextremes,
     second_index,
     update_gradient,
@@ -123,7 +123,7 @@ def test_a_pair_step_finds_the_extremes_of_two_groups(row, kind, n, rng):
 
 
 CHECK_SCRIPT = (
-    "import numpy as np; import tests.solvers.working_set.test_inner_smo_simd as t\n"
+    "import numpy as np; import tests.solvers.smo.test_inner_smo_simd as t\n"
     "rng = np.random.default_rng(1)\n"
     "for row, kind in t.DTYPE_PAIRS:\n"
     "    for n in t.ROW_LENGTHS:\n"
