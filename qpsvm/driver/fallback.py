@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.canonical.base import Form
@@ -140,7 +139,7 @@ def _in_float64_if_small(form: Form, solver: Solver, memory_limit: int) -> Form:
         return form
     if not isinstance(kernel, PointGram):
         return form
-    n_entries = form.m**2 + (kernel.X.nnz if sp.issparse(kernel.X) else kernel.X.size)
+    n_entries = form.m**2 + kernel.X.size
     is_read = solver.on_columns and not solver.low_precision(form)
     return form.to_float64() if is_read and 8 * n_entries <= memory_limit else form
 

@@ -279,7 +279,7 @@ def _tries_sweeps(qp: QP, X: Any) -> bool:
 
 def _cubed_columns(X: Any) -> float:
     """Return the cubed number of columns per stored entry of a factor: a matrix's cost in passes."""
-    return float(X.shape[1]) ** 3 / max(X.nnz if sp.issparse(X) else X.size, 1)
+    return float(X.shape[1]) ** 3 / max(X.size, 1)
 
 
 def _mostly_support(qp: QP, clock: Clock) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
@@ -311,6 +310,6 @@ class NuSVR(KernelRegressor):
 
 def product_with(X: Any, w: Vector) -> Vector:
     """Return X w in float64, shape (n,)."""
-    entries = X.nnz if sp.issparse(X) else X.size
+    entries = X.size
     with prediction_threads(entries, shares=False):
         return np.asarray(X @ w, dtype=np.float64).ravel()

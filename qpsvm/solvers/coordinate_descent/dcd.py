@@ -254,7 +254,7 @@ def newton_passes(X: Any) -> float:
     The matrix in the columns is summed up in the first Newton step; later ones change it by the rows
     whose slack appears or vanishes, together by about as many. One in the rows is made in each step.
     """
-    entries = X.nnz if sp.issparse(X) else X.size
+    entries = X.size
     n, d = X.shape
     width = entries / max(n, 1)
     matrix = entries * width / 2.0 if d <= n else n * n * width / 2.0

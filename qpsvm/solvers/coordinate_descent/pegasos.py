@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from qpsvm.canonical.qp import QP
@@ -92,7 +91,7 @@ class Pegasos(HingeOnFactor):
     def work(self, problem: QP) -> int:
         """Return the entries of the points, all of which an epoch reads."""
         X = problem.gram.kernel.factor()
-        return max(problem.m, int(X.nnz if sp.issparse(X) else X.size))
+        return max(problem.m, int(X.size))
 
     def default_max_iter(self, problem: QP) -> int:
         """Return a finite number of epochs."""

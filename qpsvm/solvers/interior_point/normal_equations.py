@@ -146,7 +146,7 @@ class NormalEquations:
 
     def _in_parts(self, task: Any, size: int) -> tuple[Vector, float]:
         """Return the sums over the rows of what `task(first, last, out)` adds to `out` and returns."""
-        n_entries = self.X.nnz if sp.issparse(self.X) else self.X.size
+        n_entries = self.X.size
         sums: list[Vector] = []
         totals: list[float] = []
 

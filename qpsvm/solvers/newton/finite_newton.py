@@ -101,7 +101,7 @@ class FiniteNewton(WithTargetGap):
     def period(self, problem: QP) -> int:
         """Return the number of Newton steps between two checks: 1 where a step takes long."""
         X = distinct_points(problem.gram.kernel).factor()
-        entries = X.nnz if sp.issparse(X) else X.size
+        entries = X.size
         return int(np.clip(WORK_BETWEEN_CHECKS / max(entries, 1), 1, MAX_STEPS_BETWEEN_CHECKS))
 
     def default_max_iter(self, problem: QP) -> int:
@@ -257,13 +257,20 @@ class State:
 
     @np.errstate(invalid="ignore", over="ignore")  # the loop detects a diverging v
     def start_at(self, x: Vector) -> None:
-        """Set x to a feasible point, and v to Z'S x, on the simplex at its best scale."""
+        """Set x to a feasible point, and v from 0 to the best multiple of Z'S x.
+
+        Far from the optimum Z'S x itself may have a value many orders above that of 0.
+        """
         support = np.flatnonzero(x)
-        v = self.combination(support, x[support])
-        value = float(v @ v) + float(self.D @ (x * x)) if self.given is None else 1.0
-        self.v[:] = v / value
-        self.compute_margins()
-        self.x[:], self._product = x, self.margins * value
+        d = self.combination(support, x[support])
+        change = self.times(d)
+        first, curvature = float(self.slope @ d), float(d @ d)
+        total = curvature + float(self.D @ (x * x)) if self.given is None else 1.0
+        if first < 0.0 < total:
+            t = self._line(change, 0.0, curvature, first, 1.0 / total)  # that of the optimum
+            self.v[:], self.margins[:] = t * d, t * change
+            self._weigh()
+        self.x[:], self._product = x, change
 
     def _weigh(self) -> None:
         """Set the weights, the value of P and its slope from the margins."""
@@ -296,9 +303,11 @@ class State:
         self._weigh()
         return before - self.value
 
-    def _line(self, change: Vector, slope: float, curvature: float, first: float) -> float:
-        """Return a step at which the absolute slope of P is at most a tenth of the first one."""
-        t, low, high = 1.0, 0.0, np.inf
+    def _line(
+        self, change: Vector, slope: float, curvature: float, first: float, t: float = 1.0
+    ) -> float:
+        """Return a step, from t on, at which the absolute slope of P is at most a tenth of the first."""
+        low, high = 0.0, np.inf
         rest = self.target - self.margins
         for _ in range(MAX_LINE_SEARCH_STEPS):
             loss_slope, loss_curvature = _loss_derivatives(rest, change, self.D, t)

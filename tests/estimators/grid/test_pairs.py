@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import qpsvm.estimators.grid.pairs as pairs
-from qpsvm import SVC, HingeDual, Linear, solve
+from qpsvm import SVC
 from qpsvm.solvers.smo.trial import is_worth_a_trial
 
 KERNEL_NAMES = ("linear", "rbf", "poly", "laplacian")
@@ -97,20 +97,3 @@ def test_points_whose_matrix_takes_longer_are_left_to_solve():
     X, y = clouds(2, d=5, n_each=800)
     model = SVC(kernel="linear", C=0.1).fit(X, y)
     assert model.result_[0].method == "crsvm" and model.dual_gap_ <= 1e-3
-
-
-@pytest.mark.parametrize(("C", "method"), [(0.1, "smo"), (100.0, "crsvm")])
-def test_auto_tries_pair_steps_where_weights_are_bounded_low(C, method):
-    X, y = clouds(2)
-    result = solve(HingeDual(Linear(X), 2.0 * y - 1.0, C=C))
-    assert result.method == method and result.converged
-
-
-def test_crsvm_continues_pair_steps(monkeypatch):
-    monkeypatch.setattr("qpsvm.solvers.smo.smo.max_trial_steps", lambda m, d: 1)
-    X, y = clouds(2, d=5, n_each=200)
-    problem = HingeDual(Linear(X), 2.0 * y - 1.0, C=0.9)
-    result = solve(problem, tol=1e-9)
-    assert result.method == "smo + crsvm" and result.converged and result.counters["pair"] > 1
-    exact = solve(problem, "crsvm", tol=1e-9)
-    assert result.certificate.lower <= exact.value <= result.value + exact.certificate.gap

@@ -64,6 +64,22 @@ def test_conjugate_gradients_on_wide_rows(monkeypatch, products):
     assert near.converged and near.n_iter < result.n_iter
 
 
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+def test_a_start_is_no_worse_than_zero_and_one_at_the_answer_is_kept(C):
+    """Z'S x of weights far from the optimum has a value many orders above that of 0 at a large C."""
+    X, y = noisy(300, 20, seed=5)
+    problem = L2SVMDual(Linear(X), y, C)
+    qp, method = problem.as_qp(), finite_newton.FiniteNewton()
+    at_zero = method.init(qp, None, np.random.default_rng(0))
+    x = np.random.default_rng(1).random(300) ** 8
+    state = method.init(qp, x / x.sum(), np.random.default_rng(0))
+    assert state.value <= at_zero.value
+    np.testing.assert_allclose(state.product, qp.gram.product(state.x), rtol=1e-9, atol=1e-12)
+    cold, warm = (solve(problem, "mfn", tol=1e-8, x0=x0) for x0 in (None, x / x.sum()))
+    assert warm.converged and warm.n_iter <= cold.n_iter + 2
+    assert solve(problem, "mfn", tol=1e-6, x0=cold).n_iter == 0
+
+
 def test_the_gap_of_v_and_a_is_half_the_square_of_the_slope():
     X, y = noisy(200, 5)
     qp = L2SVMDual(Linear(X), y, 3.0).as_qp()
