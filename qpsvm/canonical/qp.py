@@ -216,12 +216,6 @@ class QP(Form):
         same = isinstance(self.domain, SimplexProduct) and np.all(self.linear == self.linear[0])
         return float(self.linear[0]) if same else None
 
-    @cached_property
-    def ridge(self) -> Vector:
-        """The diagonal of D; a broadcast view where it is constant, which need not be read."""
-        ridge = self.gram.ridge
-        return np.broadcast_to(ridge[0], self.m) if np.all(ridge == ridge[0]) else ridge
-
     def columns(self) -> Columns:
         """Return the columns as compiled steps read them."""
         assert self.store is not None, "columns need a store: see with_store"
@@ -306,7 +300,7 @@ class QP(Form):
             roundoff += penalty_roundoff(self, x, product, multipliers, gap)
         else:
             slope = product if self.level is not None else product + self.linear
-            gap, multipliers = self._separable_gap(x, slope, some[xs > 0])
+            gap, multipliers = self._separable_gap(x, slope)
             gap += error.quadratic + error.vertex
             multipliers = multipliers if self.level is None else multipliers + self.level
             roundoff += self.domain.error_of_sums(x, multipliers)
@@ -336,15 +330,11 @@ class QP(Form):
             return 0.0  # these duals have their own: see `penalty_gap`
         return 0.5 * left * self.domain.farthest(x)
 
-    def _separable_gap(
-        self, x: Vector, slope: Vector, some: NDArray[np.int64]
-    ) -> tuple[float, Vector]:
-        moved = self._moved_defect
-        slope = slope + moved * x if moved else slope
-        if isinstance(self.domain, SimplexProduct):
-            ridge = self.ridge - moved if moved else self.ridge
-            return self.domain.separable_gap(x, slope, ridge, some)
-        return self.domain.separable_gap(x, slope, self.gram.ridge - moved)
+    def _separable_gap(self, x: Vector, slope: Vector) -> tuple[float, Vector]:
+        ridge, moved = self.gram.ridge, self._moved_defect
+        if moved:
+            slope, ridge = slope + moved * x, ridge - moved
+        return self.domain.separable_gap(x, slope, ridge)
 
     @property
     def cone(self) -> bool:

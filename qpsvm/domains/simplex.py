@@ -14,12 +14,6 @@ from qpsvm.errors import InputError
 
 FLOAT64_EPS = float(np.finfo(np.float64).eps)
 
-MIN_POINTS_FOR_SUPPORT_LEVEL = 5000
-"""Number of points from which the water level of the support first bounds that of all points."""
-
-MIN_POINTS_FOR_COMPILED_PASS = 20_000
-"""Number of points from which the minima of several simplices are computed in one compiled pass."""
-
 
 @dataclass(frozen=True, eq=False)
 class SimplexProduct(Domain):
@@ -70,62 +64,24 @@ class SimplexProduct(Domain):
         return v
 
     def separable_gap(
-        self,
-        x: NDArray[np.float64],
-        g: NDArray[np.float64],
-        d: NDArray[np.float64],
-        support: NDArray[np.int64] | None = None,
+        self, x: NDArray[np.float64], g: NDArray[np.float64], d: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64]]:
-        """Return the gap by water-filling in each group, and the water levels rho, (n_groups,).
+        """Return the gap by filling each group to its level, and the levels rho, (n_groups,).
 
         With a_i = max(rho - g_i, 0) / d_i summing to 1, the terms are d_i (x_i - a_i)^2 / 2 where
         a_i > 0, and x_i (g_i - rho + d_i x_i / 2) elsewhere.
         """
-        gap, levels = 0.0, np.empty(self.n_groups)
-        low, top = self._least(g, d)
-        none = np.empty(0, np.int64)
-        is_single = self.n_groups == 1
-        # only the support and the points below the water level are read
-        support = np.flatnonzero(x > 0) if support is None else support
-        for k in range(self.n_groups) if self.m >= MIN_POINTS_FOR_SUPPORT_LEVEL else ():
-            members = support if is_single else support[self.group[support] == k]
-            if top[k] > low[k] and len(members):  # over all points the water level is no higher
-                level = water_level(g[members], d[members])
-                top[k] = min(top[k], level + 4.0 * FLOAT64_EPS * max(abs(level), abs(low[k])))
-        bound = top[0] if is_single else top[self.group]
-        candidates = np.flatnonzero(g < bound) if any(top > low) else none
-        for k in range(self.n_groups):
-            below = candidates if is_single else candidates[self.group[candidates] == k]
-            # what is no number on points that overflow has no water level
-            rho = water_level(g[below], d[below], top[k]) if top[k] > low[k] else low[k]
-            filled = below[(g[below] < rho) & (d[below] > 0)]
-            a = (rho - g[filled]) / d[filled]
-            gap += 0.5 * float(d[filled] @ (x[filled] - a) ** 2)
-            dry = support if is_single else support[self.group[support] == k]
-            dry = dry[~((g[dry] < rho) & (d[dry] > 0))]  # all of them where g is no number
-            gap += float(x[dry] @ (g[dry] - rho + 0.5 * d[dry] * x[dry]))
-            levels[k] = rho
-        return gap, levels
+        from qpsvm.domains.water_level import level_and_gap
+
+        if self.n_groups == 1:
+            level, gap = level_and_gap(x, g, d)
+            return gap, np.array([level])
+        found = np.array([level_and_gap(x[rows], g[rows], d[rows]) for rows in self.members])
+        return float(np.sum(found[:, 1])), found[:, 0]
 
     def error_of_sums(self, x: NDArray[np.float64], multipliers: NDArray[np.float64]) -> float:
         """Return the sum of eps |rho|: after `repair` a sum is 1 up to the rounding of its terms."""
         return FLOAT64_EPS * float(np.sum(np.abs(multipliers)))
-
-    def _least(
-        self, g: NDArray[np.float64], d: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the least g and the least g + d of each group."""
-        is_uniform = d.strides == (0,)  # a broadcast view of one number
-        ridged = not is_uniform and bool(d.any())
-        if self.n_groups > 1 and self.m >= MIN_POINTS_FOR_COMPILED_PASS:
-            from qpsvm.domains.groups import least_of_groups
-
-            low, top = least_of_groups(g, d if ridged else g, self.group, self.n_groups, ridged)
-        else:
-            groups = [slice(None)] if self.n_groups == 1 else self.members
-            low = np.array([np.min(g[rows]) for rows in groups])
-            top = np.array([np.min(g[rows] + d[rows]) for rows in groups]) if ridged else low
-        return low, low + d[0] if is_uniform else top
 
     def entries_that_matter(
         self,
@@ -186,25 +142,3 @@ def simplex(m: int) -> SimplexProduct:
     [0.0, 1.0, 0.0]
     """
     return SimplexProduct(np.zeros(m, np.int64))
-
-
-def water_level(g: NDArray[np.float64], d: NDArray[np.float64], top: float | None = None) -> float:
-    """Return rho with sum_i max(rho - g_i, 0) / d_i = 1, at most min of g_i where d_i = 0.
-
-    Since no a_i exceeds 1, only g_i below min(g + d) matter; if only these are given, `top` is that
-    minimum. Points above the level are removed, and the level is computed again, until none is above
-    (Michelot 1986): no sort is needed.
-    """
-    low = float(np.min(g))
-    if top is None:
-        top = float(np.min(g + d)) if d.any() else low
-    if top <= low:
-        return low
-    below = np.flatnonzero(g < top)
-    rise, part = g[below] - low, 1.0 / d[below]
-    while True:
-        level = (1.0 + float(part @ rise)) / float(np.sum(part))
-        under = rise < level
-        if under.all():
-            return low + min(level, top - low)
-        rise, part = rise[under], part[under]

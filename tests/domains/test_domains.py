@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog, minimize_scalar
 
 from qpsvm.domains import BoxHyperplane, CappedSimplex, PenaltyBox, SimplexProduct, simplex
-from qpsvm.domains.simplex import water_level
+from qpsvm.domains.water_level import level_and_gap
 from qpsvm.errors import InputError
 
 M = 9
@@ -102,10 +102,34 @@ def test_separable_gap_of_the_minimizer_is_zero():
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_water_level_fills_exactly_one(seed, scale):
     rng = np.random.default_rng(seed)
-    g, d = scale * rng.standard_normal(50), rng.uniform(0.1, 10.0, 50)
-    assert np.sum(np.maximum(water_level(g, d) - g, 0.0) / d) == pytest.approx(1.0, rel=1e-4)
-    assert water_level(g, 0.0 * d) == g.min()
-    assert water_level(g + 1.0, d) == pytest.approx(water_level(g, d) + 1.0)
+    g, d, x = scale * rng.standard_normal(50), rng.uniform(0.1, 10.0, 50), np.full(50, 0.02)
+    level, _ = level_and_gap(x, g, d)
+    assert np.sum(np.maximum(level - g, 0.0) / d) == pytest.approx(1.0, rel=1e-4)
+    assert level_and_gap(x, g, 0.0 * d)[0] == g.min()
+    assert level_and_gap(x, g + 1.0, d)[0] == pytest.approx(level + 1.0)
+
+
+@pytest.mark.parametrize("n_support", [1, 40, 5000])
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 1e3])
+def test_the_water_level_needs_no_sort(n_support, spread):
+    """The support of x, where the search begins, changes the level by rounding alone."""
+    rng = np.random.default_rng(0)
+    g, d, x = spread * rng.standard_normal(5000), rng.uniform(0.1, 10.0, 5000), np.zeros(5000)
+    x[rng.permutation(5000)[:n_support]] = 1.0 / n_support
+    order = np.argsort(g)
+    levels = (1.0 + np.cumsum(g[order] / d[order])) / np.cumsum(1.0 / d[order])
+    by_sorting = levels[np.argmax(levels <= np.append(g[order][1:], np.inf))]
+    level, gap = level_and_gap(x, g, d)
+    assert level == pytest.approx(by_sorting, rel=1e-10)
+    minimum = level - 0.5 * np.sum(np.maximum(level - g, 0.0) ** 2 / d)
+    assert gap == pytest.approx(g @ x + 0.5 * d @ x**2 - minimum, rel=1e-9)
+
+
+def test_a_water_level_is_at_most_the_least_term_without_a_ridge():
+    g, d = np.array([0.0, 1.0, 0.3, 2.0]), np.array([1.0, 1.0, 0.0, 0.0])
+    level, gap = level_and_gap(np.array([0.25, 0.25, 0.5, 0.0]), g, d)
+    assert level == 0.3  # a = (0.3, 0, 0.7, 0), 0.045 + 0.21
+    assert gap == pytest.approx(0.25 + 0.15 + 0.03125 * 2.0 - 0.255, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", RANDOM_SEEDS)

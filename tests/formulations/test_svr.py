@@ -269,7 +269,9 @@ def test_only_methods_for_any_linear_term_fit():
     assert qpsvm.methods(SVRDual(Linear(X), Y)) == ["decomposition", "smo", "dcd", "pdipm"]
     assert qpsvm.methods(SVRDual(Linear(X), Y, bias=False)) == ["smo", "dcd", "pdipm"]
     assert qpsvm.methods(SVRDual(RBF(X, 0.5), Y)) == ["decomposition", "smo", "pdipm"]
-    assert solve(SVRDual(RBF(X, 0.5), Y)).method == "decomposition"
+    assert solve(SVRDual(RBF(X, 0.5), Y)).method == "smo"
+    many = np.random.default_rng(0).standard_normal((500, 2))
+    assert solve(SVRDual(RBF(many, 0.5), many[:, 0] ** 2)).method == "decomposition"
 
 
 @pytest.mark.parametrize(

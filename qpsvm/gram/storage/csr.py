@@ -29,12 +29,14 @@ def stored_alike(points: Any, sparse: bool) -> Any:
 
 
 def without_empty_columns(points: Any) -> Any:
-    """Return CSR points without features that none has; as they are where there may be no such one."""
+    """Return CSR points without features that none has; as they are where there may be no such one.
+
+    Features are in the order of their first entries, and those of a row in the order given.
+    """
     if points.nnz >= points.shape[1]:
         return points
     from qpsvm.gram.storage.sparse_panels import numbered
 
     rows = numbered(points)
     shape = points.shape[0], rows.n_numbers - 1
-    fewer = sp.csr_matrix((rows.data, rows.numbers.astype(np.int32) - 1, rows.ends), shape)
-    return fewer.sorted_indices()
+    return sp.csr_matrix((rows.data, rows.numbers.astype(np.int32) - 1, rows.ends), shape)

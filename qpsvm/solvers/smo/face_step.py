@@ -25,9 +25,6 @@ MAX_FACTORS = 10
 MAX_FIXED_FRACTION = 0.2
 """Fraction of the weights of a factor that are fixed with it; more of them cost as much as another."""
 
-MAX_POINTS_FOR_FACTORS = 2000
-"""Maximum number of points at which there are Newton steps: `smo` caches all columns there."""
-
 FIRST_STEPS_PER_POINT = 1.0
 """Number of pair steps per point before the first Newton step: often these suffice."""
 
@@ -51,7 +48,7 @@ def pair_steps_worth(n_free: int, m: int) -> int:
 
 def first_face_step(m: int) -> float:
     """Return the number of pair steps from which the time of the first Newton step counts."""
-    return FIRST_STEPS_PER_POINT * m if m <= MAX_POINTS_FOR_FACTORS else np.inf
+    return FIRST_STEPS_PER_POINT * m
 
 
 def face_step(

@@ -82,8 +82,8 @@ class SMO(WithTargetGap):
     def next_check(self, n_iter: int, period: int) -> int:
         """Return the number of the next check: 24 sqrt(n) steps after n steps, at first 4000.
 
-        A check costs some 70 steps. Most are made where an estimate of the gap passes; the others
-        correct products near a value of zero, and find out that steps have no effect.
+        A check takes as long as 70 to 1,000 steps. Most are made where an estimate of the gap passes;
+        others correct products near a value of zero, and find out that steps have no effect.
         """
         return n_iter + min(max(self.first_check, 24 * isqrt(n_iter)), period)
 
@@ -98,6 +98,7 @@ class SMO(WithTargetGap):
         state = SMOState.at(problem, pair_start(problem, x0))
         if is_whole and not isinstance(problem.domain, UNCOUPLED_DOMAINS):
             state.inner = _inner_problem(problem, state)
+            state.last_face_step = state.next_face_step = first_face_step(problem.m)
         return state
 
     def advance(self, problem: QP, state: SMOState, n_steps: int) -> Reply:
@@ -132,9 +133,6 @@ class SMO(WithTargetGap):
     def _makes_face_step(self, problem: QP, state: SMOState) -> bool:
         """Make a Newton step on the face of the free weights where it is due and possible."""
         x, upper = state.x, state.upper
-        if isinstance(problem.domain, UNCOUPLED_DOMAINS):
-            state.next_face_step = np.inf
-            return False
         worth = pair_steps_worth(int(np.count_nonzero((x > 0.0) & (x < upper))), problem.m)
         if state.n_steps < state.last_face_step + worth:
             state.next_face_step = state.last_face_step + worth
@@ -266,15 +264,14 @@ class SMOState(PairState):
     n_steps: int = 0
     n_face_steps: int = 0
     n_failed_face_steps: int = 0  # since the last that succeeded
-    last_face_step: float = 0.0  # number of pair steps at the last Newton step
-    next_face_step: float = 0.0  # and before the next one
+    last_face_step: float = np.inf  # number of pair steps at the last Newton step
+    next_face_step: float = np.inf  # and before the next one; they are made on the whole matrix
     inner: tuple[InnerProblem, InnerState] | None = None  # of steps on the whole matrix
     pair_data: PairData | None = None  # data of the steps on columns; None after s was set
 
     def __post_init__(self) -> None:
         """Set up what the steps share, and no prefetch so far."""
         self.prefetch, self.sharing = Prefetch(self.problem), work_sharing_for(self.problem.m)
-        self.last_face_step = self.next_face_step = first_face_step(self.problem.m)
 
     def set_product(self, product: NDArray[np.float64]) -> None:
         """Set the gradient by G x, and I_up and I_low by x."""

@@ -1,6 +1,6 @@
 """Steps of `smo` where all columns are cached: those of `inner_smo` on the whole matrix.
 
-They select pairs as `pair_steps` does, on a gradient in single precision, and take a third of the time or
+They select pairs as `pair_steps` does, on a gradient in single precision, and take half of the time or
 less. Each time the KKT violation has fallen to a fraction, the gradient is updated in double precision by
 the weights that moved, and the gap is estimated.
 """

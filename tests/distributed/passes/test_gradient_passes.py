@@ -27,12 +27,6 @@ MANY_FEATURES = 50_000
 """Number of features of the sparse points: a matrix of this order would take 20 GB."""
 
 
-@pytest.fixture
-def small_sample(monkeypatch):
-    """A sample of few rows, so that its machine is far from that of all."""
-    monkeypatch.setattr(declare, "sample_size", lambda m: 100)
-
-
 @pytest.fixture(scope="module")
 def text():
     """Sparse rows of many features, of which few occur often, and noisy labels."""

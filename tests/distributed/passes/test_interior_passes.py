@@ -9,18 +9,11 @@ import numpy as np
 import pytest
 
 from qpsvm import HingeDual, HingePrimal, L2SVMDual, Linear, MethodMismatchError, Status, solve
-from qpsvm.distributed.passes import declare
 from qpsvm.distributed.passes.interior.rows import RowStates, warm_states
 from qpsvm.distributed.rows import open_rows
 from tests.distributed.conftest import CHUNK_BYTES, N_POINTS, OTHER_KINDS, other_points
 from tests.distributed.passes.test_passes import assert_bounds_are_those_of_the_points, in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
-
-
-@pytest.fixture
-def small_sample(monkeypatch):
-    """A sample of few rows, so that its machine is far from that of all."""
-    monkeypatch.setattr(declare, "sample_size", lambda m: 50)
 
 
 def test_a_step_solves_the_equations_of_its_row():

@@ -18,7 +18,6 @@ from qpsvm import (
     Status,
     solve,
 )
-from qpsvm.distributed.passes import declare
 from qpsvm.distributed.passes.projected.multiplier import best_bias, projection_multiplier
 from qpsvm.distributed.passes.projected.rows import (
     Coefficients,
@@ -31,12 +30,6 @@ from qpsvm.domains.base import project_simplex
 from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS
 from tests.distributed.passes.test_passes import in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
-
-
-@pytest.fixture
-def small_sample(monkeypatch):
-    """A sample of few rows, so that its machine is far from that of all."""
-    monkeypatch.setattr(declare, "sample_size", lambda m: 100)
 
 
 def coefficients(y, upper, ridge=0.0, linear=-1.0):

@@ -18,19 +18,12 @@ from qpsvm import (
     Status,
     solve,
 )
-from qpsvm.distributed.passes import declare
 from qpsvm.distributed.passes.interior import choice
 from qpsvm.distributed.passes.interior.matrix_rows import MatrixRows, counts_above
 from qpsvm.distributed.rows import open_rows
 from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS, OTHER_KINDS, other_points
 from tests.distributed.passes.test_passes import assert_bounds_are_those_of_the_points, in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
-
-
-@pytest.fixture
-def small_sample(monkeypatch):
-    """A sample of few rows, so that its machine is far from that of all."""
-    monkeypatch.setattr(declare, "sample_size", lambda m: 50)
 
 
 @pytest.fixture(scope="module")

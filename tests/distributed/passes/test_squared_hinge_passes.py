@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 
 from qpsvm import RBF, InputError, L2SVMDual, Linear, MethodMismatchError, Status, solve
-from qpsvm.distributed.passes import declare
 from qpsvm.distributed.rows import open_rows
 from tests.distributed.conftest import CHUNK_ROWS, N_FEATURES, N_POINTS, OTHER_KINDS, other_points
 from tests.distributed.passes.test_passes import in_chunks
 from tests.distributed.test_shards import assert_bounds_overlap
-
-
-@pytest.fixture
-def small_sample(monkeypatch):
-    """A sample of few rows, so that its machine is far from that of all."""
-    monkeypatch.setattr(declare, "sample_size", lambda m: 30)
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -18,7 +18,6 @@ from qpsvm import (
     PolytopeDistanceDual,
     solve,
 )
-from qpsvm.domains.simplex import water_level
 from qpsvm.numerics import argextremes as extremes
 from qpsvm.numerics.work_sharing import TILE_POINTS
 from qpsvm.solvers.methods import METHODS
@@ -40,19 +39,6 @@ def test_extremes_by_their_keys(rng, size):
             continue
         assert extremes.first_of(values, low, mark, wanted, -1) == some[np.argmin(values[some])]
         assert extremes.first_of(values, high, mark, wanted, -1) == some[np.argmax(values[some])]
-
-
-def by_sorting(g, d):
-    """Return rho with sum_i max(rho - g_i, 0) / d_i = 1."""
-    order = np.argsort(g)
-    level = (1.0 + np.cumsum(g[order] / d[order])) / np.cumsum(1.0 / d[order])
-    return level[np.argmax(level <= np.append(g[order][1:], np.inf))]
-
-
-@pytest.mark.parametrize("spread", [1e-3, 1.0, 1e3])
-def test_the_water_level_needs_no_sort(rng, spread):
-    g, d = spread * rng.standard_normal(500), rng.uniform(0.1, 10.0, 500)
-    assert water_level(g, d) == pytest.approx(by_sorting(g, d), rel=1e-12)
 
 
 @pytest.mark.parametrize("method", ["mfw", "pfw", "bpfw", "swap", "npa", "smo"])
