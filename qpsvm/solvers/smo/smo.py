@@ -47,7 +47,7 @@ from qpsvm.solvers.smo.stopping import (
     single_steps_until_closed,
 )
 from qpsvm.solvers.smo.trial import max_trial_steps
-from qpsvm.solvers.smo.whole_matrix import matrix_steps_until_closed
+from qpsvm.solvers.smo.whole_matrix import Round, matrix_steps_until_closed
 
 UNCOUPLED_DOMAINS = (PenaltyBox, Orthant)
 """Domains without an equality constraint, on which steps move one coordinate."""
@@ -165,7 +165,7 @@ class SMO(WithTargetGap):
         state.set_product(product)
 
 
-def _inner_problem(problem: QP, state: SMOState) -> tuple[InnerProblem, InnerState]:
+def _inner_problem(problem: QP, state: SMOState) -> tuple[InnerProblem, InnerState, Round]:
     """Return the problem over all points on their cached columns, and memory for its steps."""
     gram, store = problem.gram, problem.store
     assert store is not None
@@ -173,7 +173,7 @@ def _inner_problem(problem: QP, state: SMOState) -> tuple[InnerProblem, InnerSta
     side = (state.z * gram.sign).astype(store.store.dtype)
     arrays = CachedRows(store.store, store.slot), diagonal, side, gram.ridge, state.z, state.upper
     whole = InnerProblem(*arrays, float(gram.shift), float(gram.scale))
-    return inner_state(whole, len(state.up_barrier))
+    return *inner_state(whole, len(state.up_barrier)), Round.of(problem.m)
 
 
 def _pair_steps(
@@ -266,7 +266,7 @@ class SMOState(PairState):
     n_failed_face_steps: int = 0  # since the last that succeeded
     last_face_step: float = np.inf  # number of pair steps at the last Newton step
     next_face_step: float = np.inf  # and before the next one; they are made on the whole matrix
-    inner: tuple[InnerProblem, InnerState] | None = None  # of steps on the whole matrix
+    inner: tuple[InnerProblem, InnerState, Round] | None = None  # of steps on the whole matrix
     pair_data: PairData | None = None  # data of the steps on columns; None after s was set
 
     def __post_init__(self) -> None:
@@ -277,6 +277,8 @@ class SMOState(PairState):
         """Set the gradient by G x, and I_up and I_low by x."""
         super().set_product(product)
         self.pair_data = None
+        if self.inner is not None:
+            self.inner[2].discard()
 
     def arrays(self) -> tuple[NDArray[np.float64], ...]:
         """Return the arrays of the compiled steps."""
