@@ -267,7 +267,8 @@ class State:
         first, curvature = float(self.slope @ d), float(d @ d)
         total = curvature + float(self.D @ (x * x)) if self.given is None else 1.0
         if first < 0.0 < total:
-            t = self._line(change, 0.0, curvature, first, 1.0 / total)  # that of the optimum
+            # 1 / total is the best multiple where x is optimal
+            t = self._line(change, 0.0, curvature, first, 1.0 / total)
             self.v[:], self.margins[:] = t * d, t * change
             self._weigh()
         self.x[:], self._product = x, change

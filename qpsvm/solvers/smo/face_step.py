@@ -62,7 +62,7 @@ def face_step(
     store, gram = problem.store, problem.gram
     assert store is not None
     face = np.flatnonzero((x > 0.0) & (x < upper))
-    if len(face) < 2 or np.any(store.slot[face] < 0):
+    if len(face) < 2:
         return None
     rows, sign, ridge = store.store[store.slot[face]], gram.sign, gram.ridge
     Q = _matrix(rows, gram, face)

@@ -38,9 +38,7 @@ class Round(NamedTuple):
     x: NDArray[np.float64]  # (m,), weights at its start
     s: NDArray[np.float64]  # (m,), the signed gradient there
     violation: NDArray[np.float64]  # (1,), the KKT violation there; 0 where no round has begun
-    n_steps: NDArray[
-        np.int64
-    ]  # (2,), the number of its steps, and of those since the last estimate
+    n_steps: NDArray[np.int64]  # (2,), number of its steps, and of those since the last estimate
 
     @classmethod
     def of(cls, m: int) -> Self:

@@ -33,6 +33,24 @@ def started(problem, n_slots=None):
         yield with_store, SMO().init(with_store, None, np.random.default_rng(0))
 
 
+def assert_index_sets_are_those_of_the_weights(state):
+    """The barriers of each group are 0 in I_up and in I_low, and infinite outside."""
+    in_up, in_low = index_sets(state)
+    for g in range(len(state.up_barrier)):
+        mine = state.group == g
+        np.testing.assert_array_equal(state.up_barrier[g] == 0, in_up & mine)
+        np.testing.assert_array_equal(state.low_barrier[g] == 0, in_low & mine)
+
+
+def assert_bounds_are_reached_exactly(problem, state):
+    """Make steps after which some weights are at a bound; none is within rounding of one."""
+    SMO().advance(problem, state, 400)
+    near = np.minimum(state.x, state.upper - state.x) < 1e-12 * np.max(state.upper)
+    assert np.any(near & (state.x > 0)) and np.any(state.x == 0)
+    assert np.all((state.x == 0) | (state.x == state.upper) | ~near)
+    assert_index_sets_are_those_of_the_weights(state)
+
+
 def index_sets(state):
     """Return I_up and I_low: whose z x can grow, and whose can shrink."""
     grows, shrinks = state.x < state.upper, state.x > 0

@@ -24,7 +24,13 @@ from qpsvm.solvers.base import Stop
 from qpsvm.solvers.smo.pair_data import pair_data
 from qpsvm.solvers.smo.smo import SMO
 from qpsvm.solvers.smo.stopping import GapTest, is_closed
-from tests.solvers.smo.cases import PROBLEM_KINDS, index_sets, started
+from qpsvm.solvers.working_set.working_set import extremes
+from tests.solvers.smo.cases import (
+    PROBLEM_KINDS,
+    assert_bounds_are_reached_exactly,
+    index_sets,
+    started,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -96,14 +102,7 @@ def test_weights_that_reach_a_bound_have_it_exactly(kind):
     """Otherwise a coordinate would stay in an index set by its rounding, and take steps of no length."""
     X, y = two_clouds(80, 3, seed=4)
     with started(PROBLEM_KINDS[kind](RBF(X, 0.5), y)) as (problem, state):
-        SMO().advance(problem, state, 400)
-        near = np.minimum(state.x, state.upper - state.x) < 1e-12 * np.max(state.upper)
-        assert np.any(near & (state.x > 0)) and np.any(state.x == 0)
-        assert np.all((state.x == 0) | (state.x == state.upper) | ~near)
-        in_up, in_low = index_sets(state)
-        for g in range(len(state.up_barrier)):
-            np.testing.assert_array_equal(state.up_barrier[g] == 0, in_up & (state.group == g))
-            np.testing.assert_array_equal(state.low_barrier[g] == 0, in_low & (state.group == g))
+        assert_bounds_are_reached_exactly(problem, state)
 
 
 @pytest.mark.parametrize("m", [TILE_POINTS - 1, 2 * TILE_POINTS + 5])
@@ -206,8 +205,7 @@ def test_an_estimate_of_the_gap_is_near_the_gap_and_no_less(kind, ridge):
         ]
         closed = []
         for test in tests:
-            low = np.min(state.s + state.up_barrier, axis=1)
-            high = np.max(state.s - state.low_barrier, axis=1)
+            low, high = extremes(state.s, state.up_barrier, state.low_barrier)
             closed.append(is_closed(low, high, *arrays, test))
         assert closed == [False, True]
 

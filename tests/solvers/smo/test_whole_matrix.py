@@ -10,7 +10,12 @@ from qpsvm import RBF, HingeDual, NuSVRDual, Precomputed, SVRDual, solve
 from qpsvm.gram import column_store
 from qpsvm.solvers.base import Stop
 from qpsvm.solvers.smo.smo import SMO
-from tests.solvers.smo.cases import PROBLEM_KINDS, index_sets, started
+from tests.solvers.smo.cases import (
+    PROBLEM_KINDS,
+    assert_bounds_are_reached_exactly,
+    assert_index_sets_are_those_of_the_weights,
+    started,
+)
 
 
 @pytest.mark.parametrize("m", [5, 15, 16, 17, 250])
@@ -26,11 +31,7 @@ def test_the_gradient_and_the_index_sets_are_those_of_the_weights(kind, m):
             assert reply.steps <= n_steps and problem.domain.violation(state.x) < 1e-12
             s = state.z * (Q @ state.x + problem.linear)
             np.testing.assert_allclose(state.s, s, rtol=0, atol=1e-11)
-            in_up, in_low = index_sets(state)
-            for g in range(len(state.up_barrier)):
-                mine = state.group == g
-                np.testing.assert_array_equal(state.up_barrier[g] == 0, in_up & mine)
-                np.testing.assert_array_equal(state.low_barrier[g] == 0, in_low & mine)
+            assert_index_sets_are_those_of_the_weights(state)
             before, value = value, 0.5 * state.x @ Q @ state.x + problem.linear @ state.x
             assert value <= before + 1e-12
 
@@ -39,10 +40,7 @@ def test_the_gradient_and_the_index_sets_are_those_of_the_weights(kind, m):
 def test_weights_that_reach_a_bound_have_it_exactly(kind):
     X, y = two_clouds(80, 3, seed=4)
     with started(PROBLEM_KINDS[kind](RBF(X, 0.5), y)) as (problem, state):
-        SMO().advance(problem, state, 400)
-        near = np.minimum(state.x, state.upper - state.x) < 1e-12 * np.max(state.upper)
-        assert np.any(near & (state.x > 0)) and np.any(state.x == 0)
-        assert np.all((state.x == 0) | (state.x == state.upper) | ~near)
+        assert_bounds_are_reached_exactly(problem, state)
 
 
 REGRESSION_KINDS = {
