@@ -36,7 +36,11 @@ N_POINTS = 60
 """Number of points of a problem whose size does not matter."""
 
 N_POINTS_FOR_MATRIX = 300
-"""Number of points whose kernel values are held as one matrix of a working set."""
+"""Number of points whose kernel values are held as one matrix."""
+
+N_POINTS_FOR_WORKING_SETS = (600, 1000)
+"""Numbers of points of regressions that have working sets with columns in float64, with few enough kernel
+values for numpy and with more."""
 
 N_POINTS_FOR_BLOCKS = 3000
 """Number of points from which columns are computed in blocks and many weights move at once."""
@@ -169,8 +173,8 @@ def kernels_and_points() -> Iterator[Task]:
 
 
 def regressions() -> Iterator[Task]:
-    """Yield fits of the regressions to few and to many points."""
-    for m in (N_POINTS_FOR_MATRIX, N_POINTS_FOR_BLOCKS):
+    """Yield fits of the regressions by pair steps, and on working sets of either precision."""
+    for m in (N_POINTS_FOR_MATRIX, *N_POINTS_FOR_WORKING_SETS, N_POINTS_FOR_BLOCKS):
         X, y = points(m)
         for estimator in (qpsvm.SVR(), qpsvm.NuSVR(), qpsvm.LinearSVR()):
             yield partial(
