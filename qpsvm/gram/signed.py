@@ -116,13 +116,18 @@ class SignedGram:
         )
 
     def columns(self, store: ColumnStore) -> Columns:
-        """Return the arrays that compiled steps read: the store's columns, signs and ridge."""
+        """Return the arrays that compiled steps read: the store's columns, signs and ridge.
+
+        The diagonal is read-only, as that of some kernels is: one signature serves all.
+        """
+        diag = store.diag.view()
+        diag.flags.writeable = False
         return Columns(
             store.store,
             store.slot,
             store.stamp,
             store.clock,
-            store.diag,
+            diag,
             self.sign,
             self.ridge,
             float(self.shift),

@@ -23,6 +23,7 @@ from qpsvm.distributed.violators import members_of
 from qpsvm.distributed.working_set import ShardedState
 from qpsvm.errors import check_choice, check_number
 from qpsvm.gram.column_store import Columns
+from qpsvm.numerics.row_products import all_read_only
 from qpsvm.numerics.work_sharing import TILE_POINTS, work_sharing_for
 from qpsvm.solvers.base import BUDGET_CODE, STALLED_CODE, Reply, Stop, WithTargetGap
 from qpsvm.solvers.frank_wolfe.simplex import FrankWolfe
@@ -253,10 +254,8 @@ def local_problem(problem: ShardedQP, state: ShardedState) -> LocalProblem:
     rows, n, gram = state.rows, len(state.rows), problem.gram
     sign, ridge, _ = problem.coefficients(rows)
     linear = problem.linear[rows]
-    block = state.block[:n]
-    block.flags.writeable = False
     used = np.arange(n), np.zeros(n, np.int64), np.zeros(1, np.int64)
-    diagonal = problem.remembered.diagonal[state.ids]
+    block, diagonal = all_read_only(state.block[:n], problem.remembered.diagonal[state.ids])
     columns = Columns(
         block, *used, diagonal, sign, ridge * 1.0, float(gram.shift), float(gram.scale)
     )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from qpsvm.canonical.base import FLOAT64_EPS
 from qpsvm.clock import poll
 from qpsvm.gram.column_store import Columns
+from qpsvm.numerics.row_products import all_read_only
 from qpsvm.solvers.smo.pair_steps import pairs
 
 MEMBER_COUNT, FACE_SIZE = 0, 1
@@ -108,10 +109,10 @@ def approach(block: Block, share: float, n_steps: int) -> int:
     """
     n, n_groups = int(block.sizes[MEMBER_COUNT]), block.U.shape[1]
     Q, x, group = block.Q[:n], block.x[:n], block.group[:n]
-    Q.flags.writeable = False
+    Q, diagonal = all_read_only(Q, np.diagonal(Q).copy())
     ones, zeros = np.ones(n), np.zeros(n)
     slots = np.arange(n), np.zeros(n, np.int64), np.zeros(1, np.int64)
-    columns = Columns(Q, *slots, np.diagonal(Q).copy(), ones, zeros, 0.0, 1.0)
+    columns = Columns(Q, *slots, diagonal, ones, zeros, 0.0, 1.0)
     support = np.flatnonzero(x)
     f = block.c[:n] + x[support] @ Q[support, :n]
     up = np.where(group == np.arange(n_groups)[:, None], 0.0, np.inf)  # 0 where x may increase
