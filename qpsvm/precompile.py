@@ -42,6 +42,9 @@ N_POINTS_FOR_WORKING_SETS = (600, 1000)
 """Numbers of points of regressions that have working sets with columns in float64, with few enough kernel
 values for numpy and with more."""
 
+MAX_WORKING_SETS = 7
+"""Maximum number of working sets of a problem: most need fewer, integers of a wide range take minutes."""
+
 N_POINTS_FOR_BLOCKS = 3000
 """Number of points from which columns are computed in blocks and many weights move at once."""
 
@@ -158,7 +161,8 @@ def every_kind_of_points() -> Iterator[Task]:
             if kind == "dense":
                 kernels += [lambda X: qpsvm.Sigmoid(X, psd="assume")]
             for kernel in kernels:
-                yield solving(qpsvm.HingeDual(kernel(X), y, 1.0), "decomposition", merge=False)
+                problem = qpsvm.HingeDual(kernel(X), y, 1.0)
+                yield solving(problem, "decomposition", merge=False, max_iter=MAX_WORKING_SETS)
                 yield solving(qpsvm.L2SVMDual(kernel(X), y, 1.0), "mfw", max_iter=200)
 
 

@@ -50,7 +50,7 @@ def compile_all(into_package: bool, jobs: int | None) -> int:
     """Compile every method for this processor, for images and CI.
 
     The code goes into the cache of this user (NUMBA_CACHE_DIR, where it is set), or into the installed
-    package for all users. Code that exists already takes a second.
+    package for all users. Code that exists already is not compiled again.
     """
     from tqdm import tqdm
 
