@@ -64,6 +64,11 @@ def cases(everywhere: tuple[str, ...] = ()) -> list[Any]:
     ]
 
 
+def quick_cases() -> list[Any]:
+    """Return the pairs of the `QUICK_INSTANCES`."""
+    return [case for case in cases() if not case.marks]
+
+
 def with_points(problem: Any, X: Any) -> Any:
     """Return the problem on other points, the parameters of the kernel unchanged."""
     if hasattr(problem, "X"):

@@ -11,29 +11,16 @@ import scipy.sparse
 
 import qpsvm
 import reference
-from problems import INSTANCES, Instance
+from problems import INSTANCES
 from problems.programs import smooth
 from reference import TEXTBOOK_CLASSES
 from reference.solving.pairs import PairTextbook
 from reference.textbook import Candidate
 from tests import independent
+from tests.cases import QUICK_INSTANCES
 
 
-def every(*, slow=lambda instance: False):
-    return pytest.mark.parametrize(
-        "instance",
-        [
-            pytest.param(instance, id=name, marks=pytest.mark.slow if slow(instance) else ())
-            for name, instance in INSTANCES.items()
-        ],
-    )
-
-
-def real(instance: Instance) -> bool:
-    return "real" in instance.tags
-
-
-@every()
+@pytest.mark.parametrize("instance", INSTANCES.values(), ids=list(INSTANCES))
 def test_closed_forms(instance):
     known = reference.answer(instance)
     exact = known.value if instance.exact is None else instance.exact
@@ -42,10 +29,11 @@ def test_closed_forms(instance):
     assert known.residual <= 1e-6 * abs(known.value) + 1e-15 * scale
 
 
-@every(slow=real)
 @pytest.mark.slow  # it checks the reference, not the library
-def test_clarabel_and_osqp_agree(instance):
+@pytest.mark.parametrize("name", sorted(QUICK_INSTANCES))
+def test_clarabel_and_osqp_agree(name):
     """OSQP may be inexact; its verified residual says by how much."""
+    instance = INSTANCES[name]
     clarabel, osqp = reference.answer(instance), reference.answer_osqp(instance)
     assert abs(clarabel.value - osqp.value) <= clarabel.residual + osqp.residual
 

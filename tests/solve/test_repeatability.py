@@ -14,12 +14,10 @@ import qpsvm
 from problems import INSTANCES
 from qpsvm.solvers.base import Stop
 from qpsvm.solvers.methods import METHODS
-from tests.cases import QUICK_INSTANCES, cases
-
-every_case = pytest.mark.parametrize("case", cases())
+from tests.cases import QUICK_INSTANCES, cases, quick_cases
 
 
-@every_case
+@pytest.mark.parametrize("case", quick_cases())
 def test_same_call_same_bits(case):
     instance, method = case
 
@@ -33,7 +31,7 @@ def test_same_call_same_bits(case):
     assert bits() == bits()
 
 
-@every_case
+@pytest.mark.parametrize("case", cases())
 def test_chunk_invariance(case):
     """advance(a) then advance(b) equals advance(a + b), bit for bit."""
     instance, method = case
